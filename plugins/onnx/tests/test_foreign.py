@@ -16,9 +16,6 @@ from rlcore import Actions, BehaviorSpec, ObservationSpec, UnsupportedExport
 from rlcore_torch import (
     ActionDistribution,
     ActionLayout,
-    Actor,
-    ActorPolicy,
-    Backend,
     NetworkSettings,
     PolicyOutput,
     mask_logits,
@@ -128,24 +125,6 @@ def test_a_distribution_of_another_package(make_behavior: Any, export: Any, load
     settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", records=own)
     policy = untrained_policy(make_behavior("hybrid", STATE), settings, 1)
     export(policy, profile=profile)  # compares drawn actions too
-
-
-class Doubled(Actor):
-    """A network that computes the parameters of the distribution in its own way."""
-
-    def policy(self, inputs: Any) -> Any:
-        columns, logits = super().policy(inputs)
-        return None if columns is None else 2 * columns, None if logits is None else 2 * logits
-
-
-@pytest.mark.parametrize(
-    ("profile", "actions"),
-    [("generic", "hybrid"), ("unity", "hybrid"), ("generic", "continuous"), ("unity", "continuous")],
-)
-def test_a_network_that_is_no_actor_of_rlcore(make_behavior: Any, export: Any, profile: str, actions: str) -> None:
-    settings = NetworkSettings(hidden_units=16, num_layers=1, normalize=True)
-    model = Doubled(make_behavior(actions, STATE), settings)
-    export(ActorPolicy(make_behavior(actions, STATE), model, Backend(torch.device("cpu"))), profile=profile)
 
 
 class Table(nn.Module):

@@ -97,13 +97,6 @@ def test_runs_are_shown_as_far_as_they_can_be_read(write_run: Any, page: Any) ->
     assert (first["steps"], first["levels"][0]["mean"]) == ([100, 200], [1.0, 4.0])
 
 
-def test_without_summaries_and_timers_the_page_has_neither_curves_nor_times(write_run: Any, page: Any) -> None:
-    place = write_run("empty", points=[], outcome=None)
-    (place / "run_logs/timers.json").unlink()
-    text, _ = page("empty")
-    assert charts(text) == [] and 'id="curves"' not in text and 'id="time"' not in text
-
-
 def test_a_run_whose_configuration_is_unreadable_is_left_out(write_run: Any, page: Any, run_rlcore: RunRlcore) -> None:
     write_run("good")
     (write_run("bad") / "configuration.yaml").write_text("a: [1\n")

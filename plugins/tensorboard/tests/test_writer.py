@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,18 +116,6 @@ def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
     assert read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)[-1].wall_time == clock.now
 
 
-def test_a_clock_that_is_set_back_while_the_run_writes_turns_no_event_back(
-    tmp_path: Path, clock: SimpleNamespace
-) -> None:
-    writer = TensorBoardWriter(tmp_path)
-    for step in (1000, 2000, 3000):
-        clock.now -= 100.0
-        writer.write("Walker", step, stats())
-    writer.close()
-    times = [event.wall_time for event in read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)]
-    assert times == sorted(times)
-
-
 @pytest.mark.parametrize(
     "earlier",
     [
@@ -167,12 +154,7 @@ def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
     assert record.getMessage().startswith(
         f"{newest}: was removed while the run was writing to it; summaries from step 2000 on are in events.out."
     )
-    shutil.rmtree(tmp_path / "Walker")
-    writer.write("Walker", 3000, stats(5.0))
-    writer.write("Walker", 4000, stats(5.0))
     writer.close()
-    assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(3000, 6.0), (4000, 6.0)]
-    assert len(caplog.records) == 2
 
 
 def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_gets_no_event(tmp_path: Path) -> None:
@@ -212,13 +194,6 @@ def test_a_run_directory_that_was_moved_takes_its_events_along(
     assert list(at.iterdir()) == [] and not caplog.records
 
 
-def test_histograms_can_be_turned_off(tmp_path) -> None:
-    writer = TensorBoardWriter.create(TensorBoardSettings(histograms=False), run(tmp_path))
-    writer.write("Walker", 1000, stats())
-    writer.close()
-    assert not read(tmp_path / "Walker").Tags()["histograms"]
-
-
 def test_histogram_counts_every_finite_value() -> None:
     values = np.random.default_rng(0).normal(size=500)
     proto = histogram((*values.tolist(), float("nan"), float("inf")))
@@ -229,13 +204,14 @@ def test_histogram_counts_every_finite_value() -> None:
     assert sum(histogram((3.0,)).bucket) == 1
 
 
-@pytest.mark.parametrize(
-    ("module", "unwanted"),
-    [
-        ("writer", {"tensorflow", "torch", "tensorboard.main", "tensorboard.program"}),
-        ("settings", {"tensorboard", "numpy"}),
-    ],
-)
-def test_a_module_imports_no_more_than_it_needs(module: str, unwanted: set[str]) -> None:
-    code = f"import sys, rlcore_tensorboard.{module}; print(sorted({unwanted} & set(sys.modules)))"
+def test_the_writer_imports_no_more_than_it_needs() -> None:
+    unwanted = {"tensorflow", "torch", "tensorboard.main", "tensorboard.program"}
+    code = f"import sys, rlcore_tensorboard.writer; print(sorted({unwanted} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_histograms_can_be_turned_off(tmp_path) -> None:
+    writer = TensorBoardWriter.create(TensorBoardSettings(histograms=False), run(tmp_path))
+    writer.write("Walker", 1000, stats())
+    writer.close()
+    assert not read(tmp_path / "Walker").Tags()["histograms"]
