@@ -12,7 +12,7 @@ import pytest
 from recorded import recorded
 from small_runs import small_run
 
-from rlcore import ConfigError, Environment, Run, load_checkpoint
+from rlcore import Environment, Run, load_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
@@ -47,7 +47,7 @@ MakeRun = Callable[..., Run]
 def make_run(tmp_path: Path) -> MakeRun:
     """``make_run("ppo", "hybrid", run_id="a")``: a run with the environment's reward and all rewards of the plugin."""
 
-    def make(trainer: str, kind: str, run_id: str = "run", resume: bool = False, gail: Any = None, **block: Any) -> Run:
+    def make(trainer: str, kind: str, run_id: str = "run", resume: bool = False, **block: Any) -> Run:
         environment, options, create = ENVIRONMENTS[kind]
         path = recorded(tmp_path / kind / NAME, create(), 40)
         settings = {
@@ -57,7 +57,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             "reward_signals": {
                 "extrinsic": {},
                 "curiosity": SMALL,
-                "gail": {**SMALL, "demo_path": path, "use_actions": True, "use_vail": True, **(gail or {})},
+                "gail": {**SMALL, "demo_path": path, "use_actions": True, "use_vail": True},
                 "rnd": SMALL,
             },
             "max_steps": 512,
@@ -125,14 +125,3 @@ def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
     Run(document).train()
     tags = json.loads((tmp_path / "play/metrics.jsonl").read_text().splitlines()[-1])["stats"]
     assert {"Losses/RND Loss", "Losses/Curiosity Forward Loss"} <= set(tags)
-
-
-def test_a_recording_of_other_agents_is_refused_and_both_are_named(make_run: MakeRun, tmp_path: Path) -> None:
-    make_run("ppo", "continuous")
-    with pytest.raises(ConfigError) as caught:
-        make_run("ppo", "hybrid", gail={"demo_path": str(tmp_path / "continuous")}).train()
-    assert str(caught.value).endswith(
-        f"behaviors.{NAME}.reward_signals.gail.demo_path: recording {str(tmp_path / 'continuous')!r} does not fit "
-        f"behavior {NAME!r}: in the recording, observation 'choices' is not there instead of [3] real numbers, which "
-        "the agents have; record episodes of this environment"
-    )

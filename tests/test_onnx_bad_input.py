@@ -73,9 +73,7 @@ def test_a_memory_is_unchanged_by_a_call_that_is_refused(policies: Callable[...,
 
 
 def test_a_file_without_noise_has_no_stochastic_actions(policies: Callable[..., OnnxPolicy]) -> None:
-    with pytest.raises(
-        ValueError, match="a file of the profile godot has no stochastic actions; export with profile ge"
-    ):
+    with pytest.raises(ValueError, match="a file of the profile godot has no stochastic actions"):
         policies("vector", "godot").act(ZEROS, deterministic=False)
 
 
@@ -150,28 +148,9 @@ def test_metadata_that_rlcore_did_not_write_are_refused(changed: Any, case: dict
     assert case["message"] in refused(changed(change))
 
 
-def test_flipped_bits_are_refused_or_change_nothing(directory: Path, tmp_path: Path) -> None:
-    """With a single bit wrong, a file that still loads acts as before: the bit was not part of what is read."""
-    content, path = export("vector", directory).path.read_bytes(), tmp_path / "flipped.onnx"
-    observations = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
-    expected = load(export("vector", directory).path).act(observations).continuous
-    assert expected is not None
-    bits = np.random.default_rng(1).choice(8 * len(content), 120, replace=False)
-    loaded = 0
-    for bit in bits:
-        flipped = bytearray(content)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        try:
-            actions = load(path).act(observations).continuous
-        except ConfigError:
-            continue
-        loaded += 1
-        assert actions is not None and actions.tobytes() == expected.tobytes()
-    print(f"{loaded} of {len(bits)} flipped files load")
-    assert loaded <= 1
-
-
-def test_fields_that_a_later_version_adds_are_ignored(changed: Any) -> None:
-    policy = load(changed(lambda metadata: metadata.update(more={"a": 1})))
-    assert policy.act(ZEROS).continuous is not None
+def test_a_flipped_bit_of_a_weight_is_refused(directory: Path, tmp_path: Path) -> None:
+    content = bytearray(export("vector", directory).path.read_bytes())
+    weights = max((each.raw_data for each in onnx.load_from_string(bytes(content)).graph.initializer), key=len)
+    content[content.index(weights)] ^= 1
+    (tmp_path / "flipped.onnx").write_bytes(content)
+    assert refused(tmp_path / "flipped.onnx").startswith("its checksum is wrong")

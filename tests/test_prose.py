@@ -111,15 +111,3 @@ def british(text: str) -> list[str]:
 
 def test_spelling_is_american() -> None:
     assert found_in([".py", ".md"], lambda file, text: british(text)) == ""
-
-
-def test_the_checks_find_what_they_refuse() -> None:
-    source = "class A:\n    'Those of B.'\n\n    def f(self):\n        'Return 1.'\n        x = 1  # begin anew\n"
-    assert unclear(source) == ["line 2: Those of B."]
-    assert mannered(prose_of(source)) == ["line 6: 'anew'"]
-    assert mannered(iter([(1, "There is no run.\nThis is no run; go on\nwith it.")])) == [
-        "line 2: 'is no '",
-        "line 2: 'go on with'",
-    ]
-    assert british("An optimistic optimiser of one behaviour, summarised by normalize()") == ["optimis", "behaviour"]
-    assert len(files(".py")) > 50 and len(files(".md")) > 30

@@ -75,22 +75,6 @@ def test_the_recorded_episodes_are_those_that_were_counted(evaluate: Any, how: l
     assert again == printed
 
 
-def test_recorded_steps_replayed_in_the_environment_lead_where_the_recording_says(evaluate: Any) -> None:
-    """CartPole forgets nothing: its whole state is seen."""
-    evaluate("--episodes", "5", "--record", "to", "--stochastic")
-    recording = MinariFormat().read(Path("to/Agent"), "Agent")
-    environment = minari.MinariDataset("to/Agent/data").recover_environment()
-    environment.reset()
-    seen, chosen = recording.observations["observation"], recording.actions.discrete
-    for row, action, terminated in zip(recording.rows, chosen[:, 0], recording.terminated, strict=True):
-        environment.reset()
-        environment.unwrapped.state = seen[row].astype(np.float64)
-        following, _, ended, _, _ = environment.step(action)
-        np.testing.assert_allclose(following, seen[row + 1], atol=1e-5)
-        assert ended == terminated
-    environment.close()
-
-
 @pytest.mark.parametrize("id", ["identity_hybrid", "image_identity"])
 def test_the_recorded_behavior_is_that_of_the_environment(evaluate: Any, id: str) -> None:
     from rlcore_devkit.environments import FOR_CONFIGURATIONS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from workspace import CORE, ROOT
+from workspace import ROOT
 
 pytestmark = pytest.mark.lint
 
@@ -53,19 +53,6 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for command in commands(jobs["check"])[1:] + commands(jobs["audit"])[1:]:
         assert command in contributing, f"CONTRIBUTING.md does not have {command!r}"
-
-
-def test_ci_uses_the_oldest_and_the_newest_python_that_the_packages_name() -> None:
-    named = [each.rpartition(" ")[2] for each in CORE.project["classifiers"] if re.search(r":: 3\.\d+$", each)]
-    versions = sorted(named, key=lambda version: int(version.partition(".")[2]))
-    assert CORE.project["requires-python"] == f">={versions[0]}"
-    used = [
-        step["with"]["python-version"]
-        for job in read("ci.yml")["jobs"].values()
-        for step in job["steps"]
-        if "python-version" in step.get("with", {})
-    ]
-    assert {versions[0], versions[-1]} == set(used)
 
 
 def test_a_release_is_built_checked_installed_and_uploaded_with_the_core_first() -> None:

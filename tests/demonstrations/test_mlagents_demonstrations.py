@@ -163,12 +163,10 @@ def test_a_recorder_that_was_not_closed_left_no_count(tmp_path: Path) -> None:
     assert read(path).lengths.tolist() == [3]
 
 
-@pytest.mark.parametrize("place", ["head", "brain", "steps"])
-def test_a_file_cut_anywhere_is_refused_in_one_line(tmp_path: Path, place: str) -> None:
+def test_a_file_cut_anywhere_is_refused_in_one_line(tmp_path: Path) -> None:
     content = file_of(brain(branches=[5]), walked([2]), tail=False)
-    first, second = {"head": (0, 33), "brain": (33, 70), "steps": (70, len(content))}[place]
     path = tmp_path / "Expert.demo"
-    for length in range(first, second):
+    for length in range(len(content)):
         path.write_bytes(content[:length])
         with pytest.raises(ConfigError, match=r"Expert\.demo: ") as caught:
             MLAgentsFormat().read(path, "Walker")
@@ -178,48 +176,29 @@ def test_a_file_cut_anywhere_is_refused_in_one_line(tmp_path: Path, place: str) 
 REFUSED = {
     "empty": (b"", "is empty"),
     "another file": (b"\x89PNG" + bytes(100), "not a demonstration of ML-Agents: the metadata has 10249 bytes"),
-    "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1", "not a demonstration of ML-Agents"),
     "a later version": (file_of(brain(2), [], meta=metadata(1, version=7)), "has version 7 of the format"),
-    "no end of a length": (b"\xff" * 200, "the length of the metadata cannot be read"),
     "a vast step": (
         file_of(brain(branches=[5]), [], meta=metadata(1), tail=False) + varint(1 << 31),
         "step 0 has 2147483648 bytes",
-    ),
-    "a step that is cut off": (
-        file_of(brain(branches=[5]), [], meta=metadata(1), tail=False) + varint(1000) + b"x",
-        "step 0 has 1000 bytes where 1 are left",
     ),
     "steps that are missing": (
         file_of(brain(branches=[5]), walked([1]), meta=metadata(9), tail=False),
         "has 2 of the 9 steps",
     ),
-    "no steps": (file_of(brain(2), [], meta=metadata(0), tail=False), "has 0 of the 0 steps"),
-    "an empty step": (file_of(brain(branches=[5]), walked([0]), metadata(0), tail=False) + bytes(9), "step 1 is empty"),
     "no message": (file_of(brain(2), [b"\xff\xff"]), "step 0 cannot be read"),
-    "no actions": (file_of(brain(), [step(vector([1.0]))] * 2), "impossible actions"),
-    "a negative branch": (file_of(brain(branches=[-3]), walked([1])), "impossible actions"),
     "vast branches": (file_of(brain(branches=[1 << 30]), walked([1])), "options of actions, more than"),
     "nothing seen": (file_of(brain(2), [step(continuous=[0, 0])] * 2), "its agents see nothing"),
-    "a negative shape": (file_of(brain(2), [step(vector([1.0], shape=[-1]))] * 2), r"step 0 has the shape \[-1\]"),
     "a vast shape": (file_of(brain(2), [step(vector([1.0], shape=[1 << 20] * 2))] * 2), "step 0 has the shape"),
     "too few numbers": (file_of(brain(2), [step(vector([1.0], shape=[2]))] * 2), "has 1 numbers"),
     "another shape later": (
         file_of(brain(branches=[5]), [*walked([1]), step(vector([1.0]), discrete=[0])]),
         r"observation 0 of step 2 has shape \[1\] instead of \[2\]",
     ),
-    "fewer observations": (
-        file_of(brain(branches=[5]), [*walked([1]), step(discrete=[0])]),
-        "step 2 has 0 observations where step 0 has more",
-    ),
     "another action": (
         file_of(brain(branches=[5]), [step(vector([1.0]), discrete=[0, 1])] * 2),
         "step 0 has 0 continuous and 2 discrete actions instead of 0 and 1",
     ),
     "an option too many": (file_of(brain(branches=[2]), walked([3])), r"discrete actions \[2\], outside \[2\]"),
-    "half an option": (
-        file_of(old_brain([5], False), [step(vector([1.0]), old_actions=[0.5])] * 2),
-        r"discrete actions \[0\.5\], outside",
-    ),
     "a missing action": (
         file_of(brain(branches=[5]), [step(vector([0.0]), discrete=[k] * (k != 1)) for k in range(3)]),
         "step 1 has no action",
@@ -286,7 +265,6 @@ PICTURES = {
     "color": (picture(png(pixels(3)), [*LAST, 3]), pixels(3) / 255),
     "color, channels first": (picture(png(pixels(3)), [3, *LAST], properties=FIRST), pixels(3) / 255),
     "gray": (picture(png(pixels(3)), [*LAST, 1]), pixels(3).mean(2, keepdims=True) / 255),
-    "gray file": (picture(png(pixels(1)), [*LAST, 1]), pixels(1) / 255),
     "five channels": (
         picture(png(pixels(3)) + png(pixels(3, 1)), [*LAST, 5]),
         np.concatenate([pixels(3), pixels(3, 1)[:, :, :2]], 2) / 255,
@@ -311,9 +289,7 @@ def test_images(tmp_path: Path, name: str) -> None:
 BAD_PICTURES = {
     "of another size": (png(pixels(3)), [HEIGHT, WIDTH + 1, 3], [], "4 by 6 pixels instead of 4 by 7"),
     "cut off": (png(pixels(3))[:-40], [*LAST, 3], [], "cannot be read"),
-    "damaged": (png(pixels(3))[:60] + b"\xff" * 30 + png(pixels(3))[90:], [*LAST, 3], [], "cannot be read"),
     "no image": (b"", [*LAST, 3], [], "is not a PNG image"),
-    "another format": (b"GIF89a", [*LAST, 3], [], "is not a PNG image"),
     "too few channels": (png(pixels(3)), [*LAST, 5], [], "has 3 channels in its images instead of 5"),
     "another mapping": (png(pixels(3)), [*LAST, 2], [0, 2, 1], "maps 3 channels of 3 to 2"),
 }

@@ -14,8 +14,8 @@ from rlcore import EpisodeSeeds, RunStateError
 from rlcore_devkit.environments import identity_discrete
 from rlcore_devkit.trainings import SmallTrainings
 from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
-from rlcore_ghost.selfplay.samplers import Candidates
-from rlcore_ghost.settings import LeagueSettings
+from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
+from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
 
 
 def test_each_exploiter_has_its_share_of_the_environments_and_at_least_one() -> None:
@@ -41,6 +41,16 @@ def test_a_main_exploiter_plays_older_snapshots_only_while_it_nearly_always_lose
 ) -> None:
     chosen = MainExploiterSampler().sample(candidates([score] * 4, games), 200, np.random.default_rng(1))
     assert (set(chosen.tolist()) == {3}) == only_latest
+
+
+@pytest.mark.parametrize(
+    ("parameters", "weights"),
+    [({}, [0.01, 0.25, 0.64]), ({"power": 1.0}, [0.1, 0.5, 0.8]), ({"weighting": "variance"}, [0.09, 0.25, 0.16])],
+)
+def test_prioritized_fictitious_self_play_weighs_opponents_by_the_results(parameters: Any, weights: Any) -> None:
+    sampler = PrioritizedSampler(PrioritizedParameters(**parameters))
+    found = sampler.probabilities(candidates([0.9, 0.5, 0.2], 1e9))
+    np.testing.assert_allclose(found, np.array(weights) / sum(weights), atol=1e-6)
 
 
 def made(directory: Path, envs: int = 12, **league: Any) -> tuple[Any, Any, str, Any]:

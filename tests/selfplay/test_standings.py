@@ -1,12 +1,13 @@
 """Standings: who is stronger, the curve of the learner, cycles, Nash averaging, and results that are not zero-sum."""
 
+import itertools
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from playing_bots import chance, play, random_pairs, rows, self_play
+from playing_bots import chance, play, rows, self_play
 
 from rlcore_ghost.ratings.standings import Standings, default_anchor, nash_average
 from rlcore_ghost.selfplay.match_log import MatchLog
@@ -23,8 +24,10 @@ def cycle_log(*results, pairs=CYCLE):
 
 
 def test_strength_that_adds_up_has_no_cycle_and_the_best_player_alone_in_the_mixture():
-    strengths = np.array([1000.0, 1100.0, 1200.0, 1300.0])
-    log = random_pairs(list("abcd"), 4000, 0, lambda a, b, rng: rng.random(len(a)) < chance(strengths[a], strengths[b]))
+    log, strengths = MatchLog(2), {"a": 1000.0, "b": 1100.0, "c": 1200.0, "d": 1300.0}
+    for one, other in itertools.combinations(strengths, 2):
+        wins = round(600 * chance(strengths[one], strengths[other]))
+        play(log, one, other, wins, 600 - wins)
     standings = Standings.of(log)
     assert standings.pay_off.cycles == () and standings.pay_off.nash == pytest.approx({"d": 1.0})
     assert [(each.name, each.elo) for each in standings.players] == [(name, None) for name in "dcba"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,21 +30,6 @@ def play(log: MatchLog, one: str, other: str, wins: int, losses: int, draws: int
         matches = np.tile(players, (count, 1)), np.tile(ranks, (count, 1))
         for seat in (0, 1):
             log.add(step, *(each[seat::2, :: -1 if seat else 1] for each in matches))
-
-
-def random_pairs(names: Sequence[str], games: int, seed: int, won: Callable[[Any, Any, Any], Any]) -> MatchLog:
-    """A log of games of random pairs, eight in each step.
-
-    ``won(one, other, rng)`` says for arrays of players which games the first one wins.
-    """
-    rng, log = np.random.default_rng(seed), MatchLog(2)
-    for name in names:
-        log.player(name)
-    for step in range(games // 8):
-        players = np.array([rng.choice(len(names), 2, replace=False) for _ in range(8)])
-        ranks = np.where(won(players[:, 0], players[:, 1], rng)[:, None], WINS, LOSSES)
-        log.add(step, players, ranks)
-    return log
 
 
 def self_play(gains: Sequence[float], games: int = 200, window: int = 10, seed: int = 0) -> tuple[MatchLog, EloTable]:

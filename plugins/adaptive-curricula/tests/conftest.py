@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
@@ -79,17 +79,7 @@ class Loop:
         self.next_values[env_index], self.next_draw_id[env_index] = drawn.values, drawn.draw_id
 
 
-class PlainModel(Protocol):
-    """A curriculum without arrays: a draw consists of its values and a note for the model."""
-
-    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], Any]: ...
-
-    def ended(self, told: Any, measure: float) -> None: ...
-
-    def redraw(self) -> bool: ...
-
-
-def plain_loop(model: PlainModel, outcome: Outcome, seed: int, steps: int) -> list[Begun]:
+def plain_loop(model: Any, outcome: Outcome, seed: int, steps: int) -> list[Begun]:
     """Run a plain model, one environment at a time, through the loop of :class:`Loop`."""
     playing = {env: model.draw(env, 0) for env in range(NUM_ENVS)}
     staged = {env: model.draw(env, 1) for env in range(NUM_ENVS)}

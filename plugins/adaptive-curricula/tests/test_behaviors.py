@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, ConfigError, Curriculum, StatSummary
+from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, IS_TRAINING, ConfigError, Curriculum, StatSummary
 from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
 from rlcore_adaptive_curricula.learning_progress import LearningProgress
@@ -74,10 +74,3 @@ def test_a_group_reward_that_does_not_exist_is_refused_by_the_first_complete_sum
         "Cumulative Reward'; did you mean"
     )
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("measure", "tags"), [("group_reward", (GROUP_REWARD,)), ("reward", ()), ("length", ())])
-def test_an_existing_or_unused_group_reward_is_accepted(make: Make, measure: str, tags: tuple[str, ...]) -> None:
-    curriculum = make(measure=measure)
-    curriculum.advance({"Agent": 9})
-    curriculum.summarised("Agent", told(EPISODE_LENGTH, CUMULATIVE_REWARD, UPDATE, *tags))

@@ -44,19 +44,6 @@ def test_a_range_widens_by_mastery_and_not_by_the_order_of_ends(
         assert sum(bound.steps > 0 for pair in curriculum.bounds for bound in pair) == moved
 
 
-def test_failures_that_end_together_are_not_progress(run: Any) -> None:
-    """For two groups of 20 episodes with 50% success, the means differ by 0.125 on average."""
-    found = []
-    for seed in range(5):
-        curriculum = regions(run)
-        crowd = Crowd(curriculum, 0.5, seed)
-        crowd.play(500)
-        for _ in range(2):
-            crowd.play(500)
-            found += curriculum.parts["length"].progress.tolist()
-    assert np.mean(found) < 0.22
-
-
 def test_each_behaviors_episodes_are_in_an_order_of_their_own(simulation: Any, told: Any) -> None:
     curriculum = ranges(simulation.run, a={"behavior": "Walker"}, b={"behavior": "Runner"})
     for behavior in ("Walker", "Runner"):

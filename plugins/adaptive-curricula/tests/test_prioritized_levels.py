@@ -160,13 +160,6 @@ def test_before_anything_was_played_all_levels_are_new_and_after_everything_was_
         assert curriculum.stats()["Environment/Replay Share/seed"] == 1.0
 
 
-def test_a_level_whose_share_is_too_small_for_a_number_is_still_known(made: Any, told: Any) -> None:
-    curriculum = made(seed=SEEDS | {"levels": 4, "staleness": 0.0, "temperature": 0.0005})
-    play(curriculum, told, [(0, 0.0), (0, 1.0), (1, 0.0), (1, 5.0), (2, 0.0), (2, 3.0)])
-    assert curriculum.parts["seed"].shares.tolist() == [0.0, 1.0, 0.0, 0.0]
-    assert curriculum.stats()["Environment/Replay Share/seed"] == 0.75
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"levels": 7}, r"levels: the checkpoint has 6, this configuration 7"),

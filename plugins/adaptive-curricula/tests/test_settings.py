@@ -19,8 +19,6 @@ from rlcore import (
     load_plugins,
 )
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
-from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
-from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 from rlcore_devkit.blocks import checked_block
 
 ADR: dict[str, Any] = {
@@ -48,8 +46,6 @@ def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> No
     assert (ranges.initial_range, ranges.target_range) == ((0.4, 0.6), (0.2, 0.9))
     assert built(plugins, ADR | {"target": 0.3}).target_range == (0.3, 0.3)
     assert built(plugins, ADR).target_range == (0.1, 1.0)
-    assert built(plugins, PROGRESS) == LearningProgressSettings(limits=(0.0, 1.0))
-    assert built(plugins, LEVELS) == PrioritizedLevelsSettings(levels=10)
 
 
 REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))

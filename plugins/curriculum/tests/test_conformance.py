@@ -6,12 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import attrs
-import numpy as np
 import pytest
 
-from rlcore import Plugins, RlcoreError, hookimpl
-from rlcore_curriculum.records import SamplerSpec
-from rlcore_curriculum.sampler_settings import SamplerParameters
 from rlcore_curriculum.testing import SamplerConformance
 from rlcore_devkit import CurriculumConformance, PluginConformance
 
@@ -90,25 +86,6 @@ class TestMultiRangeUniform(SamplerConformance):
 # ---------------------------------------------------------------- broken on purpose
 
 
-@attrs.frozen(kw_only=True)
-class NoSeed:
-    """Settings that do not derive from SamplerParameters."""
-
-
-class Registered(SamplerConformance):
-    sampler = "acme"
-
-    def plugins(self) -> Plugins:
-        class Acme:
-            @hookimpl
-            def rlcore_samplers(self) -> list[SamplerSpec]:
-                return [SamplerSpec(name="acme", target="a:b", settings=f"{__name__}:NoSeed", summary="s")]
-
-        plugins = super().plugins()
-        plugins.register(Acme(), "acme")
-        return plugins
-
-
 @attrs.define
 class Broken:
     """Computes values from random numbers and from the last value before them."""
@@ -122,20 +99,10 @@ class Broken:
         return values
 
 
-def infinite_at_zero(uniforms: Any, last: float) -> Any:
-    with np.errstate(divide="ignore"):
-        return np.clip(-np.log(uniforms), 0.0, np.inf)
-
-
 def scribbles(uniforms: Any, last: float) -> Any:
     values = uniforms.copy()
     uniforms[:] = 0.5
     return values
-
-
-def draws(uniforms: Any, last: float) -> Any:
-    np.random.random()  # noqa: NPY002
-    return uniforms.copy()
 
 
 ONE_VALUE = "test_each_number_gives_one_finite_value_within_the_bounds"
@@ -147,14 +114,10 @@ CHANGES = "test_sampling_changes_neither_its_argument_nor_global_random_numbers"
     ("broken", "rule"),
     [
         (lambda uniforms, last: uniforms + 0.1, ONE_VALUE),
-        (infinite_at_zero, ONE_VALUE),
         (lambda uniforms, last: uniforms[:1].copy(), ONE_VALUE),
-        (lambda uniforms, last: uniforms.astype(np.int64), ONE_VALUE),
         (lambda uniforms, last: uniforms.argsort().argsort() / len(uniforms), ALONE),
         (lambda uniforms, last: uniforms * 0.5 + last / 2, ALONE),
         (scribbles, CHANGES),
-        (draws, CHANGES),
-        (lambda uniforms, last: uniforms * 0.5 + last / 2, "test_episodes_have_the_same_values_in_any_order"),
     ],
 )
 def test_a_broken_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch, broken: Any, rule: str) -> None:
@@ -163,15 +126,5 @@ def test_a_broken_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch, broken: An
         low, high = 0.0, 1.0
 
     monkeypatch.setattr("rlcore_curriculum.samplers.UniformSampler", lambda settings: Broken(broken))
-    np.random.random()  # noqa: NPY002  # the next draw from the global generator uses up a number that is there already
     with pytest.raises(AssertionError):
         getattr(Conformance(), rule)()
-
-
-def test_settings_without_a_seed_or_that_take_anything_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AssertionError, match="SamplerParameters"):
-        Registered().test_its_record_has_a_summary_and_its_settings_a_seed()
-    anything = (SamplerParameters(), ())
-    monkeypatch.setattr("rlcore_curriculum.sampler_settings.read_settings", lambda cls, block: anything)
-    with pytest.raises((AssertionError, RlcoreError), match="no_such_key was accepted"):
-        TestUniform().test_unknown_parameters_are_refused()

@@ -60,11 +60,6 @@ def _criterion(text: str) -> str:
     return f"{{{text}}}" if "behavior:" in text else f"{{behavior: B, {text}}}"
 
 
-def test_there_are_forty_cases_and_no_two_alike() -> None:
-    assert len(CASES) >= 40
-    assert len({(yaml_of(case), case.history) for case in CASES}) == len({str(case) for case in CASES}) == len(CASES)
-
-
 @pytest.mark.parametrize("resumes", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_golden(case: Case, script: Any, resumes: bool) -> None:

@@ -54,13 +54,6 @@ def test_a_change_resets_if_its_own_criterion_asks_for_it(script: Any, forward: 
     assert [change.reset for change in running.changes] == [forward == "true", back == "true"]
 
 
-def test_nothing_is_looked_at_in_every_step_unless_it_has_to_be(make: Any) -> None:
-    assert not make(TEXT).every_step
-    assert make(LEGACY).every_step
-    assert make(TEXT.replace("threshold: 1, ", "measure: progress, threshold: 0.5, ").replace(
-        "{threshold: -1,", "{measure: reward, threshold: -1,")).every_step  # fmt: skip
-
-
 # ---------------------------------------------------------------- statistics and status
 
 
@@ -86,22 +79,10 @@ def test_the_status_says_what_a_lesson_is_waiting_for(script: Any) -> None:
     assert json.loads(json.dumps(running.lessons.status())) == running.lessons.status()
 
 
-def test_of_several_criteria_the_status_shows_one_that_does_not_hold(script: Any) -> None:
-    joined = f"[{CRITERION}, {{behavior: C, measure: progress, threshold: 0.5}}]"
-    text = TEXT.replace(f"value: 1, completion_criteria: {CRITERION}", f"value: 1, completion_criteria: {joined}")
-    running = script(text)
-    running.play("idle")
-    assert running.lessons.status()["length"]["measure"] == "reward"
-    running.play("2 2")
-    status = running.lessons.status()["length"]
-    assert (status["behavior"], status["measure"], status["value"], status["threshold"]) == ("C", "progress", 0.0, 0.5)
-
-
 def test_the_status_of_legacy_lessons(script: Any) -> None:
     text = (
         "environment_parameters:\n  p:\n    curriculum:\n      smoothing: legacy\n      lessons:\n"
         "        - {name: A, value: 1, completion_criteria: {behavior: B, threshold: 8, min_lesson_length: 2}}\n"
-        "        - {name: B, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 0.5}}\n"
         "        - {name: C, value: 2}\n"
     )
     running = script(text)
@@ -111,14 +92,6 @@ def test_the_status_of_legacy_lessons(script: Any) -> None:
     assert running.lessons.status()["p"]["episodes_left"] == 1
     running.play("4")
     assert running.lessons.status()["p"] == {**first, "value": 3.0, "episodes_left": 0}
-    running.play("99 99")
-    running.play("steps=250")
-    assert running.lessons.status()["p"] == {
-        "lesson_num": 1, "lesson": "B", "behavior": "B", "measure": "progress", "threshold": 0.5, "value": 0.25,
-        "episodes_left": 0,
-    }  # fmt: skip
-    running.play("steps=501")
-    assert running.lessons.status()["p"] == {"lesson_num": 2, "lesson": "C"}
 
 
 # ---------------------------------------------------------------- the status of another run
@@ -191,11 +164,6 @@ def test_the_state_of_other_lessons_is_refused_and_changes_nothing(
     answer = f"environment_parameters.length: {case['message']}; resume with the lessons of the run"
     assert str(caught.value) == answer
     assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
-
-
-def test_the_state_of_legacy_lessons_is_refused_by_others(make: Any) -> None:
-    with pytest.raises(RunStateError, match=r"lesson 'Short', where the checkpoint is, had smoothing: legacy; resume"):
-        make(TEXT).load_state_dict(make(LEGACY).state_dict())
 
 
 def test_a_threshold_may_change_and_lessons_may_follow(make: Any, in_the_second: dict[str, Any]) -> None:

@@ -64,22 +64,12 @@ def test_evenly_spaced_numbers_give_the_distribution(
     assert greatest_distance(values, cumulative) <= 1.001 / 5000
 
 
-def test_a_constant_is_constant(plugins: Plugins) -> None:
-    assert set(sampler(plugins, "constant").sample(EVENLY).tolist()) == {0.0}
-    assert set(sampler(plugins, "constant", value=3.25).sample(EVENLY).tolist()) == {3.25}
-    made = make_sampler(2.5, plugins)  # a plain number
-    assert (set(made.sample(EVENLY, "p").tolist()), made.seed, made.constant) == ({2.5}, -1, 2.5)
-
-
 @pytest.mark.parametrize(
     ("kind", "parameters", "low", "high"),
     [
         ("uniform", {"min_value": 0.1, "max_value": 0.3}, 0.1, 0.3),
-        ("uniform", {"min_value": 1e16, "max_value": 1e16}, 1e16, 1e16),
-        ("uniform", {"min_value": 0.1, "max_value": 0.1}, 0.1, 0.1),
         ("uniform", {"min_value": -1.7e308, "max_value": 1.7e308}, -1.7e308, 1.7e308),
         ("multirangeuniform", {"intervals": [[-1.7e308, 1.7e308]]}, -1.7e308, 1.7e308),
-        ("multirangeuniform", {"intervals": [[0.1, 0.3], [0.7, 0.9]]}, 0.1, 0.9),
         ("multirangeuniform", {"intervals": [[2, 2]]}, 2, 2),
         ("multirangeuniform", {"intervals": [*[[0, 0.1]] * 10, [7, 7]]}, 0, 0.1),  # shares add up to less than 1
     ],
@@ -90,11 +80,6 @@ def test_values_stay_within_their_bounds(
     values = sampler(plugins, kind, **parameters).sample(np.array([0.0, *EVENLY[::100], LAST]))
     assert low == values.min() and values.max() <= high
     assert values.max() == pytest.approx(high)
-
-
-def test_intervals_without_width_are_drawn_evenly_where_none_has_any(plugins: Plugins) -> None:
-    values = sampler(plugins, "multirangeuniform", intervals=[[2, 2], [7, 7], [3, 3], [4, 4]]).sample(EVENLY)
-    assert {value: np.mean(values == value) for value in (2.0, 7.0, 3.0, 4.0)} == dict.fromkeys((2, 7, 3, 4), 0.25)
 
 
 def test_a_normal_distribution_has_its_tails(plugins: Plugins) -> None:
@@ -120,7 +105,6 @@ FUNCTIONS = {
     "triangular": lambda uniforms, top: top * np.sqrt(uniforms),
     "short": lambda uniforms, top: uniforms[:1],
     "infinite": lambda uniforms, top: 1 / (uniforms - uniforms[-1]),
-    "raising": lambda uniforms, top: {}["top"],
 }
 
 @attrs.frozen(kw_only=True)
@@ -132,19 +116,16 @@ def rlcore_samplers():
     target = __name__ + ":"
     return [
         SamplerSpec(name=name, target=target + name.title(), settings=target + "Parameters")
-        for name in (*FUNCTIONS, "hollow", "stillborn")
+        for name in FUNCTIONS
     ]
 
-class Hollow:
+class Shape:
     def __init__(self, settings):
         self.top = settings.top
 
-def Stillborn(settings):
-    raise OSError("no table")
-
 for name, function in FUNCTIONS.items():
     members = {"sample": lambda self, uniforms, function=function: function(uniforms, self.top)}
-    globals()[name.title()] = type(name.title(), (Hollow,), members)
+    globals()[name.title()] = type(name.title(), (Shape,), members)
 """
 
 
@@ -177,20 +158,14 @@ def test_mistakes_of_another_plugins_sampler_are_reported_like_built_in_ones(sha
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("hollow", "which is not a Sampler: it lacks sample"),
         ("short", " gave 'length' an array of shape (1,) for 1024 random numbers; one value for each is wanted"),
         ("infinite", " gave 'length' inf for 0."),
-        ("raising", " failed in sample for 'length': KeyError: 'top'"),
-        ("stillborn", " failed in SamplerSpec.target: OSError: no table"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_one_that_fails_is_named_with_its_plugin_and_the_parameter(shapes: Plugins, name: str, told: str) -> None:
-    def draw() -> None:
-        made = make_sampler(SamplerSettings(sampler_type=name), shapes)
-        EpisodeValues(1, ["length"], [made], num_envs=4)(np.arange(4), np.zeros(4, np.int64))
-
+    made = make_sampler(SamplerSettings(sampler_type=name), shapes)
     with pytest.raises(PluginError) as caught:
-        draw()
+        EpisodeValues(1, ["length"], [made], num_envs=4)(np.arange(4), np.zeros(4, np.int64))
     assert str(caught.value).startswith(f"sampler {name!r} of plugin 'shapes' (acme-shapes 1)")
     assert told in str(caught.value)

@@ -51,14 +51,6 @@ def test_a_tag_that_was_there_once_may_be_missing_after_a_resume_too(make: Any) 
     resumed.summarised("B", summary(**EPISODES, **UPDATE))
 
 
-def test_a_missing_group_reward_is_refused(make: Any) -> None:
-    lessons = make(STAT.replace("'stat:Policy/Entropi'", "group_reward"))
-    with pytest.raises(
-        ConfigError, match=r"measure: behavior 'B' has no statistic 'Environment/Group Cumulative Reward'"
-    ):
-        lessons.summarised("B", summary(**EPISODES, **UPDATE))
-
-
 def test_statistics_of_evaluations_are_waited_for_in_runs_that_make_any() -> None:
     criteria = {("p",): CriterionSettings(behavior="B", measure="stat:Evaluation/Cumulative Reward")}
     with pytest.raises(ConfigError, match=r"p\.measure: behavior 'B' has no statistic 'Evaluation/Cumulative Reward'"):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 
 from rlcore import Recording, RecordingAbout
@@ -99,15 +98,10 @@ EVERY_KIND = "test_learns_every_kind_of_action_it_declares_and_acts_in_the_envir
     ("broken", "rule"),
     [
         (loses_its_optimizers, "test_goes_on_from_its_state_as_if_never_stopped"),
-        (before_updates(lambda trainer: setattr(trainer, "steps", -1)), EVERY_KIND),
         (lambda trainer: setattr(trainer, "ready", lambda: False), EVERY_KIND),
         (before_updates(lambda trainer: trainer.recording.reward.fill(0.0)), "test_the_recording_stays_as_it_is"),
         (lambda trainer: setattr(trainer, "update", dict), "test_learns_what_good_agents_did"),
         (loads_half, "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
-        (
-            lambda trainer: setattr(trainer, "generator", np.random.default_rng()),
-            "test_equal_seeds_learn_equally_and_others_do_not",
-        ),
     ],
 )
 def test_a_broken_trainer_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
@@ -145,9 +139,7 @@ AS_WRITTEN = "test_a_recording_is_read_as_it_was_written"
     ("broken", "rule", "arguments"),
     [
         ({"read": forgets_the_last_reward}, AS_WRITTEN, ("discrete", (3, 1, 4))),
-        ({"read": lambda self, path, name: MinariFormat().read(path, "Walker")}, AS_WRITTEN, ("discrete", (1,))),
         ({"reads": lambda self, path: path.exists()}, "test_other_paths_are_not_recordings", ()),
-        ({"reads": lambda self, path: path.read_bytes() == b"x"}, "test_other_paths_are_not_recordings", ()),
         ({"writer": overwrites}, "test_an_existing_path_is_refused_and_kept", ()),
         ({"writer": leaves_its_work}, "test_a_path_names_a_recording_only_when_it_is_complete", ()),
     ],

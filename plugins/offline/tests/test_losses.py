@@ -18,7 +18,7 @@ from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningR
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore_offline.iql import expectile_loss
-from rlcore_torch import ActionBatch, TransitionBatch, min_q
+from rlcore_torch import ActionBatch, TransitionBatch
 
 RECORDED: dict[str, Callable[[], Recording]] = {
     "continuous": lambda: record(identity_continuous(2, "Agent"), 60),
@@ -75,26 +75,11 @@ def test_bc_descends_minus_the_log_probability_of_what_was_recorded(make_trainer
     assert_alike(trainer.model, naive)
 
 
-def test_bc_reports_how_far_it_is_from_the_recorded_actions(make_trainer: MakeTrainer) -> None:
-    trainer = make_trainer("bc", RECORDED["hybrid"]())
-    rows = trainer.buffer.sample(64, np.random.default_rng(3))
-    batch = trainer.reader.actions(rows)
-    mean, logits = trainer.model.policy(batch.inputs)
-    stats = trainer.learn_from(rows).stats
-    right = (logits.argmax(1) == batch.choices[:, 0]).to(torch.float32).mean()
-    assert stats["Policy/Squared Error"].item() == pytest.approx(((mean - batch.raw) ** 2).mean().item(), rel=1e-5)
-    assert stats["Policy/Accuracy"].item() == pytest.approx(right.item())
-    expected = Normal(torch.zeros(2), torch.ones(2)).entropy().sum() + Categorical(logits=logits).entropy().mean()
-    assert stats["Policy/Entropy"].item() == pytest.approx(expected.item(), rel=1e-5)
-
-
 def test_bc_refuses_a_reward_it_would_not_learn_from(make_trainer: MakeTrainer) -> None:
     plugins = load_plugins()
     plugins.register(LearningRewards(), "learning-reward")
     rewards = {"reward_signals": {"extrinsic": {}, LearningReward.name: {}}}
-    with pytest.raises(
-        ConfigError, match="trainer 'bc' imitates what was recorded and learns from no reward; leave le"
-    ):
+    with pytest.raises(ConfigError, match="trainer 'bc' imitates what was recorded and learns from no reward"):
         make_trainer("bc", RECORDED["masked"](), plugins=plugins, block=rewards)
 
 
@@ -131,11 +116,6 @@ def test_the_expectiles_of_two_rewards_add_up_to_that_of_their_sum() -> None:
     expectile_loss(parts - found, 0.9).backward()
     assert found.grad is not None and found.grad.abs().max().item() < 1e-6
     assert found.sum().item() == pytest.approx(expectile_of(parts.sum(1, keepdim=True)).item(), abs=1e-6)
-
-
-def test_the_smaller_critic_is_the_one_whose_sum_is_smaller() -> None:
-    one, two = torch.tensor([[1.0, 5.0], [3.0, 3.0]]), torch.tensor([[4.0, 1.0], [9.0, -2.0]])
-    assert min_q(one, two).tolist() == [[4.0, 1.0], [3.0, 3.0]]
 
 
 def of_recorded(critic: Any, behavior: BehaviorSpec, batch: TransitionBatch) -> Tensor:

@@ -235,12 +235,10 @@ DAMAGES = {
         r"declares 12,000,000 bytes in 1 rows, more than 4 transitions in ",
     ),
     "groups": (lambda path: grouped(path, 2_000), r"holds 2,002 groups and 2 episodes"),
-    "spaces": (lambda path: change(path, action_space=None), r"says nothing of its action_space"),
     "odd space": (lambda path: change(path, action_space='{"type": "Own"}'), r"Minari cannot read its action_space"),
     "metadata": (lambda path: (path / "data/metadata.json").write_text("{"), r"metadata.json: is not JSON"),
     "counts": (lambda path: change(path, total_steps=None), r"lacks total_steps"),
     "fewer": (lambda path: change(path, total_steps=99), r"4 transitions where its metadata promises 99"),
-    "more": (lambda path: change(path, total_steps=2), r"4 transitions where its metadata promises 2"),
     "cut": (
         lambda path: (path / "data/main_data.hdf5").write_bytes((path / "data/main_data.hdf5").read_bytes()[:900]),
         r"cannot be read: .*truncated file",

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout, load_plugins
+from rlcore import BehaviorSpec, ObservationSpec, Recording, RecordingAbout, load_plugins
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline import read_recording, recording_problem
-from rlcore_offline.mlagents_file import BRAIN_START, DemonstrationFile
+from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_offline.mlagents_format import MLAgentsFormat
 
 VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
@@ -80,20 +80,6 @@ def test_each_step_has_the_action_that_ml_agents_pairs_with_it(tmp_path: Path) -
     assert [info.reward for _, info in paired] == recording.reward.tolist()
     assert [info.done and not info.max_step_reached for _, info in paired] == recording.terminated.tolist()
     assert [len(pair.action_info.discrete_actions) for pair in pairs] == [2] * 11 + [0]  # ML-Agents drops the last
-
-
-def test_the_metadata_fits_before_the_behavior(tmp_path: Path) -> None:
-    behavior = BehaviorSpec("W" * 40, (VECTOR,), discrete=(4,))
-    episode = random_recording(behavior, [1])
-    path = tmp_path / behavior.name
-    writer = MLAgentsFormat().writer(path, behavior, RecordingAbout())
-    writer.write(episode)
-    writer._steps, writer._episodes = 2**31 - 2, 2**31 - 1  # type: ignore[attr-defined]
-    writer.close()
-    content = (path / f"{behavior.name}.demo").read_bytes()
-    assert 0 < content[0] < BRAIN_START and not any(content[1 + content[0] : BRAIN_START])
-    with pytest.raises(ConfigError, match="has 2 of the 2147483647 steps"):
-        MLAgentsFormat().read(path, "Walker")
 
 
 CARTPOLE = """\

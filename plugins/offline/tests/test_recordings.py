@@ -66,9 +66,7 @@ class CountsFormat:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.about: dict[str, RecordingAbout] = {}
         self.kept: dict[str, Path] = {}
-        self.error: Exception | None = None  # to raise by the next call that reads or writes
 
     def reads(self, path: Path) -> bool:
         return path.is_file() and path.read_text().startswith("[")
@@ -77,21 +75,13 @@ class CountsFormat:
         return self.kept
 
     def behavior(self, path: Path, name: str) -> BehaviorSpec:
-        self._raise()
         return attrs.evolve(WALKER, name=name)
 
     def read(self, path: Path, name: str) -> Recording:
-        self._raise()
         return recording(*json.loads(path.read_text()), behavior=self.behavior(path, name))
 
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> CountsWriter:
-        self._raise()
-        self.about[behavior.name] = about
         return CountsWriter(path, self.calls)
-
-    def _raise(self) -> None:
-        if self.error is not None:
-            raise self.error
 
 
 @attrs.frozen
@@ -140,15 +130,6 @@ def brings_counts(plugins: Plugins, counts: CountsFormat, monkeypatch: Any) -> C
 # ------------------------------------------------------------ the arrays
 
 
-def test_rows_are_where_transitions_begin_and_the_row_after_is_where_they_led() -> None:
-    r = recording(2, 1, 3)
-    assert (r.transitions, r.episodes) == (6, 3)
-    assert r.rows.tolist() == [0, 1, 3, 5, 6, 7]
-    assert set(r.rows + 1) - set(r.rows) == {2, 4, 8}  # final observations
-    assert r.returns.tolist() == [0 + 1, 2, 3 + 4 + 5]
-    assert recording_problem(r) is None
-
-
 DATA = yaml.safe_load((Path(__file__).parent / "data/recordings.yaml").read_text(encoding="utf-8"))
 TYPES: dict[str, Any] = {"reward": np.float32, "lengths": np.int64}  # others are of truth values
 
@@ -164,11 +145,6 @@ def test_arrays_that_do_not_fit_are_told_apart(name: str) -> None:
     case = DATA["arrays"][name]
     changes = {field: from_data(field, value) for field, value in case["change"].items()}
     assert case["problem"] in str(recording_problem(attrs.evolve(recording(2, 1), **changes)))
-
-
-def test_a_kind_of_action_that_is_missing_is_told() -> None:
-    hybrid = attrs.evolve(WALKER, continuous=2, low=np.full(2, -1.0), high=np.ones(2))
-    assert recording_problem(attrs.evolve(recording(2, 1), behavior=hybrid)) == "continuous actions: missing"
 
 
 # ------------------------------------------------------------ where they are found
@@ -217,19 +193,6 @@ def test_a_path_that_names_nothing_says_what_there_is(
 
 
 # ------------------------------------------------------------ several as one, and names
-
-
-def test_joined_recordings_have_all_episodes_and_masks() -> None:
-    branch = attrs.evolve(recording(1).behavior, discrete=(2,))
-    parts = [attrs.evolve(recording(*lengths), behavior=branch) for lengths in ((2, 1), (3,), (1,))]
-    for part in parts:
-        part.actions.discrete = np.zeros((part.transitions, 1), np.int64)
-    assert Recording.joined(parts).action_mask is None
-    parts[1] = attrs.evolve(parts[1], action_mask=np.array([[True, False]] * 4))
-    whole = Recording.joined(parts)
-    assert recording_problem(whole) is None and whole.lengths.tolist() == [2, 1, 3, 1]
-    assert whole.returns.tolist() == [value for part in parts for value in part.returns]
-    assert whole.action_mask is not None and np.flatnonzero(~whole.action_mask[:, 1]).tolist() == [5, 6, 7, 8]
 
 
 def test_only_nameless_observations_that_fit_take_the_names_of_a_behavior() -> None:
@@ -305,12 +268,11 @@ def test_without_a_name_there_must_be_one_format(
 
 
 @pytest.mark.parametrize("method", ["reads", "stored", "read", "behavior"])
-@pytest.mark.parametrize("error", [SystemExit(0), RuntimeError("gone")], ids=repr)
 def test_a_format_that_fails_or_leaves_is_named_whatever_it_was_asked(
-    brings_counts: Callable[..., Plugins], counts: CountsFormat, tmp_path: Path, method: str, error: BaseException
+    brings_counts: Callable[..., Plugins], counts: CountsFormat, tmp_path: Path, method: str
 ) -> None:
     def fail(*given: Any) -> Any:
-        raise error
+        raise SystemExit(0)
 
     path = tmp_path / "walker"
     if method in ("read", "behavior"):
@@ -319,6 +281,5 @@ def test_a_format_that_fails_or_leaves_is_named_whatever_it_was_asked(
     recordings = InstalledRecordings(brings_counts("counts"))
     asked = recordings.behavior if method == "behavior" else recordings.read
     who = r"recording 'counts' of plugin 'counts' \(acme-counts 1\) failed to "
-    with pytest.raises(PluginError, match=who) as caught:
+    with pytest.raises(PluginError, match=who):
         asked(path, "Walker")
-    assert caught.value.__cause__ is error

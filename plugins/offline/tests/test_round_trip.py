@@ -64,17 +64,6 @@ def test_every_behavior_comes_back_exactly(write, name: str, masked: bool) -> No
     assert recording_problem(recording) is None
 
 
-def test_episodes_without_a_mask_allow_everything_beside_those_with_one(write) -> None:
-    behavior = BEHAVIORS["hybrid_branches"]
-    parts = [
-        random_recording(behavior, [count], masked=masked) for count, masked in ((2, False), (3, True), (1, False))
-    ]
-    mask = MinariFormat().read(write("A", *parts), "A").action_mask
-    assert mask is not None and mask.shape == (9, behavior.mask_size)
-    np.testing.assert_array_equal(mask[3:7], parts[1].action_mask)
-    assert mask[:3].all() and mask[7:].all()
-
-
 def test_minari_opens_it_with_the_environment_it_came_from(write) -> None:
     behavior = BehaviorSpec("Car", (ObservationSpec(OBSERVATION, (2,), np.float32),), discrete=(3,))
     recording = random_recording(behavior, [3, 1])

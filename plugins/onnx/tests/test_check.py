@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from onnx_files import export_policy
 
 import rlcore_onnx.exporter
 from rlcore import PluginError
@@ -25,17 +24,6 @@ def changed_weights(model: onnx.ModelProto) -> None:
         array = numpy_helper.to_array(tensor)
         if array.ndim > 1 and array.dtype == np.float32 and tensor.name != "discrete_action_output_shape":
             tensor.CopyFrom(numpy_helper.from_array(array * np.float32(1.001), tensor.name))
-
-
-def without(operator: str) -> Tamper:
-    """Replace the first node of a kind in the normalizer by one that passes its first input through."""
-
-    def tamper(model: onnx.ModelProto) -> None:
-        node = next(node for node in model.graph.node if node.op_type == operator and "normalizer" in node.name)
-        node.op_type = "Identity"
-        del node.input[1:], node.attribute[:]
-
-    return tamper
 
 
 def returning(output: str, other: str) -> Tamper:
@@ -72,14 +60,9 @@ def tampered(monkeypatch: pytest.MonkeyPatch, tamper: Tamper) -> None:
     ("network", "actions", "tamper"),
     [
         ("mlp", "continuous", changed_weights),
-        ("mlp", "discrete", changed_weights),
-        ("cnn", "branches", changed_weights),
         ("lstm", "hybrid", changed_weights),
-        ("mlp", "continuous", without("Sub")),  # the mean of observations
-        ("mlp", "discrete", without("Clip")),  # their limit
         ("mlp", "discrete", unmasked),
         ("mlp", "continuous", returning("continuous", "deterministic_continuous")),
-        ("mlp", "discrete", returning("discrete", "deterministic_discrete")),
         ("mlp", "discrete", returning("deterministic_discrete", "discrete")),
         ("lstm", "continuous", returning("memory_out", "memory")),
     ],
@@ -138,12 +121,3 @@ def test_the_tolerance_is_that_of_the_settings(make_policy: Any, export: Any) ->
     export(make_policy("mlp", "continuous"), tolerance=1e-6)
     with pytest.raises(PluginError, match=r"more than tolerance \(1e-12\)"):
         export(make_policy("mlp", "continuous"), tolerance=1e-12)
-
-
-def test_the_report_of_an_export_says_how_much_the_file_differs(make_policy: Any, tmp_path: Path) -> None:
-    policy = make_policy("mlp", "hybrid")
-    report = export_policy(policy, policy.behavior, tmp_path / "Walker.onnx", profile="unity")
-    assert report is not None
-    start, _, number = report.rpartition(" ")
-    assert start == "profile unity, opset 15; onnxruntime and the policy differ by at most"
-    assert 0 < float(number) < 1e-5

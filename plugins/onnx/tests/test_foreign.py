@@ -14,11 +14,7 @@ from torch import Tensor, nn
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec, UnsupportedExport
 from rlcore_torch import (
-    ActionDistribution,
     ActionLayout,
-    Actor,
-    ActorPolicy,
-    Backend,
     NetworkSettings,
     PolicyOutput,
     mask_logits,
@@ -58,26 +54,6 @@ class Looping(Pooled):
 class Bessel(Pooled):
     def forward(self, image: Tensor) -> Tensor:
         return torch.special.i0(super().forward(image))
-
-
-class Laplace(ActionDistribution):
-    """Columns are medians; drawn from a normal number by the inverse of the distribution function."""
-
-    def __init__(self, settings: Any, behavior: Any) -> None:
-        super().__init__(behavior)
-
-    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
-        u = torch.special.erf(noise * 0.5**0.5) * 0.999
-        return columns - 0.2 * u.sign() * torch.log1p(-u.abs())
-
-    def deterministic(self, columns: Tensor) -> Tensor:
-        return columns
-
-    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
-        return -((raw - columns) / 0.2).abs().sum(1)
-
-    def entropy(self, columns: Tensor) -> Tensor:
-        return columns.new_ones(())
 
 
 def record(target: Any) -> Any:
@@ -120,32 +96,6 @@ def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
     with pytest.raises(UnsupportedExport, match=reason):
         export(policy)
     assert not list((tmp_path / "exported").iterdir()) and capfd.readouterr().out == ""
-
-
-@pytest.mark.parametrize("profile", ["generic", "unity"])
-def test_a_distribution_of_another_package(make_behavior: Any, export: Any, load: Any, profile: str) -> None:
-    own = {"action_distribution": record(Laplace)}
-    settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", records=own)
-    policy = untrained_policy(make_behavior("hybrid", STATE), settings, 1)
-    export(policy, profile=profile)  # compares drawn actions too
-
-
-class Doubled(Actor):
-    """A network that computes the parameters of the distribution in its own way."""
-
-    def policy(self, inputs: Any) -> Any:
-        columns, logits = super().policy(inputs)
-        return None if columns is None else 2 * columns, None if logits is None else 2 * logits
-
-
-@pytest.mark.parametrize(
-    ("profile", "actions"),
-    [("generic", "hybrid"), ("unity", "hybrid"), ("generic", "continuous"), ("unity", "continuous")],
-)
-def test_a_network_that_is_no_actor_of_rlcore(make_behavior: Any, export: Any, profile: str, actions: str) -> None:
-    settings = NetworkSettings(hidden_units=16, num_layers=1, normalize=True)
-    model = Doubled(make_behavior(actions, STATE), settings)
-    export(ActorPolicy(make_behavior(actions, STATE), model, Backend(torch.device("cpu"))), profile=profile)
 
 
 class Table(nn.Module):

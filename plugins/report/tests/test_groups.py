@@ -57,10 +57,6 @@ def test_only_keys_that_differ_are_listed_with_the_values_of_each_group(runs: An
     assert differences(grouped(runs), value_text) == {"behaviors.Agent.hyperparameters.lr": (("0.1",), ("0.5",))}
 
 
-def test_values_that_differ_within_a_group_are_all_listed(runs: Any) -> None:
-    assert list(differences(grouped(runs, [("all", "*")]), value_text).values()) == [(("0.1", "0.5"),)]
-
-
 def test_a_key_that_a_run_lacks_is_not_set(write_run: Any) -> None:
     runs = runs_of(write_run("a", x=1), write_run("b"))
     listed = differences(grouped(runs), value_text)
