@@ -14,9 +14,6 @@ from small_runs import small_run
 from rlcore import Environment, Run, load_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore_devkit.fixtures import run_rlcore
-
-__all__ = ["run_rlcore"]
 
 NAME = "Agent"
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1}, "batch_size": 64}
