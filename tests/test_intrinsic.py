@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,9 @@ import pytest
 from recorded import recorded
 from small_runs import small_run
 
-from rlcore import ConfigError, Environment, Run, load_checkpoint
+from rlcore import Environment, Run, load_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore_devkit.fixtures import RunRlcore, run_rlcore
-
-__all__ = ["run_rlcore"]
 
 NAME = "Agent"
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1}, "batch_size": 64}
@@ -47,7 +43,7 @@ MakeRun = Callable[..., Run]
 def make_run(tmp_path: Path) -> MakeRun:
     """``make_run("ppo", "hybrid", run_id="a")``: a run with the environment's reward and all rewards of the plugin."""
 
-    def make(trainer: str, kind: str, run_id: str = "run", resume: bool = False, gail: Any = None, **block: Any) -> Run:
+    def make(trainer: str, kind: str, run_id: str = "run", resume: bool = False, **block: Any) -> Run:
         environment, options, create = ENVIRONMENTS[kind]
         path = recorded(tmp_path / kind / NAME, create(), 40)
         settings = {
@@ -57,7 +53,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             "reward_signals": {
                 "extrinsic": {},
                 "curiosity": SMALL,
-                "gail": {**SMALL, "demo_path": path, "use_actions": True, "use_vail": True, **(gail or {})},
+                "gail": {**SMALL, "demo_path": path, "use_actions": True, "use_vail": True},
                 "rnd": SMALL,
             },
             "max_steps": 512,
@@ -99,15 +95,6 @@ def test_all_rewards_learn_and_a_resumed_run_equals_one_that_was_never_stopped(
     assert set.union(*TAGS.values()) <= {tag for line in lines for tag in line["stats"]}
 
 
-def test_a_saved_run_is_evaluated_without_the_recording(
-    make_run: MakeRun, tmp_path: Path, run_rlcore: RunRlcore
-) -> None:
-    make_run("ppo", "hybrid", max_steps=128).train()
-    shutil.rmtree(tmp_path / "hybrid")
-    evaluated = run_rlcore("evaluate", tmp_path / "results/run", "--episodes", "2", "--allow-local")
-    assert evaluated.exit_code == 0, evaluated.stderr
-
-
 def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
     """The rows of a rollout are seats: half as many as the agents of the environment."""
     signals = {"extrinsic": {}, "rnd": SMALL, "curiosity": SMALL}
@@ -125,14 +112,3 @@ def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
     Run(document).train()
     tags = json.loads((tmp_path / "play/metrics.jsonl").read_text().splitlines()[-1])["stats"]
     assert {"Losses/RND Loss", "Losses/Curiosity Forward Loss"} <= set(tags)
-
-
-def test_a_recording_of_other_agents_is_refused_and_both_are_named(make_run: MakeRun, tmp_path: Path) -> None:
-    make_run("ppo", "continuous")
-    with pytest.raises(ConfigError) as caught:
-        make_run("ppo", "hybrid", gail={"demo_path": str(tmp_path / "continuous")}).train()
-    assert str(caught.value).endswith(
-        f"behaviors.{NAME}.reward_signals.gail.demo_path: recording {str(tmp_path / 'continuous')!r} does not fit "
-        f"behavior {NAME!r}: in the recording, observation 'choices' is not there instead of [3] real numbers, which "
-        "the agents have; record episodes of this environment"
-    )

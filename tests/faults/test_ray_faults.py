@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,21 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
 ]
 HERE = Path(__file__).parent
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kills", [10])
+def test_hosts_that_are_lost_cost_only_their_open_episodes(tmp_path: Path, kills: int) -> None:
+    """The child checks every row of every step, so an episode that was counted twice would end it."""
+    command = [sys.executable, str(HERE / "ray_cluster_child.py"), str(tmp_path), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    # Two of the nodes are killed in turn, and each has the worker of two environments.
+    assert len(found["aborts"]) == kills
+    assert all(len(each) == 2 and each[1] == each[0] + 1 for each in found["aborts"])
+    assert found["stats"]["Environment/Worker Restarts"] == kills
+    assert found["stats"]["Environment/Aborted Episodes"] == 2 * kills
 
 
 @pytest.mark.parametrize(

@@ -269,3 +269,30 @@ def test_options_are_drawn_with_the_probabilities_of_the_rows_own_snapshot() -> 
         found = np.bincount(drawn[index == place, 0], minlength=4) / draws
         assert found[2] == 0
         np.testing.assert_array_less(np.abs(found - p), 3 * np.sqrt(p * (1 - p) / draws) + 1e-9)
+
+
+def test_policies_of_two_shapes_and_others_act_together_and_draw_apart() -> None:
+    small, [large] = snapshots(3), snapshots(1, first=5, hidden_units=24)
+    policies: list[Policy] = [small[0], large, Alone(small[1]), small[2]]
+    seen, mask = observe(behavior())
+    index = np.arange(ROWS) % 4
+    mix = PolicyMix(policies, index)
+    together = [small[0], large, small[1], small[2]]
+    assert_same(mix.act(seen, mask), PolicyMix([Alone(policy) for policy in together], index).act(seen, mask))
+    drawn = []
+    for seed in (1, 1, 2):
+        mix.seed(seed)
+        drawn.append(mix.act(seen, mask, False))
+    assert_same(drawn[0], drawn[1])
+    first, other = drawn[0].continuous, drawn[2].continuous
+    assert first is not None and other is not None
+    assert all(np.abs(first - other)[index == place].max() > 1e-3 for place in range(4))
+    twins: list[Policy] = [Alone(each) for _ in range(2) for each in snapshots(1)]  # of equal weights
+    mix = PolicyMix(twins, np.arange(2 * ROWS) % 2)
+    mix.seed(1)
+    actions = mix.act({name: np.repeat(array, 2, axis=0) for name, array in seen.items()}, None, False).continuous
+    assert actions is not None and np.abs(actions[::2] - actions[1::2]).max() > 1e-3
+    for wrong in ([0, 2], [0, -1], [0]):
+        mix.policy_index = np.array(wrong)
+        with pytest.raises(ValueError, match="; set it to 2 indices from 0 to 1"):
+            mix.act({name: array[:2] for name, array in seen.items()})

@@ -39,19 +39,6 @@ def test_equal_matches_that_are_added_together_are_one_row_in_sorted_order():
     assert found["players"].tolist() == [[0, 1], [0, 1], [1, 0]] and found["ranks"].tolist() == [[0, 0], [1, 0], [0, 1]]
 
 
-def test_every_match_is_counted_once_whatever_the_batches():
-    rng, log, expected = np.random.default_rng(1), log_of("Player", "Player@100", "minimax", teams=3), Counter()
-    for step in range(200):
-        players = rng.integers(0, 3, (rng.integers(0, 9), 3))
-        ranks = rng.integers(0, 3, players.shape)
-        log.add(step, players, ranks)
-        expected.update((*(log.names[p] for p in ps), *r) for ps, r in zip(players, ranks.tolist(), strict=True))
-    found = log.rows
-    assert counted(log.names, found) == expected
-    rows = list(zip(found["step"].tolist(), found["players"].tolist(), found["ranks"].tolist(), strict=True))
-    assert rows == sorted(rows) and len({str(row) for row in rows}) == len(rows)
-
-
 def test_names_of_snapshots():
     assert snapshot_parts("A@1@2") == ("A@1", 2) and snapshot_parts("Player@20000.3") == ("Player", 20000)
     assert not any(map(snapshot_parts, ("Player", "@5", "Player@", "Player@new", "Player@-1", "x@²")))

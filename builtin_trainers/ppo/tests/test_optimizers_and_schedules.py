@@ -12,21 +12,12 @@ import pytest
 import torch
 import yaml
 
-from rlcore import (
-    ConfigErrors,
-    Plugins,
-    RunStateError,
-    config_from_mapping,
-    hookimpl,
-    load_plugins,
-    setting,
-)
+from rlcore import ConfigErrors, Plugins, RunStateError, config_from_mapping, hookimpl, load_plugins, setting
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import OptimizerSettings, OptimizerSpec, ScheduleSpec
-from rlcore_torch.cpu import FlatAdam
 
 MakeTrainer = Callable[..., PPOTrainer]
 REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))
@@ -95,14 +86,6 @@ def test_mistakes_in_a_file_are_found_at_their_place(plugins: Plugins, case: dic
 
 
 # ---------------------------------------------------------------- training
-
-
-def test_adam_by_name_is_the_default(make_trainer: MakeTrainer, plugins: Plugins) -> None:
-    named, default = (made(make_trainer, plugins, optimizer) for optimizer in ({"type": "adam"}, None))
-    for trainer in (named, default):
-        assert type(trainer.optimizer) is FlatAdam
-        learn(trainer, TinyCorridor(2), 40)
-    assert_equal(named.state_dict(), default.state_dict())
 
 
 def test_plain_gradient_descent_by_hand(make_trainer: MakeTrainer, plugins: Plugins) -> None:

@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import torch
@@ -19,8 +18,8 @@ from torch.nn.functional import linear, silu
 from rlcore import ConfigError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
-from rlcore_sac.trainer import SACTrainer, StepNoise
-from rlcore_torch import LOG_STD_RANGE, AfterEnds, StepsBetween, TransitionBatch
+from rlcore_sac.trainer import SACTrainer
+from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
 from rlcore_torch.networks import actions
 
 MakeTrainer = Callable[..., SACTrainer]
@@ -295,48 +294,3 @@ def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: Mak
 def test_another_distribution_of_actions_is_refused(make_trainer: MakeTrainer) -> None:
     with pytest.raises(ConfigError, match=r"trainer 'sac' has a distribution of its own.*or choose trainer_type.*ppo"):
         make_trainer(IdentityEnvironment(2, continuous=1), network={"action_distribution": "gaussian"})
-
-
-# ---------------------------------------------------------------- without waiting for a device
-
-
-def on_device(value: Any, device: str) -> Any:
-    """All tensors of records and tuples on the device."""
-    if isinstance(value, Tensor):
-        return value.to(device)
-    if isinstance(value, tuple):
-        return tuple(on_device(each, device) for each in value)
-    if attrs.has(type(value)):
-        moved = {field.name: on_device(getattr(value, field.name), device) for field in attrs.fields(type(value))}
-        return attrs.evolve(value, **moved)
-    return value
-
-
-def two_steps(make_trainer: MakeTrainer, space: str, **torch_settings: Any) -> SACTrainer:
-    continuous, discrete = SPACES[space]
-    environment = IdentityEnvironment(3, continuous=continuous, discrete=discrete)
-    return make_trainer(environment, torch_settings=torch_settings, n_steps=2)
-
-
-def batch_of_two_steps(trainer: SACTrainer, device: str) -> tuple[TransitionBatch, StepNoise]:
-    batch = random_batch(trainer, masked=True, weighted=True, seed=4)
-    discount = torch.full((1, ROWS, len(trainer.providers)), 0.9)
-    batch = attrs.evolve(batch, between=StepsBetween(batch.inputs, batch.mask, discount))
-    return on_device(batch, device), on_device(trainer.draw_noise(batch), device)
-
-
-some_spaces = pytest.mark.parametrize("space", ["continuous", "multi-branch", "hybrid"])
-
-
-@some_spaces
-def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -> None:
-    """Tensors on the device ``meta`` have shapes and no values: what reads one, as ``item()`` does, raises an error."""
-    trainer = two_steps(make_trainer, space, fast_cpu=False)
-    trainer.model.to("meta")
-    trainer.optimizers = trainer.build_optimizers()
-    trainer._options = trainer._options.to("meta")
-    taken = trainer.step(*batch_of_two_steps(trainer, "meta"))
-    assert all(value.shape == () for value in taken.stats.values())
-    assert taken.td_error is not None and taken.td_error.shape == (ROWS,)
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        taken.td_error[0].item()

@@ -95,17 +95,3 @@ def test_corridor_pays_one_at_its_end_and_a_hundredth_for_each_step_before() -> 
     assert batch.terminated[0] and not batch.truncated[0]
     assert batch.final_observations["position"][0].argmax() == 5 != batch.observations["position"][0].argmax()
     assert total == pytest.approx(1.0 - 0.01 * (cells - 1))
-
-
-def test_the_length_of_a_corridor_is_each_copys_own_and_its_goal_pays_what_it_is_told() -> None:
-    environment = TinyCorridor(num_envs=3, length=6)
-    environment.set_parameters({"length": np.array([2.0, 4.9, 6.0]), "goal_reward": np.array([1.0, -2.0, 0.25])})
-    environment.reset(EpisodeSeeds(0), np.zeros(3, np.int64))
-    paid: list[set[float]] = [set(), set(), set()]
-    for _ in range(5):
-        batch = environment.step({"Corridor": RIGHT})["Corridor"]
-        for row, env in enumerate(batch.ended.tolist()):
-            assert batch.final_observations["position"][row].argmax() == [1, 3, 5][env]
-            paid[env].add(float(batch.reward[env]))
-    assert paid == [{1.0}, {-2.0}, {0.25}]
-    assert environment.episodes[0] == 5  # the agent starts in the only cell that is not the end

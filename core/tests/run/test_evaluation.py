@@ -75,19 +75,6 @@ def test_the_steps_of_all_behaviors_count(make_run: Any, interval: int) -> None:
     assert [step for step, _ in heard] == list(dict.fromkeys([*crossing, steps[-1]]))
 
 
-def test_with_interval_null_the_run_makes_none_and_the_block_is_for_others(make_run: Any) -> None:
-    watched = Watched()
-    block = {"evaluation": {"interval": None, "environment": {"num_envs": 3}}}
-    run = make_run(block)
-    run.plugins.register(watched, "watched")
-    assert train(run) == [] and len(watched.made) == 1 and run.scores.score is None
-    other = make_run({**block, "checkpoint_settings.run_id": "other"})
-    other.plugins.register(watched, "watched")
-    other.evaluate(4)
-    other.close()
-    assert [environment.num_envs for environment in watched.made] == [2, 2, 3]
-
-
 def test_the_evaluation_is_made_before_the_summary_and_checkpoint_of_its_step(make_run: Any, files: Any) -> None:
     run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, checkpoint_interval=100, summary_freq=100)
     found = dict(train(run))

@@ -147,22 +147,6 @@ def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_resu
     assert tried == ([40] if wrong == "refuses" else [40, 80, 120, 160, 200, 200]), "what is refused is not tried again"
 
 
-def test_the_status_has_the_newest_file_of_each_policy_or_its_weights(make_run: Any, files: Any) -> None:
-    with make_run(always(wrong="disk", at=120)) as run:
-        next(run)
-        (files().path / "Agent/Agent-40.json").unlink()  # by the user
-        for _ in run:
-            if run.steps == 200:  # the export at the end fails too
-                settings = run._started.exports.exporters[0].exporter.settings
-                object.__setattr__(settings, "at", None)
-    found = recorded(files())
-    assert (found[40], found[80], found[120]) == (weights(40), "Agent/Agent-80.json", weights(120))
-    assert found["final"] == "Agent/Agent-200.json"
-    make_run({**at_the_end(), "checkpoint_settings.force": True}).train()
-    make_run({**at_the_end(wrong="disk"), **RESUME}, max_steps=240).train()
-    assert exported(files().path) == ALL and recorded(files())["final"] == weights(240)
-
-
 @pytest.mark.parametrize(
     ("export", "words", "code"),
     [

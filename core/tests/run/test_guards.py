@@ -121,24 +121,6 @@ def test_what_diverged_after_an_update_ends_the_run_with_the_last_good_checkpoin
     assert files().result["outcome"] == "failed" and files().steps == [40]
 
 
-@pytest.mark.parametrize("raises", [False, True])
-def test_an_action_that_is_not_finite_is_the_cause_of_what_follows_from_it(train: Any, raises: bool) -> None:
-    """Between two updates actions are not checked; an observation that is not finite is, and an error."""
-    environment, calls = Steering(passes_actions_on=True), []
-
-    def act(updates: int) -> Actions:
-        calls.append(updates)
-        return after_update(0, continuous=np.nan if len(calls) == 30 else 0.0)(0)
-
-    def refuse() -> None:
-        if raises and len(calls) == 30:
-            raise ValueError("an action is not in the space")
-
-    environment.before_step = refuse
-    with pytest.raises(TrainingDiverged, match=r"the action of slot 1 .* is nan at \[0\] at step 58"):
-        train(environment, act)
-
-
 @pytest.mark.parametrize(
     ("actions", "problem"),
     [

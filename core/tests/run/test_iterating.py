@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.results import BehaviorResult
 from rlcore.run.run import Run
 
 IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps; it cannot save itself
@@ -123,17 +122,6 @@ def test_results_of_an_epoch_are_those_of_its_summary_and_episodes(make_run: Any
         assert stats == line["stats"] and stats["Is Training"] == 1.0 and stats["Environment/Episode Length"] == 8.0
         assert stats["Environment/Cumulative Reward"] == pytest.approx(epoch.behaviors["Agent"].returns.mean)
         assert epoch.seconds >= epoch.collect_seconds + epoch.update_seconds > 0
-
-
-def test_stopping_in_the_first_collect_yields_a_whole_result(make_run: Any) -> None:
-    run = make_run({**IDENTITY, "evaluation": {"interval": 50}})
-    run.start()
-    step = run.environment.step
-    run.environment.step = lambda actions: run.request_stop() or step(actions)
-    (epoch,) = run
-    assert epoch.behaviors == {"Agent": BehaviorResult(2, 0, 0, None, {}, None, None, {}, {})}
-    assert epoch.evaluation is epoch.best_score is epoch.best_step is None
-    assert epoch.steps_per_second > 0 and run.outcome == "interrupted"
 
 
 def test_update_scalars_are_the_mean_over_the_updates_of_the_epoch(make_run: Any) -> None:

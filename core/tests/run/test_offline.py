@@ -100,12 +100,10 @@ def test_a_resumed_run_equals_the_run_never_stopped(offline: Any, files: Any, ab
 def test_recorded_data_and_an_environment_in_one_run_are_refused(configure: Any) -> None:
     config = configure({"environment.type": "pair"}, behaviors=("Left", "Right"))
     config["behaviors"]["Right"] |= {"trainer_type": "recorded", "hyperparameters": {"demo_path": "x"}}
-    with pytest.raises(ConfigErrors) as refused:
+    with pytest.raises(
+        ConfigErrors, match=r"Right.trainer_type: 'recorded' learns from .*, but 'numpy' of .*Left learns"
+    ):
         Run(config)
-    assert refused.value.messages == (
-        "behaviors.Right.trainer_type: 'recorded' learns from recorded data, but 'numpy' of behaviors.Left learns "
-        "in an environment; one run cannot do both, so write a configuration for each",
-    )
 
 
 def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +141,7 @@ def test_the_command_and_inference_take_a_checkpoint_too(
     assert run_rlcore("run", path).exit_code == 0
     ended = run_rlcore("run", path, "--resume", "--checkpoint", "120")
     assert ended.exit_code == 0 and "resumed at step 120" in ended.stdout and files().steps == [40, 80, 120, 160, 200]
-    assert (
-        yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]["checkpoint"] is None
-    )
     assert run_rlcore("run", path, "--checkpoint", "120").exit_code == 2
     with make_run({"checkpoint_settings.inference": True, "checkpoint_settings.checkpoint": "80"}) as run:
         run.start()
         assert run.behaviors["Agent"].policy_steps == 80
-    assert json.loads((files().path / "result.json").read_text())["outcome"] == "done"

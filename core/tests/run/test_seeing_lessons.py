@@ -30,23 +30,6 @@ BOTH = {**PACED, "environment_parameters.pay": {"curriculum": {"type": "lessons"
 LONE = {**PACED, "environment_parameters.pay": 2.0}
 
 
-# ---------------------------------------------------------------- console
-
-
-@pytest.mark.parametrize(("changes", "last"), [(BOTH, "Lesson: pace 3, pay 1"), (LONE, "Lesson: pace 3"), ({}, None)])
-def test_every_line_of_the_console_tells_the_lessons_of_its_summary(
-    make_run: Any, files: Any, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], last: str | None
-) -> None:
-    make_run({**changes, "stats": {"console": {}}}).train()
-    told = [part for line in capsys.readouterr().out.splitlines() for part in line.split(". ") if "Lesson" in part]
-    stages = [line["stats"].get("Environment/Lesson Number/pace") for line in files().metrics]
-    if last is None:
-        assert told == [] and stages == [None] * 4
-    else:
-        assert [text.split(", ")[0] for text in told] == [f"Lesson: pace {stage:g}" for stage in stages]
-        assert told[-1] == last != told[0]
-
-
 # ---------------------------------------------------------------- progress bar
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import math
 from pathlib import Path
@@ -8,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.cli.terminal import ConsoleWriter, console_line
+from rlcore.cli.terminal import console_line
 from rlcore.contracts.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
@@ -167,14 +166,3 @@ SPEED = {STEPS_PER_SECOND: 4321.7}
 )
 def test_console_line_is_that_of_ml_agents_with_the_speed_at_its_end(summary, options, line: str) -> None:
     assert console_line("Walker", 1000, 12.3456, summary, **options) == START + line
-
-
-def test_console_prints_to_the_stream_that_is_current(capsys) -> None:
-    writer = ConsoleWriter()
-    assert isinstance(writer, StatsWriter)
-    writer.write("Walker", 5, stats())
-    assert capsys.readouterr().out.startswith("Walker. Step: 5. Time Elapsed: ")
-    stream = io.StringIO()
-    ConsoleWriter(stream).write("Walker", 6, stats())
-    assert stream.getvalue().count("\n") == 1
-    assert capsys.readouterr().out == ""

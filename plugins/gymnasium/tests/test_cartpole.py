@@ -171,23 +171,6 @@ def test_a_parameter_that_arrays_do_not_support_uses_environments_in_this_proces
     np.testing.assert_allclose([env.polemass_length for env in env_index], [0.1, 0.2])
 
 
-def test_unknown_names_are_refused_with_all_there_are(make) -> None:
-    with pytest.raises(ConfigError) as refused:
-        make("CartPole-v1", 2, parameters={"lenght": None})
-    assert str(refused.value) == (
-        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has force_mag, gravity, "
-        "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold, "
-        "max_episode_steps; to use another attribute or a reset "
-        "option, name it in environment.parameters.lenght; did you mean 'length'?"
-    )
-    with pytest.raises(ConfigError) as refused:
-        make("CartPole-v1", 2).set_parameters({"lenght": np.ones(2)})
-    assert str(refused.value) == (
-        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has gravity, masscart, masspole, length, "
-        "force_mag, tau; did you mean 'length'?"
-    )
-
-
 def test_what_follows_from_other_numbers_is_not_for_anybody_to_set(make) -> None:
     with pytest.raises(ConfigError) as refused:
         make("CartPole-v1", 2, parameters={"mass": {"attribute": "unwrapped.total_mass"}})

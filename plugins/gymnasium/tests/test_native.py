@@ -102,7 +102,7 @@ EPISODES = [
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize(("env_id", "options"), EPISODES)
 def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) -> None:
-    """Also with Dict observations, and with all kinds of ends."""
+    """The observations are plain and a Dict, and episodes end in every way."""
     scripts = np.random.default_rng(0).integers(0, 2, (NUM_ENVS, 80))
     ours = played(native(mode, env_id, **options), scripts)
     for env in range(NUM_ENVS):

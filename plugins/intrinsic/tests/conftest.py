@@ -29,7 +29,6 @@ from rlcore_devkit.conformance.rewards import random_transitions
 from rlcore_devkit.playing import random_recording
 
 DISTRIBUTION = "rlcore-intrinsic"
-NAMES = ("curiosity", "gail", "rnd")
 
 
 class Beside:

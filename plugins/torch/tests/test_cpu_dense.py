@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore_torch.cpu import FUNCTIONS as FUSED
-from rlcore_torch.cpu import NARROW, NUMPY_FUNCTIONS, fused_dense
+from rlcore_torch.cpu import NARROW, fused_dense
 from rlcore_torch.networks.networks import ACTIVATIONS, Dense, dense
-from rlcore_torch.settings import ACTIVATIONS as NAMES
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": nn.functional.silu,
@@ -36,11 +35,6 @@ def one_by_one(x: Tensor, layers: list[nn.Linear], activation: str, activate_las
         if activate_last or k < len(layers) - 1:
             x = FUNCTIONS[activation](x)
     return x
-
-
-def test_every_activation_is_tested() -> None:
-    assert tuple(FUNCTIONS) == tuple(ACTIVATIONS) == NAMES
-    assert FUSED.keys() == NUMPY_FUNCTIONS.keys() == {"swish", "tanh", "relu"}, "the others are plain PyTorch's"
 
 
 @WAYS

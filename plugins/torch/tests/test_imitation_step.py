@@ -13,14 +13,7 @@ import torch
 from run_of_trainers import run_of
 from torch.distributions import Categorical
 
-from rlcore import (
-    BehaviorSettings,
-    BehaviorSpec,
-    Environment,
-    Recording,
-    RunStateError,
-    TrainingDiverged,
-)
+from rlcore import BehaviorSettings, BehaviorSpec, Environment, Recording, RunStateError, TrainingDiverged
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
@@ -126,25 +119,6 @@ def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name
 
 
 # ---------------------------------------------------------------- its gradient steps
-
-
-def test_its_adam_is_that_of_pytorch_over_the_actor_alone_and_leaves_the_critic_as_it_is() -> None:
-    """One flat tensor holds the actor and the value head on the same body; only one half is the actor's."""
-    ours, theirs = (cloning(ENVIRONMENTS["masked"], critic=True, num_epoch=1, batch_size=1000) for _ in range(2))
-    before = copied({name: p.detach().numpy() for name, p in ours.model.named_parameters()})
-    actor = [*theirs.model.actor.parameters(), *theirs.model.policy_head.parameters()]
-    adam = torch.optim.Adam(actor, lr=0.01, eps=1e-8)
-    for step in range(5):
-        ours.update(step)
-        adam.zero_grad()
-        theirs.loss(theirs.reader.actions(theirs.rows)).backward()
-        adam.step()
-    after = dict(ours.model.named_parameters())
-    for name, parameter in theirs.model.named_parameters():
-        torch.testing.assert_close(after[name], parameter, rtol=1e-4, atol=1e-6)
-    for name in ("value_head.weight", "value_head.bias"):
-        np.testing.assert_array_equal(after[name].detach().numpy(), before[name])
-    assert not np.array_equal(after["actor.layers.0.weight"].detach().numpy(), before["actor.layers.0.weight"])
 
 
 def counted(imitation: BehavioralCloning) -> list[list[int]]:

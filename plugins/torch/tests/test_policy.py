@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
-from rlcore_torch.cpu import MOST_ROWS, NUMPY_FUNCTIONS, numpy_actor
+from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_actor
+from rlcore_torch.policy.row_groups import MOST_PADDING, RowGroups
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 SEEN = (
@@ -67,17 +68,6 @@ def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6 * max(1.0, np.abs(theirs).max()))
 
 
-def test_many_rows_at_once_are_acted_on_like_few() -> None:
-    _, policy = model_and_policy(behavior(), normalize=True)
-    rows = 2 * MOST_ROWS
-    seen = observe(rows)
-    many = policy.act(seen)
-    few = [policy.act({name: array[i : i + 8] for name, array in seen.items()}) for i in range(0, rows, 8)]
-    assert many.continuous is not None and many.discrete is not None
-    np.testing.assert_allclose(many.continuous, np.concatenate([a.continuous for a in few]), rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(many.discrete, np.concatenate([a.discrete for a in few]))
-
-
 @pytest.mark.parametrize("logit", [0.0, 1e9, float(np.finfo(np.float32).max)])
 def test_forbidden_options_are_out_of_reach(logit: float) -> None:
     """A policy, a stack of frozen ones and the module that exporters read choose what is allowed."""
@@ -97,3 +87,32 @@ def test_forbidden_options_are_out_of_reach(logit: float) -> None:
         seen = {name: torch.from_numpy(array) for name, array in observe(4).items()}
         chosen = policy.module()(seen, torch.from_numpy(mask), None, noise).discrete
         assert chosen.tolist() == [[1, 1]] * 4
+
+
+# ---------------------------------------------------------------- rows of several policies
+
+
+@pytest.mark.parametrize("places", [1, 3, 9])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.97])  # of rows whose place is the last one
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_every_row_is_computed_once_by_its_place(rows: int, share: float, places: int) -> None:
+    generator = np.random.default_rng(rows)
+    index = np.where(generator.random(rows) < share, places - 1, generator.integers(-1, places, rows))
+    index[0] = places - 1
+    groups = RowGroups(index)
+    np.testing.assert_array_equal(groups.rows, np.flatnonzero(index >= 0))
+    outputs, computed = [], 0
+    for block in groups.blocks:
+        at = np.arange(block.places.start, block.places.stop)
+        assert block.rows.shape[0] == len(at)
+        outputs.append(np.stack([np.broadcast_to(at[:, None], block.rows.shape), block.rows], axis=2))
+        computed += block.rows.size
+    found = groups.in_order([output.astype(np.float32) for output in outputs])
+    np.testing.assert_array_equal(found, np.stack([index, np.arange(rows)], axis=1)[groups.rows])
+    assert computed <= MOST_PADDING * len(groups.rows)
+
+
+def test_a_place_with_most_rows_does_not_make_the_others_compute_as_many() -> None:
+    groups = RowGroups(np.array([0] * 60 + [1, 2, 3, 7]))
+    assert [block.rows.shape for block in groups.blocks] == [(1, 60), (1, 1), (1, 1), (1, 1), (1, 1)]
+    assert len(RowGroups(np.arange(64) % 8).blocks) == 1

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from math import cos, inf, nan, pi
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlcore import PluginError
-from rlcore_torch import Schedule, ScheduleSpec, create_schedule
+from rlcore_torch import Schedule, ScheduleSpec, UpdateRatio, create_schedule
 
 STEPS = [0, 1, 250, 333, 500, 999, 1000, 2000]
 SPEC = ScheduleSpec(name="acme", target="acme_schedule:share")
@@ -74,3 +77,60 @@ def test_mistakes_are_blamed_on_the_plugin_before_the_training(acme: Acme, share
 
 def test_a_policy_that_is_measured_needs_no_schedule_of_a_plugin(acme: Acme) -> None:
     assert acme(None, inference=True)(500) == 0.2
+
+
+# ---------------------------------------------------------------- updates that are due
+
+# What people write, and what floats cannot hold: tenths, thirds, very many and very few updates.
+written = st.one_of(
+    st.sampled_from(["0.1", "0.3", "1", "1.0", "2.5", "0.3333333333333333", "1e-05", "1e3", "7"]),
+    st.integers(1, 10**6).map(lambda n: f"{n / 1000:.3f}").filter(lambda text: float(text) > 0),
+)
+
+
+def due_in_all(steps: int, start: int, ratio: Fraction) -> int:
+    count = Fraction(steps - start) / ratio
+    return max(0, count.numerator // count.denominator)
+
+
+@given(
+    text=written,
+    start=st.integers(0, 500),
+    advances=st.lists(st.integers(0, 1000), max_size=60),
+    updated=st.lists(st.booleans(), min_size=60, max_size=60),
+)
+def test_the_total_is_that_of_the_written_decimal(
+    text: str, start: int, advances: list[int], updated: list[bool]
+) -> None:
+    ratio, exact = UpdateRatio(float(text), start), Fraction(text)
+    steps = total = 0
+    for advance, follow in zip(advances, updated, strict=False):
+        steps += advance
+        due = ratio.due(steps)
+        assert total + due == due_in_all(steps, start, exact), "nothing is lost and nothing comes early"
+        if follow:  # updates that wait are made up for later
+            ratio.done += due
+            total += due
+    total += ratio.due(steps)
+    assert total == due_in_all(steps, start, exact)
+
+
+@given(text=written, start=st.integers(0, 500), steps=st.integers(0, 5000), later=st.integers(0, 5000))
+def test_an_equal_ratio_goes_on_where_it_was(text: str, start: int, steps: int, later: int) -> None:
+    ratio, resumed = UpdateRatio(float(text), start), UpdateRatio(float(text), 0)
+    ratio.done += ratio.due(steps)
+    resumed.load_state_dict(ratio.state_dict(), steps)
+    assert resumed.due(steps + later) == ratio.due(steps + later)
+    assert resumed.state_dict() == ratio.state_dict()
+
+
+@given(before=written, after=written, start=st.integers(0, 500), steps=st.integers(0, 5000), later=st.integers(0, 999))
+def test_a_changed_ratio_counts_from_where_it_changed_and_never_before_the_start(
+    before: str, after: str, start: int, steps: int, later: int
+) -> None:
+    if Fraction(str(float(before))) == Fraction(str(float(after))):
+        return
+    ratio, resumed = UpdateRatio(float(before), start), UpdateRatio(float(after), start)
+    ratio.done += ratio.due(steps)
+    resumed.load_state_dict(ratio.state_dict(), steps)
+    assert resumed.due(steps + later) == due_in_all(steps + later, max(steps, start), Fraction(after))

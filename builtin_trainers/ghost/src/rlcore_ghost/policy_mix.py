@@ -30,7 +30,6 @@ class NumberedPolicy(Protocol):
 
         The draws of a row depend on ``seed``, the number of the row, and ``total``. Forgotten at the next ``seed``.
         """
-        ...
 
 
 class PolicyStack(MemoryPolicy, Protocol):
@@ -50,7 +49,6 @@ class PolicyStack(MemoryPolicy, Protocol):
         Places are counted from 0, and there can be as many as the mix has policies. Only the weights of ``policy`` are
         copied. After False, no row is assigned to ``place``. A stack refuses policies of any other kind or framework.
         """
-        ...
 
     def assign(self, places: NDArray[np.integer[Any]]) -> None:
         """Choose the policy of each row for calls of ``act``: ``places`` [R], -1 for rows of other policies.
@@ -58,7 +56,6 @@ class PolicyStack(MemoryPolicy, Protocol):
         At least one row has a place. Numerical results of rows may depend on ``places``, and on nothing earlier: a
         resumed run then acts bit for bit as one that was never stopped.
         """
-        ...
 
 
 @runtime_checkable
@@ -67,7 +64,6 @@ class StackableSnapshot(Snapshot, Protocol):
 
     def make_stack(self) -> PolicyStack | None:
         """Return an empty stack for snapshots of this shape; None if snapshots of it act faster one by one."""
-        ...
 
 
 class PolicyMix:

@@ -22,8 +22,6 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
-import attrs
-
 from rlcore import __version__
 from rlcore.config.document import shown
 from rlcore.config.dump import dump_config
@@ -141,26 +139,16 @@ MISSING = "nothing"
 _START = ("checkpoint_settings",)
 
 
-@attrs.frozen
-class Change:
-    """A key of a configuration whose value changed; both values are texts for messages."""
-
-    key: str
-    before: str
-    now: str
-
-
-def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
-    """The keys whose values differ, without those that only say how the run is started."""
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """``a.b is 2 instead of 1`` for each key that differs, without those that only say how the run is started."""
     left, right = dict(leaves(before, _is_list)), dict(leaves(now, _is_list))
     keys = [key for key in left | right if key[:1] != _START and left.get(key) != right.get(key)]
-    return [Change(dotted(key), _shown(left, key), _shown(right, key)) for key in keys]
+    return [f"{dotted(key)} is {_shown(right, key)} instead of {_shown(left, key)}" for key in keys]
 
 
-def described(found: list[Change], most: int = 5) -> str:
-    """``a.b is 2 instead of 1`` for each change, up to ``most`` of them."""
-    texts = [f"{change.key} is {change.now} instead of {change.before}" for change in found[:most]]
-    return ", ".join(texts) + (f" and {len(found) - most} more" if len(found) > most else "")
+def described(found: list[str], most: int = 5) -> str:
+    """The changes in one text, up to ``most`` of them."""
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
 def _shown(values: Mapping[TreePath, Any], key: TreePath) -> str:

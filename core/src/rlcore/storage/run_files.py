@@ -127,16 +127,14 @@ def read_mark(directory: Path) -> Mark | None:
     return Mark(
         found["run"],
         tuple(pattern for pattern in found["files"] if pattern_problem(pattern) is None),
-        {name: step for name, step in (found.get("exports") or {}).items() if is_export_name(name)},
+        {
+            name: step
+            for name, step in (found.get("exports") or {}).items()
+            if name.count("/") <= 1 and all(map(is_file_name, name.split("/")))
+        },
         {name: run for name, run in found["replaces"].items() if is_file_name(name)},
         found.get("job") or "",
     )
-
-
-def is_export_name(relative: str) -> bool:
-    """Whether ``relative`` may be the path of an exported policy: ``FILE``, or ``BEHAVIOR/FILE``."""
-    parts = relative.split("/")
-    return len(parts) <= 2 and all(map(is_file_name, parts))
 
 
 def write_mark(directory: Path, mark: Mark) -> None:

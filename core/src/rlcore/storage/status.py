@@ -131,18 +131,6 @@ def mean(values: Sequence[float]) -> float | None:
 # ---------------------------------------------------------------- reading a status that may be edited or damaged
 
 
-def check_metadata(status: Mapping[str, Any], origin: str) -> None:
-    """Warns of a status in another version of the shape. Raises RunStateError if it does not say its version."""
-    version = metadata_of(status).get("stats_format_version")
-    if version is None:
-        raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
-    if version != STATS_FORMAT_VERSION:
-        log.warning(
-            "%s: its training status is in version %s of the format, rlcore reads %s",
-            origin, version, STATS_FORMAT_VERSION,
-        )  # fmt: skip
-
-
 def metadata_of(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The ``metadata`` of a status; empty if there is none."""
     found = (status or {}).get("metadata")

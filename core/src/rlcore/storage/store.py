@@ -36,7 +36,6 @@ from rlcore.storage.directory import RunDirectory
 from rlcore.storage.files.access import failing_as
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
-    Change,
     Fingerprint,
     changes,
     described,
@@ -176,7 +175,7 @@ class RunStore:
             return [*found, ANOTHER_CONFIGURATION]
         return [*found, f"{ANOTHER_CONFIGURATION} ({described(learning)})"] if learning else found
 
-    def configuration_changes(self, learning: bool = False) -> list[Change] | None:
+    def configuration_changes(self, learning: bool = False) -> list[str] | None:
         """The keys of the configuration that differ from those in the checkpoint that was read; None if it has none.
 
         With ``learning``, only keys that a training depends on.

@@ -40,6 +40,7 @@ class CheckpointDetails(Checkpoint):
         version = _read(checkpoint.path / "manifest.json").get("format_version")
         stats = [file.stat() for file in checkpoint.files()]
         best = checkpoint.best
+        behaviors = {} if best else run.get("behaviors", {})
         scores = run if best else run.get("evaluation") or {}
         score = scores.get("score")
         return cls(
@@ -49,7 +50,7 @@ class CheckpointDetails(Checkpoint):
             created=checkpoint.created,
             size=sum(each.st_size for each in stats),
             own=sum(each.st_size for each in stats if each.st_nlink == 1),
-            rewards={name: mean(each["recent"]) for name, each in ({} if best else run).get("behaviors", {}).items()},
+            rewards={name: fmean(each["recent"]) if each["recent"] else None for name, each in behaviors.items()},
             score=float(score) if isinstance(score, int | float) else None,
             resume={"promise": "weights only", "reasons": [], "notes": []} if best and run else run.get("resume"),
             best_step=None if best else scores.get("best_step"),
@@ -68,11 +69,6 @@ def _read(path: Path) -> dict[str, Any]:
         return read_object(path)
     except (FileNotFoundError, RunStateError):
         return {}
-
-
-def mean(values: Iterable[float]) -> float | None:
-    """The mean; None without values."""
-    return fmean(values) if values else None
 
 
 def all_checkpoints(run: Path) -> list[Checkpoint]:

@@ -34,7 +34,6 @@ class Sampler(Protocol):
 
     def sample(self, uniforms: Array) -> Array:
         """Convert numbers [K] from [0, 1) into values [K]. Equal numbers give equal values."""
-        ...
 
 
 class ConstantSampler:

@@ -23,15 +23,12 @@ class RecordingWriter(Protocol):
 
     def write(self, recording: Recording) -> None:
         """Add whole episodes of the writer's behavior."""
-        ...
 
     def close(self) -> None:
         """Make the recording visible; called once, after at least one episode."""
-        ...
 
     def discard(self) -> None:
         """Delete what was written; called instead of ``close`` if recording failed or was interrupted."""
-        ...
 
 
 @runtime_checkable
@@ -44,23 +41,18 @@ class RecordingFormat(Protocol):
 
     def reads(self, path: Path) -> bool:
         """Return whether ``path`` is a recording of this format. Called for any path; must be fast."""
-        ...
 
     def stored(self) -> Mapping[str, Path]:
         """Return recordings in the format's own directory by the names that users may write; usually none."""
-        ...
 
     def behavior(self, path: Path, name: str) -> BehaviorSpec:
         """Return the recorded behavior with one slot and the name ``name``, without reading episodes."""
-        ...
 
     def read(self, path: Path, name: str) -> Recording:
         """Return all episodes at ``path``, with ``name`` as the name of their behavior."""
-        ...
 
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
         """Return a writer for a new recording at ``path``. Raises ConfigError if the path exists."""
-        ...
 
 
 def recording_problem(recording: Recording) -> str | None:

@@ -101,15 +101,12 @@ class Worker(Protocol):
 
         Before ``step`` the actions are in the run's arrays, before ``reset`` the episodes and parameters.
         """
-        ...
 
     def result(self) -> Any:
         """Return what the method returned. Raises WorkerFailed. Batches are in the run's arrays then."""
-        ...
 
     def overdue(self, doing: str, seconds: float) -> WorkerFailed:
         """Return the error of a worker that did not finish ``doing`` within ``seconds``, with where it is."""
-        ...
 
 
 @runtime_checkable
@@ -118,15 +115,12 @@ class Executor(Protocol):
 
     def start(self, task: Task) -> Worker:
         """Start a worker; returns without waiting. Raises WorkerFailed if that is impossible."""
-        ...
 
     def arrays(self, layout: Layout) -> RunArrays:
         """Return the arrays that the run and its workers exchange batches in; called once."""
-        ...
 
     def attach(self, worker: Worker, arrays: RunArrays) -> None:
         """Begin the call in which a worker learns where the arrays of its environments are."""
-        ...
 
     def wait(self, workers: Collection[Worker], seconds: float | None) -> Collection[Worker]:
         """Return workers whose call ended or that are gone, as soon as there is one; none after ``seconds``.
@@ -134,12 +128,9 @@ class Executor(Protocol):
         Must not poll: the cores are for the workers. Workers that are not in ``workers`` may be within a call, or end
         one: a later ``wait`` for them returns them.
         """
-        ...
 
     def kill(self, worker: Worker) -> None:
         """End a worker at once, and free what it holds. May be called twice."""
-        ...
 
     def close(self) -> None:
         """Kill all workers and free everything. May be called twice."""
-        ...

@@ -57,7 +57,6 @@ class OpponentSampler(Protocol):
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return ``count`` indices [count] into the K candidates, at least one; -1 is the latest policy."""
-        ...
 
 
 class WithoutParameters:

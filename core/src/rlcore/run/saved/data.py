@@ -47,7 +47,7 @@ from rlcore.storage.files.access import (
 from rlcore.storage.files.lock import is_locked
 from rlcore.storage.fingerprint import changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
-from rlcore.storage.status import check_metadata, metadata_of, training_status
+from rlcore.storage.status import metadata_of, training_status
 
 __all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "find_run", "read_checkpoint", "read_run"]
 
@@ -353,5 +353,6 @@ def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: s
             raise RunStateError(f"{origin}: {error}") from error
         log.warning("%s: %s; the newest checkpoint is read instead", origin, error)
         return training_status(newest_intact(checkpoints, origin, check=require_run)[0])
-    check_metadata(status, origin)
+    if "stats_format_version" not in metadata_of(status):
+        raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
     return status

@@ -82,7 +82,6 @@ class LoadedPolicy(Protocol):
 
         ``observations`` are [R, *shape], of the behavior's types, ``action_mask`` is [R, mask_size].
         """
-        ...
 
 
 class ExporterConformance(RecordRules):
