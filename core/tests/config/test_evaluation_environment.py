@@ -9,9 +9,7 @@ import attrs
 import pytest
 
 from rlcore import config_from_mapping, dump_config
-from rlcore.config.document import Block
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
-from rlcore.settings.fields import ReadOnlyDict
 
 Load = Callable[..., RunConfig]
 
@@ -26,18 +24,6 @@ def test_settings_made_in_python_without_an_environment_of_their_own_use_the_one
     config = RunConfig(environment=environment, evaluation=EvaluationSettings(interval=5))
     assert config.evaluation_environment == attrs.evolve(environment, num_envs=None)
     assert (config.num_envs, RunConfig().num_envs) == (3, 1)
-
-
-def test_no_node_of_the_document_is_left_in_the_settings(load: Load) -> None:
-    config = load(
-        "behaviors: {B: {}}\nenvironment: {options: {a: {b: [1, {c: 2}]}}}\n"
-        "evaluation: {interval: 9, environment: {options: {a: {d: 3}}}}"
-    )
-    assert config.environment is not None
-    for options in (config.environment.options, played(config)):
-        assert type(options) is ReadOnlyDict and type(options["a"]) is dict and type(options["a"]["b"]) is list
-        assert not isinstance(options["a"]["b"][1], Block)
-    assert played(config) == {"a": {"b": [1, {"c": 2}], "d": 3}}
 
 
 def test_a_written_configuration_still_follows_a_changed_environment(load: Load, plugins: Any) -> None:
