@@ -25,7 +25,7 @@ from rlcore_offline.minari_format import MinariFormat
 
 CONFIGURATION = """\
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
-env_settings: {{seed: 3}}
+env_settings: {seed: 3}
 behaviors:
   Agent:
     trainer_type: ppo
