@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,6 @@ from small_runs import small_run
 from rlcore import Environment, Run, load_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore_devkit.fixtures import RunRlcore, run_rlcore
-
-__all__ = ["run_rlcore"]
 
 NAME = "Agent"
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1}, "batch_size": 64}
@@ -97,15 +93,6 @@ def test_all_rewards_learn_and_a_resumed_run_equals_one_that_was_never_stopped(
     assert_equal(whole, parts)
     lines = [json.loads(line) for line in (tmp_path / "results/whole/metrics.jsonl").read_text().splitlines()]
     assert set.union(*TAGS.values()) <= {tag for line in lines for tag in line["stats"]}
-
-
-def test_a_saved_run_is_evaluated_without_the_recording(
-    make_run: MakeRun, tmp_path: Path, run_rlcore: RunRlcore
-) -> None:
-    make_run("ppo", "hybrid", max_steps=128).train()
-    shutil.rmtree(tmp_path / "hybrid")
-    evaluated = run_rlcore("evaluate", tmp_path / "results/run", "--episodes", "2", "--allow-local")
-    assert evaluated.exit_code == 0, evaluated.stderr
 
 
 def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:

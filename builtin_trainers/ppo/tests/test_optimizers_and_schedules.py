@@ -12,15 +12,7 @@ import pytest
 import torch
 import yaml
 
-from rlcore import (
-    ConfigErrors,
-    Plugins,
-    RunStateError,
-    config_from_mapping,
-    hookimpl,
-    load_plugins,
-    setting,
-)
+from rlcore import ConfigErrors, Plugins, RunStateError, config_from_mapping, hookimpl, load_plugins, setting
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor

@@ -13,11 +13,7 @@ import torch
 from rlcore import Run
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.conformance.trainer import learn, play
-from rlcore_devkit.environments import (
-    IdentityEnvironment,
-    TinyCorridor,
-    identity_hybrid,
-)
+from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore_ppo.settings import PPOSettings
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import Loss, Minibatch

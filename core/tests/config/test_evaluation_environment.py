@@ -48,22 +48,6 @@ def test_a_written_configuration_still_follows_a_changed_environment(load: Load,
     assert played(config).size == 11 and config.evaluation_environment.num_envs == 2  # type: ignore[union-attr]
 
 
-def test_defaults_of_the_options_class_are_decided_once(
-    plugins: Any, load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A mapping with a default: after writing, evaluations must not gain or lose entries."""
-
-    @attrs.frozen(kw_only=True)
-    class Options:
-        extras: dict[str, int] = attrs.field(factory=lambda: {"kept": 1})
-
-    monkeypatch.setattr("fake.GridOptions", Options)
-    own = "evaluation: {interval: 9, environment: {options: {extras: {mine: 2}}}}"
-    config = load(f"behaviors: {{B: {{}}}}\nenvironment: {{type: grid}}\n{own}")
-    assert played(config).extras == {"kept": 1, "mine": 2}
-    assert config_from_mapping(dump_config(config), plugins) == config
-
-
 def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is_written(
     errors: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,15 @@ class ReadsThemOneEpisodeLate(TinyCorridor):
         self._next_parameters = told
 
 
+class FinalObservationsOfAll(ChangedBatches):
+    """What agents of one environment saw last depends on the parameters of all."""
+
+    def change(self, batch):
+        if batch.final_observations is not None:
+            length = np.float32(self.parameters["length"].mean())
+            batch.final_observations = {"position": batch.final_observations["position"] * length}
+
+
 class OneValueForAll(TinyCorridor):
     def set_parameters(self, parameters):
         super().set_parameters({name: np.full_like(values, values[0]) for name, values in parameters.items()})
@@ -143,7 +152,7 @@ RULES: dict[str, tuple[type[TinyCorridor], ...]] = {
     "test_parameters_decide_what_is_played": (IgnoresParameters,),
     "test_parameters_apply_from_the_next_episode_of_an_environment_on": (ChangesOpenEpisodes,),
     "test_an_environment_that_resets_itself_plays_what_a_reset_would_play": (ReadsThemOneEpisodeLate,),
-    "test_parameters_are_set_for_each_environment": (OneValueForAll,),
+    "test_parameters_are_set_for_each_environment": (OneValueForAll, FinalObservationsOfAll),
     "test_a_parameter_that_is_not_named_again_stays": (KnowsWhatWasNamedLast,),
     "test_a_restored_environment_has_the_parameters_of_its_open_episodes": (RestoresOtherParameters,),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.failures import Kind, blame, blamed, failure
 
 
@@ -49,14 +49,6 @@ def test_errors_raised_on_purpose_and_ctrl_c_pass_unchanged(way, error) -> None:
         way(error)
     assert caught.value is error
     assert error.__cause__ is None
-
-
-def test_a_kind_may_add_a_place_to_the_message() -> None:
-    def at_its_line(message: str) -> RlcoreError:
-        return ConfigError(f"config.yaml:7: {message}")
-
-    with pytest.raises(ConfigError, match=r"^config.yaml:7: trainer 'x' failed in act: ValueError: bad$"):
-        by_block(ValueError("bad"), at_its_line)
 
 
 def test_failure_names_the_owner_also_of_an_error_raised_on_purpose() -> None:

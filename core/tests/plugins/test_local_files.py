@@ -18,7 +18,6 @@ from rlcore import (
     selection_from,
 )
 from rlcore.plugins.call import Plugins, load_plugins
-from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 HOOKS = """
 from walker_parts import NAME
@@ -27,13 +26,6 @@ from rlcore import RewardProviderSpec, hookimpl
 @hookimpl
 def rlcore_reward_providers():
     return [RewardProviderSpec(name=NAME, target="walker_rewards:Bonus", settings="walker_rewards:Settings")]
-"""
-TWIN = """
-from rlcore import TrainerSpec, hookimpl
-class T: ...
-@hookimpl
-def rlcore_trainers():
-    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.settings:TorchSettings")
 """
 
 
@@ -91,33 +83,9 @@ def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> Non
     assert ("walker_hooks", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
 
 
-def test_a_module_may_be_asked_for_without_being_installed(company: Path) -> None:
-    sys.path.append(str(company))
-    plugins = load_plugins(selection_from(None, {}, ["module:walker_hooks"], True))
-    local = [(plugin.label, plugin.why) for plugin in plugins.loaded if plugin.name != "core"]
-    assert local == [("module:walker_hooks", "-p")]
-
-
 def test_a_file_that_is_missing_or_hides_an_installed_module_is_refused(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("")
     with pytest.raises(PluginError, match="'json' is not a free module name"):
         load(local=("json.py",), config_dir=tmp_path)
     with pytest.raises(PluginError, match=r"FileNotFoundError: no file .*hooks_that_are_absent\.py"):
         load(local=("hooks_that_are_absent.py",), config_dir=tmp_path)
-
-
-def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
-    run_rlcore: RunRlcore, tmp_path: Path, installed_plugin: InstallPlugin
-) -> None:
-    installed_plugin("other", "other-rl", "1.0", TWIN)
-    (tmp_path / "acme_clashing.py").write_text(TWIN)
-    config = tmp_path / "c.yaml"
-    text = "behaviors:\n  B: {trainer_type: %s}\nplugins: {local: [./acme_clashing.py]}\n"
-    config.write_text(text % "twin")
-    refused = run_rlcore("validate", "--allow-local", config)
-    assert refused.exit_code == 4
-    assert "write trainer_type: acme_clashing/twin or other-rl/twin" in refused.stderr
-    config.write_text(text % "acme_clashing/twin")
-    assert run_rlcore("validate", "--allow-local", config).exit_code == 0
-    refused = run_rlcore("validate", config)
-    assert refused.exit_code == 2 and "acme_clashing.py" in refused.stderr and "--allow-local" in refused.stderr

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlcore import dump_config
-from rlcore_curriculum.criterion_settings import CriterionSettings, DemotionSettings
+from rlcore_curriculum.criterion_settings import CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.sampler_settings import SamplerSettings
 
@@ -59,10 +59,6 @@ def test_a_demotion_takes_from_the_only_criterion_what_it_does_not_say(load: Any
     lessons = load(TYPED.replace("behavior: B, threshold: 5}", "behavior: C, measure: group_reward, threshold: 5}"))
     demotion = lessons.environment_parameters["length"].curriculum.lessons[1].demotion_criterion
     assert demotion == CriterionSettings(behavior="C", measure="group_reward", threshold=1.0, min_lesson_length=2)
-    own = {"behavior": "C", "threshold": -1.0, "min_lesson_length": 3, "signal_smoothing": False}
-    both = (CriterionSettings(behavior="B"), CriterionSettings(behavior="C"))
-    several = LessonSettings(name="x", value=0.0, completion_criteria=both, demotion=DemotionSettings(**own))
-    assert several.demotion_criterion == CriterionSettings(**own)
 
 
 @pytest.mark.parametrize("file", ["short", "typed"])

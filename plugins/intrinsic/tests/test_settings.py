@@ -10,15 +10,7 @@ import attrs
 import pytest
 import yaml
 
-from rlcore import (
-    BehaviorSpec,
-    ConfigError,
-    ConfigErrors,
-    Plugins,
-    RunContext,
-    config_from_mapping,
-    dump_config,
-)
+from rlcore import BehaviorSpec, ConfigError, ConfigErrors, Plugins, RunContext, config_from_mapping, dump_config
 from rlcore_devkit.environments import identity_hybrid
 
 REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text(encoding="utf-8"))

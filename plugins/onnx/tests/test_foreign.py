@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec, UnsupportedExport
 from rlcore_torch import (
-    ActionDistribution,
     ActionLayout,
     NetworkSettings,
     PolicyOutput,
@@ -57,26 +56,6 @@ class Bessel(Pooled):
         return torch.special.i0(super().forward(image))
 
 
-class Laplace(ActionDistribution):
-    """Columns are medians; drawn from a normal number by the inverse of the distribution function."""
-
-    def __init__(self, settings: Any, behavior: Any) -> None:
-        super().__init__(behavior)
-
-    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
-        u = torch.special.erf(noise * 0.5**0.5) * 0.999
-        return columns - 0.2 * u.sign() * torch.log1p(-u.abs())
-
-    def deterministic(self, columns: Tensor) -> Tensor:
-        return columns
-
-    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
-        return -((raw - columns) / 0.2).abs().sum(1)
-
-    def entropy(self, columns: Tensor) -> Tensor:
-        return columns.new_ones(())
-
-
 def record(target: Any) -> Any:
     """The attributes of the record of an encoder or a distribution that a network needs."""
     return SimpleNamespace(
@@ -117,14 +96,6 @@ def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
     with pytest.raises(UnsupportedExport, match=reason):
         export(policy)
     assert not list((tmp_path / "exported").iterdir()) and capfd.readouterr().out == ""
-
-
-@pytest.mark.parametrize("profile", ["generic", "unity"])
-def test_a_distribution_of_another_package(make_behavior: Any, export: Any, load: Any, profile: str) -> None:
-    own = {"action_distribution": record(Laplace)}
-    settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", records=own)
-    policy = untrained_policy(make_behavior("hybrid", STATE), settings, 1)
-    export(policy, profile=profile)  # compares drawn actions too
 
 
 class Table(nn.Module):

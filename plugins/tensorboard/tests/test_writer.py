@@ -116,23 +116,6 @@ def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
     assert read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)[-1].wall_time == clock.now
 
 
-@pytest.mark.parametrize(
-    "earlier",
-    [
-        [],
-        ["events.out.tfevents.1790000000.host.12.0"],  # as TensorFlow and PyTorch name their files
-        ["events.out.tfevents.1790000000.999999999.host.12", "events.out.tfevents.1790000005.5.host"],
-        ["events.out.tfevents.99.000000000.host.12"],  # seconds with another number of digits
-        ["of another program.tfevents"],
-    ],
-)
-def test_a_new_file_sorts_after_all_that_are_there(earlier: list[str]) -> None:
-    for now in (0.0, 98.0, 1_790_000_000.0, 1_790_000_009.0):
-        names = [*earlier, event_file.new_name(earlier, now)]
-        names.append(event_file.new_name(names, now))
-        assert sorted(names) == [*sorted(earlier), *names[-2:]] and len(set(names)) == len(names)
-
-
 def test_event_files_that_are_no_files_do_not_stop_a_run(tmp_path: Path) -> None:
     (tmp_path / "Walker").mkdir()
     os.mkfifo(tmp_path / "Walker" / "events.out.tfevents.1.pipe")

@@ -3,7 +3,6 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -70,20 +69,3 @@ def test_layers_that_are_not_plain_are_called(change: Any) -> None:
     loss = model.policy((torch.from_numpy(SEEN["seen"]),))[0].sum()  # type: ignore[union-attr]
     loss.backward()
     assert all(parameter.grad is not None for parameter in model.actor.parameters())
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, ActorPolicy.snapshot])
-def test_a_copy_acts_with_weights_of_its_own(copied: Any) -> None:
-    model = fast_model()
-    policy = ActorPolicy(SPEC, model, FAST)
-    before = policy.act(SEEN)
-    frozen = copied(policy)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.5)
-    policy.refresh()
-    after = frozen.act(SEEN)
-    assert before.continuous is not None and after.continuous is not None
-    np.testing.assert_array_equal(before.continuous, after.continuous)
-    assert not np.array_equal(policy.act(SEEN).continuous, before.continuous)  # type: ignore[arg-type]
-    assert not hasattr(frozen.model, "value_head"), "a copy has no critic"

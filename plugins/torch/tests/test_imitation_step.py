@@ -13,14 +13,7 @@ import torch
 from run_of_trainers import run_of
 from torch.distributions import Categorical
 
-from rlcore import (
-    BehaviorSettings,
-    BehaviorSpec,
-    Environment,
-    Recording,
-    RunStateError,
-    TrainingDiverged,
-)
+from rlcore import BehaviorSettings, BehaviorSpec, Environment, Recording, RunStateError, TrainingDiverged
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn

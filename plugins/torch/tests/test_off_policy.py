@@ -20,7 +20,6 @@ from rlcore import (
     Environment,
     ExtrinsicReward,
     RewardProvider,
-    RunStateError,
     TrainingDiverged,
     Transitions,
     UnsupportedSpace,
@@ -314,12 +313,6 @@ def test_a_resumed_normalizer_takes_no_observation_twice(buffer: bool) -> None:
     other.act(first_batch(environment))  # which the trainer saw before: the environment continues with it
     normalizer: Any = other.model.inputs.normalizer
     assert normalizer.count == 33
-
-
-def test_a_state_of_other_slots_is_refused() -> None:
-    state = counter(TinyCorridor(2)).state_dict()
-    with pytest.raises(RunStateError, match=r"of 2 agents, this run has 3; set environment\.num_envs as it was"):
-        counter(TinyCorridor(3)).load_state_dict(state)
 
 
 # ---------------------------------------------------------------- rewards that learn, bad input

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from run_of_trainers import run_of
 
-from rlcore import (
-    AgentBatch,
-    BehaviorSettings,
-    BehaviorSpec,
-    ExtrinsicReward,
-    ObservationSpec,
-    Transitions,
-)
+from rlcore import AgentBatch, BehaviorSettings, BehaviorSpec, ExtrinsicReward, ObservationSpec, Transitions
 from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, NetworkSettings, OnPolicySettings, OnPolicyTrainer
 
 BRANCHES = (2, 3)

@@ -14,14 +14,7 @@ from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_ppo.settings import PPOSettings
-from rlcore_torch import (
-    ActorCritic,
-    Loss,
-    Minibatch,
-    OnPolicyTrainer,
-    create_schedule,
-    mean_over_rows,
-)
+from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, create_schedule, mean_over_rows
 
 __all__ = ["PPOTrainer"]
 

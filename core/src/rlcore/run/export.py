@@ -100,14 +100,14 @@ def make_exporters(
     made = []
     for reference, settings in config.export.items():
         spec = plugins.record(ExporterSpec, reference)
-        opened = OpenExporter(plugins.create(spec, settings=settings, run=context), spec, settings)
-        made.append(opened)
+        exporter = plugins.create(spec, settings=settings, run=context)
+        made.append(OpenExporter(exporter, spec, settings))
+        if not isinstance(exporter, ChecksPolicies):
+            continue
         for behavior in behaviors:
-            if not isinstance(opened.exporter, ChecksPolicies):
-                break
             try:
                 with blamed(spec.described, f"to check behavior {behavior.name!r}"):
-                    opened.exporter.check(_policy_of(behavior), behavior.spec)
+                    exporter.check(_policy_of(behavior), behavior.spec)
             except ConfigError as error:
                 raise ConfigError(error.message, key=("export", reference)) from error
     return made

@@ -24,15 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
 from rlcore_torch.networks.distributions import ActionDistribution
-from rlcore_torch.networks.networks import (
-    Actor,
-    Body,
-    ObservationInputs,
-    PolicyHead,
-    dense,
-    is_plain_linear,
-    to_numpy,
-)
+from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, dense, is_plain_linear, to_numpy
 from rlcore_torch.optimization.optimizer import BETAS, Adam
 
 # ---------------------------------------------------------------- layers

@@ -18,15 +18,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import (
-    BehaviorSpec,
-    ConfigError,
-    PluginError,
-    Ranks,
-    RunContext,
-    SlotShare,
-    blamed,
-)
+from rlcore import BehaviorSpec, ConfigError, PluginError, Ranks, RunContext, SlotShare, blamed
 from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer

@@ -24,14 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore import (
-    BehaviorSettings,
-    BehaviorSpec,
-    ExtrinsicReward,
-    PluginError,
-    RunContext,
-    TrainingDiverged,
-)
+from rlcore import BehaviorSettings, BehaviorSpec, ExtrinsicReward, PluginError, RunContext, TrainingDiverged
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
