@@ -13,7 +13,7 @@ import pytest
 import yaml
 from small_runs import DATA, data
 
-from rlcore_devkit.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
+from rlcore_devkit.fixtures import CommandResult, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
 
@@ -51,19 +51,6 @@ def test_a_mistake_is_one_line(run_rlcore: RunRlcore, working: Path, mistake: di
 
 
 # ---------------------------------------------------------------- plugins
-
-BROKEN = "import a_module_that_is_absent\n"
-WHY = "plugin 'broken' (acme-broken 0.4) failed to load: ModuleNotFoundError: No module named 'a_module_that_is_absent'"
-
-
-def test_a_plugin_that_fails_to_import_and_is_merely_installed_is_left_out_with_a_line(
-    run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin
-) -> None:
-    installed_plugin("broken", "acme-broken", "0.4", BROKEN)
-    result = run_rlcore("run", "config.yaml")
-    assert result.exit_code == 0
-    assert result.stderr == f"warning: {WHY}; run rlcore plugins doctor\n"
-    refused(run_rlcore("run", "config.yaml", "--force", "--strict-plugins"), 4, f"{WHY}; --debug shows the traceback")
 
 
 # ---------------------------------------------------------------- environments
@@ -174,13 +161,3 @@ def test_what_a_finished_run_advises_to_type_is_what_a_shell_passes_on(run_rlcor
     assert (
         run_rlcore("run", "--resume", "--run-id", "run", *typed).stdout.splitlines()[-1].startswith("done: 300 steps")
     )
-
-
-def test_an_existing_run(run_rlcore: RunRlcore, working: Path) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    refused(
-        run_rlcore("run", "config.yaml"), 5,
-        "results/run: this run exists; resume it (--resume), replace it (--force) or choose another --run-id",
-    )  # fmt: skip
-    assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
-    assert run_rlcore("run", "config.yaml", "--run-id", "other").exit_code == 0

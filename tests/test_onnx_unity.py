@@ -41,22 +41,3 @@ def test_unity_acts_as_the_policy(kind: str, tmp_path: Path) -> None:
                 np.testing.assert_allclose(stretched, expected.continuous, rtol=0, atol=1e-5)
             if expected.discrete is not None:
                 np.testing.assert_array_equal(discrete, expected.discrete)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_unity_draws_actions_that_are_allowed(kind: str, tmp_path: Path) -> None:
-    exported = export(kind, tmp_path, "unity")
-    behavior = exported.behavior
-    model = UnityModel(exported.path, in_scene(behavior), seed=3)
-    generator = np.random.default_rng(2)
-    seen = {name: np.repeat(array, 200, axis=0) for name, array in random_observations(behavior, 1, generator).items()}
-    mask = random_mask(behavior, 200, generator)
-    masks = None if mask is None else mask.astype(np.float32)
-    continuous, discrete = model.step(sensed(behavior, seen), masks, np.ones(200, bool))
-    if continuous is not None:
-        assert len(np.unique(continuous, axis=0)) > 1
-    if discrete is not None:
-        assert mask is not None
-        offsets = np.cumsum((0, *behavior.discrete))[:-1]
-        assert np.take_along_axis(mask, discrete + offsets, axis=1).all()
-        assert len(np.unique(discrete, axis=0)) > 1

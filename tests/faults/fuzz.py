@@ -31,9 +31,8 @@ from typing import Any
 
 import attrs
 import numpy as np
-import yaml
 
-from rlcore import ConfigError, Run, RunStateError, apply_overrides, load_checkpoint, load_config, load_plugins
+from rlcore import ConfigError, Run, RunStateError, load_checkpoint, load_config, load_plugins
 from rlcore.cli.main import main as rlcore_command
 from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
@@ -66,10 +65,6 @@ CONFIGURATION: dict[str, Any] = {
     "checkpoint_settings": {"run_id": "run"},
     "stats": {"console": False, "tensorboard": False},
 }
-OVERRIDES = (
-    "behaviors.Agent.max_steps=100", "behaviors.Agent={trainer_type: sac}", "environment.workers={count: 2}",
-    "behaviors.'a.b'.hyperparameters.learning_rate=1e-3", "env_settings.seed=3", "evaluation={interval: 10}",
-)  # fmt: skip
 
 
 # ---------------------------------------------------------------- changes
@@ -247,12 +242,6 @@ class Loaders:
         text = changed_text(draw.choice(self.texts), draw)
         return lambda: self._allow(ConfigError, lambda: load_config(parse_document(text, "c.yaml"), self.plugins))
 
-    def override(self, draw: random.Random) -> Callable[[], None]:
-        """A value of ``--set``."""
-        document = parse_document(yaml.safe_dump(CONFIGURATION), "c.yaml")
-        text = changed_text(draw.choice(OVERRIDES), draw)
-        return lambda: self._allow(ConfigError, lambda: load_config(apply_overrides(document, [text]), self.plugins))
-
     def recording(self, draw: random.Random) -> Callable[[], None]:
         """A Minari data set, of JSON and HDF5, and a demonstration of ML-Agents."""
         where = self._copied(self.place / draw.choice(("minari", "demo")))
@@ -262,7 +251,7 @@ class Loaders:
         return lambda: self._allow((ConfigError, RunStateError), lambda: read_recording(self.plugins, path, "Agent"))
 
 
-LOADERS = ("checkpoint", "run_files", "configuration", "override", "recording")
+LOADERS = ("checkpoint", "run_files", "configuration", "recording")
 
 
 # ---------------------------------------------------------------- trials

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,20 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlcore import ConfigError, RunConfig, load_config
-from rlcore.config.dump import config_text, dump_config, write_config
-from rlcore.config.reading import document_from_mapping, parse_document, read_document
+from rlcore.config.dump import config_text, dump_config
+from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.plugins.select import reference_problem
 
 Load = Callable[..., RunConfig]
 FULL = "behaviors: {A: {reward_signals: {bonus: {scale: 2}}}}\nenvironment: {type: grid, options: {size: 4}}\n"
-
-
-def test_a_written_configuration_loads_to_an_equal_one(load: Load, plugins: Any, tmp_path: Path) -> None:
-    config = load(FULL)
-    config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=1234))
-    write_config(config, tmp_path / "configuration.yaml")
-    assert load_config(read_document(tmp_path / "configuration.yaml"), plugins) == config
-    assert [path.name for path in tmp_path.iterdir()] == ["configuration.yaml"]
 
 
 def test_what_no_file_can_hold_is_refused_with_its_path(load: Load) -> None:

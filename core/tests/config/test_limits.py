@@ -42,13 +42,6 @@ def test_problems_are_collected_up_to_a_limit() -> None:
     assert len(caught.value.problems) == MAX_PROBLEMS
 
 
-def test_a_problem_that_every_behavior_inherits_ends_the_check_after_a_number_of_times() -> None:
-    keys = iter(["a"] * 20 * MAX_PROBLEMS)
-    with pytest.raises(ConfigErrors):
-        add_all(Problems(Document(None)), keys)
-    assert len(list(keys)) == 10 * MAX_PROBLEMS - 1
-
-
 LONG = {"text": "x" * 10**6, "number": 1 << 10**6, "list": [1] * 10**6, "map": {str(i): i for i in range(1000)}}
 
 

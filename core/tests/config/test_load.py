@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import ConfigError, ConfigErrors, EnvironmentSettings, PluginError, Plugins, SettingError
+from rlcore import ConfigError, ConfigErrors, PluginError, Plugins
 from rlcore.config.load import load_config, plugin_settings, used_references
 from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.plugins import core as builtin
@@ -69,11 +69,6 @@ def test_a_text_that_no_path_or_file_can_hold_is_refused(plugins: Any, block: An
     assert str(refused(data, plugins)).startswith(f"{key}: {said}")
 
 
-def test_python_data_is_checked_without_a_file_in_the_message(plugins: Any) -> None:
-    error = refused({"default_settings": {"max_steps": 0}, "behaviors": {"B": {}}}, plugins)
-    assert str(error) == "default_settings.max_steps: must be at least 1, not 0"
-
-
 def test_local_plugin_files_are_found_from_anywhere_afterwards(plugins: Any, tmp_path: Path) -> None:
     text = "behaviors: {B: {}}\nplugins: {local: [./hooks.py, module:b.py, module:acme.hooks]}\n"
     config = load_config(parse_document(text, str(tmp_path / "c.yaml")), plugins)
@@ -103,33 +98,7 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
     assert message.endswith("; for all of it: pip install rlcore-ppo rlcore-gymnasium")
 
 
-@pytest.mark.parametrize("reward", ["curiosity", "gail", "rnd"])
-def test_a_reward_of_ml_agents_names_the_package_that_has_it(reward: str) -> None:
-    error = refused({"default_settings": {"reward_signals": {reward: {}}}}, bare_core())
-    found = next(text for text in error.messages if "reward_signals" in text)
-    assert found.startswith(f"default_settings.reward_signals.{reward}: unknown reward provider {reward!r}; allowed: ")
-    assert "pip install rlcore-intrinsic" in found
-
-
-def test_lessons_without_a_plugin_for_them_are_refused_where_they_are_written(plugins: Any) -> None:
-    plugins._records = [record for record in plugins._records if record.name != "lessons"]
-    text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n  gust: 3\n"
-    assert [message.partition(";")[0] for message in refused(text, plugins).messages] == [
-        "c.yaml:4: environment_parameters.wind.curriculum: unknown curriculum 'lessons'",
-        "c.yaml:6: environment_parameters.gust: unknown curriculum 'lessons'",
-    ]
-
-
 def test_settings_of_an_exporter_are_settings_of_exports(plugins: Any) -> None:
     said = "c.yaml:2: export.lonely: exporter 'lonely' of plugin 'fake' (rlcore-fake 1.0): its settings class Acme"
     with pytest.raises(PluginError, match=f"^{re.escape(said)}Section is not an ExportSettings$"):
         load_config(parse_document("behaviors: {B: {}}\nexport: {lonely: {}}", "c.yaml"), plugins)
-
-
-def test_a_settings_error_carries_the_field_and_reads_alone() -> None:
-    error = SettingError("low", "must be less than high (3)", others=("high",))
-    assert (error.field, error.problem, error.others) == ("low", "must be less than high (3)", ("high",))
-    assert str(error) == "low: must be less than high (3)" and isinstance(error, ConfigError)
-    with pytest.raises(SettingError, match=r"^EnvironmentSettings\.num_envs: must be at least 1, not 0$") as caught:
-        EnvironmentSettings(num_envs=0)
-    assert caught.value.field == "num_envs"

@@ -29,20 +29,6 @@ def test_a_known_package_is_what_pip_installs(bare: Plugins) -> None:
     assert caught.value.problems[0].package == "rlcore-ghost"
 
 
-def test_opponents_of_evaluations_name_the_plugin_that_they_need(bare: Plugins) -> None:
-    bare.found = ()  # as if rlcore-ghost were not installed
-    evaluation = "behaviors: {A: {}}\nevaluation:\n  interval: 9\n  environment: {type: none}\n"
-    with pytest.raises(ConfigErrors) as caught:
-        load(bare, evaluation + "  opponents: {random: {}}\n")
-    problem = next(each for each in caught.value.problems if "opponents" in str(each))
-    assert str(problem).startswith("c.yaml:5: evaluation.opponents: unknown key of evaluations 'opponents'; ")
-    assert problem.package == "rlcore-ghost"
-    with pytest.raises(ConfigErrors) as caught:
-        load(bare, evaluation + "  opponents: {}\n  score_against: null\n  sections: {}\n")
-    unknown = [str(each) for each in caught.value.problems if "unknown key" in str(each)]
-    assert len(unknown) == 1 and "evaluation.sections: unknown key" in unknown[0], "empty blocks need no plugin"
-
-
 @pytest.mark.parametrize("key", ["max_steps", "sections", "network_settings"])
 def test_a_key_of_cores_cannot_be_claimed(bare: Plugins, key: str) -> None:
     class Greedy:

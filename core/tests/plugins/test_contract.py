@@ -15,8 +15,7 @@ import yaml
 
 import rlcore
 from rlcore import CONTRACT, PluginError, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
-from rlcore.plugins import contract as contract_module
-from rlcore.plugins.contract import Contract, contracts, declared, renamed, successor
+from rlcore.plugins.contract import contracts, declared, renamed, successor
 from rlcore.plugins.failures import failure
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
@@ -85,28 +84,6 @@ def test_the_table_has_no_name_that_is_public_now() -> None:
     for each in contracts():
         assert not [old for old in each.moved if not is_answered(old)]
         assert not [old for old in (*each.moved, *each.removed) if is_public(old)]
-
-
-def test_a_module_that_plugins_never_imported_is_not_answered() -> None:
-    assert successor("rlcore.plugins.manager") is None and successor("rlcore.plugins.manager.Dispatch") is None
-    assert successor("rlcore.environment.no_such_name") is None
-    assert successor("rlcore.environment") == "rlcore.environment was renamed to rlcore in contract 3"
-
-
-def test_a_name_that_moves_twice_is_answered_with_its_last_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    day = datetime.date(2027, 1, 1)
-    later = [
-        Contract(4, day, {"rlcore.setting": "rlcore.field", "rlcore.RewardSettings": "rlcore.RewardConfig"}),
-        Contract(5, day, {"rlcore.field": "rlcore.key"}, removed={"rlcore_check_config": "use a settings class"}),
-    ]
-    table = (*contracts(), *later)
-    monkeypatch.setattr(contract_module, "contracts", lambda: table)
-    assert successor("rlcore.config.setting") == "rlcore.config.setting was renamed to rlcore.key in contract 5"
-    assert successor("rlcore.settings.RewardSettings") == (
-        "rlcore.settings.RewardSettings was renamed to rlcore.RewardConfig in contract 4"
-    )
-    assert successor("rlcore_configured") == "rlcore_configured was removed in contract 5: use a settings class"
-    assert successor("rlcore.Actions") is None
 
 
 # ---------------------------------------------------------------- before anything is imported

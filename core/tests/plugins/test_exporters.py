@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from rlcore.config.load import load_plugins_for, used_references
-from rlcore.config.reading import parse_document
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 ACME = """
@@ -49,10 +47,3 @@ def test_commands_show_exporters_and_their_settings(run_rlcore: RunRlcore) -> No
         f"{prefix}{name}" for prefix in ("", "acme-rl/") for name in ("chip", "flash")
     }
     assert block["properties"]["chip"]["description"] == "for chips"
-
-
-def test_exporters_with_a_distribution_turn_their_plugins_on() -> None:
-    text = "behaviors: {}\nexport: [acme-rl/chip, flash]\nplugins: {autoload: false}"
-    document = parse_document(text, "acme.yaml")
-    assert used_references(document) == ("acme-rl/chip",)
-    assert [plugin.name for plugin in load_plugins_for(document).loaded] == ["acme", "core"]

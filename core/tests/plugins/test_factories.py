@@ -154,11 +154,6 @@ def test_an_error_names_the_plugin_that_made_it(making: Any, factory: Any, other
     assert (FAILED in said) == (caught.value.__cause__ is not None)
 
 
-def test_errors_meant_for_the_user_pass_unchanged(making: Any) -> None:
-    with pytest.raises(UnsupportedSpace, match=r"^it cannot learn hybrid actions$"):
-        making(raising(UnsupportedSpace("it cannot learn hybrid actions")))
-
-
 @pytest.mark.parametrize(
     ("continuous", "discrete", "kind"), [(2, (), "continuous"), (2, (3,), "hybrid"), (0, (3, 2), "discrete")]
 )

@@ -20,7 +20,7 @@ from packaging.version import Version
 
 import rlcore
 from rlcore import HOOKS, HookInfo, Plugin, PluginError, Plugins, TrainerSpec, hookimpl, hookspecs, load_plugins
-from rlcore.plugins.manager import HookManager, problems
+from rlcore.plugins.manager import HookManager
 from rlcore.plugins.select import selection_from
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
@@ -49,19 +49,6 @@ def test_a_specification_is_documented_annotated_and_named_after_its_kind(hook: 
     options = HookManager(hookspecs).parse_hookspec_opts(hookspecs, hook.name)
     assert options is not None and bool(dict(options).get("firstresult")) == (hook.kind == "factory")
     assert re.fullmatch(GRAMMAR[hook.kind], hook.name)
-
-
-def test_a_plugin_that_implements_every_hook_as_specified_registers(plugins: Plugins) -> None:
-    class Everything:
-        """Implements every hook with every argument, as the specification names them."""
-
-    for name, function in SPECIFIED.items():
-        arguments = ", ".join(inspect.signature(function).parameters)
-        scope: dict[str, object] = {}
-        exec(f"def {name}({', '.join(filter(None, ['self', arguments]))}): return None", scope)
-        setattr(Everything, name, hookimpl(scope[name]))  # type: ignore[call-overload]
-    plugins.register(Everything(), "everything")
-    assert set(plugins.implemented("module:everything")) == set(SPECIFIED)
 
 
 # ---------------------------------------------------------------- registration
@@ -153,21 +140,6 @@ def test_what_may_be_registered(plugins: Plugins) -> None:
     assert plugins.implemented("module:imports") == ()
 
 
-@pytest.mark.parametrize(
-    ("hook", "said"),
-    [
-        ("rlcore_samplers", "unknown hook 'rlcore_samplers': no plugin that is on specifies it"),
-        ("rlcore_curiculum", "unknown hook 'rlcore_curiculum'; did you mean 'rlcore_curricula'?"),
-        ("rlcore_run_start", "unknown hook 'rlcore_run_start'; did you mean 'rlcore_run_started'?"),
-    ],
-)
-def test_a_hook_of_nobody_is_called_another_only_if_it_is_like_it(hook: str, said: str) -> None:
-    def implementation(self: Any) -> None: ...
-
-    implementation.__name__ = hook
-    assert problems(type("Plugin", (), {hook: hookimpl(implementation)})(), HookManager(hookspecs)) == [said]
-
-
 BASE = f"""{HEAD}
 from rlcore.hookspecs import hookspec
 held = []
@@ -201,21 +173,6 @@ def test_a_broken_registry_of_a_plugin_that_is_only_installed_is_a_warning_of_ev
     )
     assert run_rlcore("validate", tmp_path / "c.yaml").stderr == said
     assert run_rlcore("no-command").stderr.startswith(said)
-
-
-def test_registries_are_asked_once(plugins: Plugins) -> None:
-    asked: list[int] = []
-
-    class Counting:
-        @hookimpl
-        def rlcore_trainers(self) -> list[TrainerSpec]:
-            asked.append(1)
-            return [TrainerSpec(name="a", target="a:b", settings="a:b")]
-
-    plugins.register(Counting(), "counting")
-    for _ in range(3):
-        plugins.record(TrainerSpec, "a")
-    assert asked == [1] and plugins.hook_calls["rlcore_trainers"] == 1
 
 
 # ---------------------------------------------------------------- deprecated hooks

@@ -18,7 +18,6 @@ from rlcore import (
     selection_from,
 )
 from rlcore.plugins.call import Plugins, load_plugins
-from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 HOOKS = """
 from walker_parts import NAME
@@ -27,13 +26,6 @@ from rlcore import RewardProviderSpec, hookimpl
 @hookimpl
 def rlcore_reward_providers():
     return [RewardProviderSpec(name=NAME, target="walker_rewards:Bonus", settings="walker_rewards:Settings")]
-"""
-TWIN = """
-from rlcore import TrainerSpec, hookimpl
-class T: ...
-@hookimpl
-def rlcore_trainers():
-    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.settings:TorchSettings")
 """
 
 
@@ -71,31 +63,11 @@ def test_a_sibling_hides_no_installed_module(company: Path) -> None:
     assert Path(sys.modules["walker_parts"].NAME).parent != company
 
 
-def test_a_file_named_twice_is_loaded_once_and_its_directory_added_once(
-    company: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = [*sys.path]
-    monkeypatch.chdir(company)
-    for _ in range(2):
-        plugins = load("module:./walker_hooks.py", local=(str(company / "walker_hooks.py"),))
-        named = [(plugin.name, plugin.why) for plugin in plugins.loaded if not plugin.distribution]
-        assert named == [("walker_hooks", "-p")]
-        sys.modules.pop("walker_hooks")
-    assert sys.path == [*before, str(company)]
-
-
 def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> None:
     data = document_from_mapping({"plugins": {"autoload": False, "local": ["./walker_hooks.py"]}}).data
     plugins = load_plugins_for(Document(str(company / "walker.yaml"), data))
     assert plugins.record(RewardProviderSpec, "bonus")
     assert ("walker_hooks", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
-
-
-def test_a_module_may_be_asked_for_without_being_installed(company: Path) -> None:
-    sys.path.append(str(company))
-    plugins = load_plugins(selection_from(None, {}, ["module:walker_hooks"], True))
-    local = [(plugin.label, plugin.why) for plugin in plugins.loaded if plugin.name != "core"]
-    assert local == [("module:walker_hooks", "-p")]
 
 
 def test_a_file_that_is_missing_or_hides_an_installed_module_is_refused(tmp_path: Path) -> None:
@@ -104,20 +76,3 @@ def test_a_file_that_is_missing_or_hides_an_installed_module_is_refused(tmp_path
         load(local=("json.py",), config_dir=tmp_path)
     with pytest.raises(PluginError, match=r"FileNotFoundError: no file .*hooks_that_are_absent\.py"):
         load(local=("hooks_that_are_absent.py",), config_dir=tmp_path)
-
-
-def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
-    run_rlcore: RunRlcore, tmp_path: Path, installed_plugin: InstallPlugin
-) -> None:
-    installed_plugin("other", "other-rl", "1.0", TWIN)
-    (tmp_path / "acme_clashing.py").write_text(TWIN)
-    config = tmp_path / "c.yaml"
-    text = "behaviors:\n  B: {trainer_type: %s}\nplugins: {local: [./acme_clashing.py]}\n"
-    config.write_text(text % "twin")
-    refused = run_rlcore("validate", "--allow-local", config)
-    assert refused.exit_code == 4
-    assert "write trainer_type: acme_clashing/twin or other-rl/twin" in refused.stderr
-    config.write_text(text % "acme_clashing/twin")
-    assert run_rlcore("validate", "--allow-local", config).exit_code == 0
-    refused = run_rlcore("validate", config)
-    assert refused.exit_code == 2 and "acme_clashing.py" in refused.stderr and "--allow-local" in refused.stderr

@@ -77,17 +77,6 @@ def test_a_plugin_adds_defaults_that_the_file_and_its_inheritance_keep(bare: Plu
     assert config.sections["acme"].team == dump_config(config)["acme"]["team"] == "vision"
 
 
-def test_plugins_change_the_document_one_after_another(bare: Plugins) -> None:
-    def append(letter: str) -> Callable[[dict[str, Any]], None]:
-        return lambda document: document.update(acme={"team": document.get("acme", {}).get("team", "") + letter})
-
-    class Second:
-        rlcore_modify_config = staticmethod(hookimpl(append("b")))
-
-    bare.register(Second(), "second")  # the one that is registered last is called first
-    assert load(bare, append("a")).sections["acme"].team == "ab"
-
-
 def test_a_mistake_is_at_the_plugin_that_made_it_and_others_keep_their_lines(bare: Plugins) -> None:
     def change(document: dict[str, Any]) -> None:
         document["default_settings"]["max_stepz"] = 5
@@ -237,8 +226,3 @@ def test_a_resumed_run_gets_its_secret_again_and_no_file_has_it(
     assert len(written) > 5 and not [path for path in written if b"hunter2" in path.read_bytes()]
     saved = yaml.safe_load((working / "results/run/configuration.yaml").read_text())
     assert saved["acme"] == {"team": "vision"}
-
-
-def test_a_value_of_another_type_is_a_change_although_it_is_equal(bare: Plugins) -> None:
-    with pytest.raises(ConfigErrors, match="debug: must be true or false, not 1"):
-        load(bare, lambda document: document.update(debug=1), f"{FILE}debug: true\n")

@@ -90,15 +90,6 @@ def test_a_plugin_that_is_off_is_named_once_after_all_that_is_unknown(
     assert run_rlcore("validate", file, *how, "-p", "acme").exit_code == 0
 
 
-def test_the_nearest_name_comes_before_the_plugins_that_are_off(file: Path, run_rlcore: RunRlcore) -> None:
-    file.write_text("behaviors:\n  B: {trainer_type: pop}\n")
-    (line,) = run_rlcore("validate", file, "-p", "no:acme").stdout.splitlines()
-    assert line.endswith(f"; did you mean 'ppo'?; {OFF}")
-    file.write_text("behaviors:\n  B: {trainer_type: pop}\nacme_tracker: {}\n")
-    (line,) = run_rlcore("run", file, "-p", "no:acme").stderr.splitlines()
-    assert line.endswith(f"did you mean 'ppo'? (and 1 more; rlcore validate shows all); {OFF}")
-
-
 def test_a_key_of_a_plugin_that_is_broken_names_the_reason(
     file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
@@ -116,20 +107,6 @@ def test_a_mistake_in_a_section_names_its_plugin(file: Path, run_rlcore: RunRlco
         f"{file}:5: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)",
         f"{file}:5: acme_tracker.port: must be at least 1, not 0; section of plugin 'acme' (acme-rl 1.0)",
     ]
-    file.write_text(FILE.replace("coach: {token: me}", "coach: {}"))
-    assert run_rlcore("validate", file).stdout == (
-        f"{file}:2: behaviors.B.coach.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
-    )
-    file.write_text(FILE.replace("acme_tracker: {token: me}\n", ""))
-    assert run_rlcore("validate", file).stdout == (
-        f"{file}: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
-    )
-
-
-def test_info_shows_the_settings_of_a_section(file: Path, run_rlcore: RunRlcore) -> None:
-    text = run_rlcore("plugins", "info", "acme").stdout
-    assert "section acme_tracker: Where reports go." in text and "behavior coach: Who trains." in text
-    assert text.count("token = required  Who reports.") == text.count("port = 80  Where to.") == 2
 
 
 @pytest.mark.parametrize(

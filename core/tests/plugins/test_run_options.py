@@ -81,13 +81,6 @@ def test_a_mistake_names_the_option(run: Any, words: list[str], message: str) ->
     assert answer.exit_code == 2 and message in answer.stderr
 
 
-def test_help_says_where_options_of_plugins_are_and_shows_those_of_a_command_line_that_has_one(run: Any) -> None:
-    alone = " ".join(run("--help").stdout.split())
-    assert "--acme-team" not in alone and "Installed plugins may add options: rlcore plugins list --provides" in alone
-    shown = " ".join(run("--urgent", "--help").stdout.split())
-    assert "--acme-team VALUE Who pays. Sets acme.team." in shown and "--urgent Hurry. Sets acme.urgent." in shown
-
-
 def test_options_of_a_plugin_that_is_off_are_unknown(run: Any) -> None:
     for words in (["-p", "no:acme"], ["-pno:acme"], ["--no-plugins"]):
         answer = run(*words, "--size", "3")
@@ -118,10 +111,3 @@ def test_texts_of_records_have_a_form(make: Callable[[Any], Any], wrong: tuple[A
     for text in wrong:
         with pytest.raises(ValueError, match="must match"):
             make(text)
-
-
-def test_plugins_info_shows_the_options(run: Any, run_rlcore: Any) -> None:
-    shown = run_rlcore("plugins", "info", "acme").stdout
-    assert "option size: How many.\n  sets acme.size\n" in shown
-    provided = json.loads(run_rlcore("plugins", "list", "--provides", "--json").stdout)["plugins"]
-    assert "option:urgent" in next(each["provides"] for each in provided if each["name"] == "acme")

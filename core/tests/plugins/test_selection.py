@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -56,13 +55,6 @@ def test_what_is_said_of_a_name_that_is_not_installed(case: dict[str, Any]) -> N
     assert (missed, warned) == ((said, []) if "asked for" in str(case["said"]) else ([], said))
 
 
-def test_a_misspelled_name_to_turn_off_is_shown(run_rlcore: RunRlcore, tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("behaviors: {B: {trainer_type: ppo}}\n")
-    warning = "warning: plugin 'cor' (turned off by -p) is not installed; did you mean 'core'?"
-    for words in (["plugins", "list"], ["validate", tmp_path / "c.yaml"]):
-        assert run_rlcore(*words, "-p", "no:cor").stderr.splitlines().count(warning) == 1
-
-
 def test_core_stays_on() -> None:
     for selection in (select(no_plugins=True), select("no:core")):
         [core] = decide([CORE], selection)
@@ -83,12 +75,6 @@ def test_sources_that_contradict_themselves_are_refused() -> None:
         select(environ={"RLCORE_PLUGIN_AUTOLOAD": "maybe"})
     with pytest.raises(ConfigError, match=r"^plugins\.disable\[0\]: 'ppo' is in both enable and disable$"):
         select(enable=["ppo"], disable=["ppo"])
-
-
-def test_a_selection_travels_to_worker_processes() -> None:
-    selection = select("module:acme.hooks", enable=["ppo"], environ={"RLCORE_PLUGINS": "no:x"})
-    assert pickle.loads(pickle.dumps(selection)) == selection
-    assert (selection.enable, selection.disable, selection.local) == (("ppo",), ("x",), ("module:acme.hooks",))
 
 
 # ---------------------------------------------------------------- installed distributions
@@ -156,14 +142,6 @@ def test_a_required_plugin_that_is_blocked_by_name_is_an_error_that_names_both()
     with pytest.raises(PluginError, match=re.escape(message)):
         load_plugins(select("top", "no:base"))
     assert message in load_plugins(select("no:base")).warnings[0]  # merely autoloaded: left out
-
-
-@pytest.mark.usefixtures("chain")
-def test_info_says_what_requires_a_plugin(run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "why:          autoload; required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
-    monkeypatch.setenv("RLCORE_PLUGIN_AUTOLOAD", "0")
-    monkeypatch.setenv("RLCORE_PLUGINS", "top")
-    assert "why:          required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
 
 
 @pytest.mark.parametrize("asked", [False, True])

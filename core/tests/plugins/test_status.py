@@ -54,20 +54,6 @@ def test_every_plugins_section_is_reported_as_it_was_then(plugins: Plugins) -> N
     assert reported == {"elo": {"a": [1]}, "lessons": [2]}
 
 
-@pytest.mark.parametrize(
-    ("sections", "said"),
-    [
-        ({"taken": {}}, r"\(acme-one 1\) and .*\(acme-two 2\) both report the status section 'taken'"),
-        ({"elo": {1, 2}}, r"plugin 'two' \(acme-two 2\): rlcore_report_status answered what is not JSON: elo: set"),
-    ],
-)
-def test_a_section_is_json_and_belongs_to_one_plugin(plugins: Plugins, sections: Any, said: str) -> None:
-    plugins.register(reporting(taken={}), "one", "acme-one", "1")
-    plugins.register(reporting(**sections), "two", "acme-two", "2")  # is asked first
-    with pytest.raises(PluginError, match=said):
-        plugins.report_status(RUN)
-
-
 def test_an_error_while_restoring_stops_the_run(plugins: Plugins) -> None:
     class Restores:
         @hookimpl
@@ -104,18 +90,6 @@ def test_a_status_that_nobody_says_is_stored_is_no_success(plugins: Plugins, tmp
         plugins.write_status({}, tmp_path)
     with pytest.raises(PluginError, match=r"answered a list instead of a mapping; .*\(acme-store 1\)"):
         plugins.read_status(tmp_path)
-
-
-def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: Path) -> None:
-    class Mirrors:
-        @hookimpl(wrapper=True)
-        def rlcore_write_status(self) -> Any:
-            yield
-
-    plugins.register(Mirrors(), "mirror")
-    said = r"rlcore_write_status answered None.* a wrapper what it was given; .* 'mirror'"
-    with pytest.raises(PluginError, match=said):
-        plugins.write_status({}, tmp_path)
 
 
 def test_two_stores_of_the_status_refuse_to_start_and_a_mirror_may_wrap_one(installed_plugin: InstallPlugin) -> None:
@@ -194,31 +168,3 @@ def test_a_broken_plugin_is_noticed(tested: Callable[..., Any], base: type, repl
     (name,) = (each for each in rules(base) if rule in each)
     with pytest.raises((AssertionError, RlcoreError, pytest.fail.Exception)):
         run_rule(tested(base, replaced), name)
-
-
-SECTION = """
-import attrs
-from rlcore import ConfigSection
-from rlcore.settings import setting
-
-@attrs.frozen(kw_only=True)
-class Rules:
-    owner: str = setting("ann", "Who answers for the run.")
-
-@hookimpl
-def rlcore_config_sections():
-    return [ConfigSection(name="acme", target=__name__ + ":Rules", summary="Rules.")]
-"""
-
-
-@pytest.mark.parametrize(("sections", "owner"), [({}, "ann"), ({"acme": {"owner": "bob"}}, "bob")])
-def test_a_plugin_finds_its_block_of_the_configuration(
-    tested: Callable[..., Any], sections: dict[str, Any], owner: str
-) -> None:
-    key = {"old": "STARTS = StashKey()", "new": f"{SECTION}\nSTARTS = StashKey()"}
-    own = '"owner": run.config.sections["acme"].owner}'
-    reported = {"old": '{"starts": starts(run)}', "new": f'{{"starts": starts(run), {own}'}
-    conformance = tested(StatusSectionConformance, [key, reported])
-    type(conformance).sections = sections
-    conformance.test_what_it_reports_is_json_and_reporting_changes_nothing()
-    assert conformance.plugins().report_status(conformance.run())["acme"]["owner"] == owner

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections import Counter
-from typing import Any
-
 import pytest
 
-from rlcore import KINDS, Plugins, TrainerSpec, load_plugins
+from rlcore import Plugins, load_plugins
 from rlcore_devkit import PluginConformance
-from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import CleanImport, InstallPlugin
 
 SOURCE = """
 from rlcore import TrainerSpec, hookimpl
@@ -39,25 +34,6 @@ def test_the_plugins_fixture_refuses_discovery(plugins: Plugins) -> None:
     assert plugins.loaded == ()
 
 
-def test_hook_calls_counts_those_of_rlcore_and_of_plugins(
-    hook_calls: Counter[str], installed_plugin: InstallPlugin
-) -> None:
-    installed_plugin("tiny", "acme-tiny", "1", SOURCE)
-    plugins = load_plugins()
-    run: Any = object()
-    plugins.notify("rlcore_run_started", run=run)
-    plugins.notify("rlcore_run_started", run=run)
-    plugins.record(TrainerSpec, "tiny")
-    plugins.record(TrainerSpec, "tiny")
-    registries = Counter(
-        hook
-        for each in plugins.loaded
-        for hook in plugins.implemented(each.label)
-        if KINDS.get(hook, "registry") == "registry" and hook != "rlcore_umpires"
-    )
-    assert hook_calls == {"rlcore_run_started": 2, "rlcore_umpires": 2, **registries}
-
-
 def test_clean_import_fails_for_a_module_that_brings_numpy(
     clean_import: CleanImport, installed_plugin: InstallPlugin
 ) -> None:
@@ -65,21 +41,6 @@ def test_clean_import_fails_for_a_module_that_brings_numpy(
     heavy = installed_plugin("heavy", "acme-heavy", "1", "import numpy\n")
     with pytest.raises(AssertionError, match="imports numpy"):
         clean_import(heavy.module)
-
-
-def test_run_rlcore_sees_no_settings_of_the_user_and_an_empty_directory(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.setenv("RLCORE_PLUGINS", "absent")
-    before = os.getcwd()
-    run_rlcore: RunRlcore = request.getfixturevalue("run_rlcore")
-    result = run_rlcore("plugins", "list")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert os.getcwd() == before
-
-
-def test_modules_of_installed_plugins_do_not_outlive_their_test() -> None:
-    assert not [name for name in sys.modules if name.startswith("acme_") and name.endswith("_hooks")]
 
 
 class TestTheConformanceClassOnASoundPlugin(PluginConformance):

@@ -7,10 +7,8 @@ import logging
 import os
 import shlex
 import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,11 +16,7 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress
 
-from rlcore.cli.progress import _follow
-from rlcore.cli.run import resuming, reward_text, typed_flags
 from rlcore.cli.terminal import EchoHandler
-from rlcore.plugins.call import Plugins
-from rlcore.run.run import Run
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -47,13 +41,6 @@ def test_what_is_typed_is_what_is_trained(write: Write, files: Any, run_rlcore: 
     assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in done.stdout
     assert "debug: plugin core (rlcore" in run_rlcore("run", config, "--debug", "--force").stderr
     assert written(files)["debug"] is True and written(files)["env_settings"]["seed"] == 7
-
-
-@pytest.mark.parametrize("behaviors", [{"A": {"max_steps": 5}, "B": None}, None])
-def test_max_steps_are_those_of_every_behavior(behaviors: Any) -> None:
-    typed = typed_flags({"max_steps": 1e3, "deterministic": False}, {"default_settings": {}, "behaviors": behaviors})
-    blocks = [("behaviors", name) for name in behaviors or ()] + [("default_settings",)]
-    assert typed == {(*block, "max_steps"): 1000 for block in blocks}
 
 
 def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
@@ -106,25 +93,6 @@ def test_what_foreign_code_raises_is_told_with_the_way_to_its_traceback(
     assert failed.stderr.count("\n") == 1 and failed.stderr.endswith(f"{end}; --debug shows the traceback\n")
 
 
-def test_what_is_written_for_users_is_told_as_it_is(write: Write, run_rlcore: RunRlcore) -> None:
-    for changes in ({"environment.options": {"fault": "NaN reward"}}, {"environment.type": "nowhere"}):
-        assert "--debug" not in run_rlcore("run", write(changes)).stderr
-
-
-def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
-    write: Write, run_rlcore: RunRlcore, tmp_path: Path
-) -> None:
-    hooks = tmp_path / "noisy.py"
-    hooks.write_text("from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_run_started(run):\n    1 / 0\n")
-    stubs = HERE / "stub_plugin.py"
-    config = write({"plugins": {"local": [str(stubs), str(hooks)]}})
-    quiet = run_rlcore("run", config)
-    assert quiet.exit_code == 0
-    assert "ZeroDivisionError: division by zero; --debug shows the traceback\n" in quiet.stderr
-    assert "Traceback" not in quiet.stderr
-    assert "Traceback" in run_rlcore("run", config, "--force", "--debug").stderr
-
-
 def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,11 +117,6 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     assert last.startswith("done: 200 steps") and "resume with" not in last
 
 
-def test_the_usual_results_directory_need_not_be_typed_to_go_on(configure: Any) -> None:
-    run = Run(configure({"checkpoint_settings.results_dir": "results"}))
-    assert resuming(run) == "rlcore run --resume --run-id run"
-
-
 def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
     config = write()
     assert run_rlcore("run", config).exit_code == 0
@@ -168,53 +131,6 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
     assert run_rlcore("run", config, "--resume").exit_code == 0
     assert files().result["outcome"] == "done"
-
-
-@pytest.mark.parametrize(
-    ("recent", "finished", "text"),
-    [
-        ([], 0, "B no mean reward, because no episode has ended"),
-        ([1.5], 1, "B mean reward 1.50 of the only episode"),
-        ([1.0, 2.0], 2, "B mean reward 1.50 of all 2 episodes"),
-        ([1.0] * 100, 100, "B mean reward 1.00 of all 100 episodes"),
-        ([1.0] * 100, 101, "B mean reward 1.00 of the last 100 episodes"),
-    ],
-)
-def test_the_mean_reward_says_which_episodes_it_is_of(recent: list[float], finished: int, text: str) -> None:
-    mean = sum(recent) / len(recent) if recent else None
-    behavior: Any = SimpleNamespace(mean_reward=mean, recent=recent, episodes=SimpleNamespace(finished=finished))
-    assert reward_text("B", behavior) == text
-
-
-def test_acting_counts_the_steps_it_takes_and_is_stopped(
-    write: Write, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = write()
-    assert run_rlcore("run", config).exit_code == 0
-
-    def notify(plugins: Plugins, hook: str, **arguments: Any) -> None:
-        if hook == "rlcore_summary_written":
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Plugins, "notify", notify)
-    acted = run_rlcore("run", config, "--inference")
-    assert acted.exit_code == 143
-    assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")
-    assert "resume with" not in acted.stdout
-
-
-def test_the_progress_bar_shows_the_steps_that_are_acted(make_run: Any) -> None:
-    make_run().train()
-    run = make_run({"checkpoint_settings.inference": True})
-    next(run)
-    next(run)
-    done = threading.Event()
-    done.set()
-    with Progress() as progress:
-        _follow(run, progress, done)
-        (task,) = progress.tasks
-    run.close("interrupted")
-    assert task.completed == run.behaviors["Agent"].inferred == 100 and task.total is None
 
 
 def test_what_is_logged_while_a_progress_bar_stands_goes_through_the_bar(capsys: pytest.CaptureFixture[str]) -> None:

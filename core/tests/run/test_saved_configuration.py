@@ -70,6 +70,14 @@ def test_an_edited_configuration_is_not_taken_silently(make_run: Any, files: Any
     assert result.exit_code == 0, result.stderr
 
 
+def test_a_copy_in_a_damaged_checkpoint_is_not_used(make_run: Any, files: Any) -> None:
+    make_run().train()
+    copy = files().path / "checkpoints" / "200" / "configuration.yaml"
+    copy.write_text(copy.read_text().replace("max_steps: 200", "max_steps: 900"))
+    (files().path / "configuration.yaml").unlink()
+    assert read_saved_configuration(files().path).data["behaviors"]["Agent"]["max_steps"] == 200
+
+
 def test_a_resume_says_what_it_changes_and_defaults_that_earlier_versions_wrote_are_no_change(
     make_run: Any, files: Any, run_rlcore: RunRlcore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

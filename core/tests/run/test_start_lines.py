@@ -9,43 +9,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import yaml
 
-from rlcore import __version__
-from rlcore.cli.progress import behavior_text, description_lines, environment_text
+from rlcore.cli.progress import behavior_text
 from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
-from rlcore.plugins.discover import Plugin
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
+from rlcore.run.description import BehaviorDescription
 from rlcore.run.timers import PhaseTimes, speed_advice
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 
 SPOKEN = {"stats.console": {}}
 CASES = yaml.safe_load((Path(__file__).parent / "data/start_lines.yaml").read_text(encoding="utf-8"))
-
-
-def test_the_description_of_a_run_has_what_the_configuration_and_the_environment_say(make_run: Any) -> None:
-    with make_run({"environment.num_envs": 3}) as run:
-        found = run.describe()
-        run.close()
-    assert (found.seed, found.device, found.resume) == (5, "cpu", ResumePromise("exact"))
-    assert found.environment == EnvironmentDescription("corridor", None, 3)
-    for workers, shown in ((1, "1 worker (processes)"), (2, "2 workers (processes)")):
-        in_workers = attrs.evolve(found.environment, workers=workers, executor="processes")
-        assert environment_text(in_workers) == f"corridor, 3 copies in {shown}"
-    assert [(each.name, each.version if each.distribution else "local") for each in found.plugins] == [
-        ("core", __version__), ("stub_plugin", "local"),
-    ]  # fmt: skip
-    (agent,) = found.behaviors
-    assert attrs.asdict(agent) == {
-        "name": "Agent", "trainer": "numpy", "sections": (), "agents": 3, "observations": {"position": (6,)},
-        "continuous": 0, "discrete": (2,), "network": None, "steps": 0, "max_steps": 200,
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES["promises"], ids=lambda case: case["promise"])
@@ -63,16 +41,6 @@ def test_environments_and_trainers_add_their_reasons_to_the_promise(make_run: An
         assert str(run.describe().resume) == reasons
         run.train()
     assert f"resume: {reasons}" in run_rlcore("status", run.directory.path).stdout
-
-
-def test_a_run_that_only_acts_promises_nothing(make_run: Any) -> None:
-    make_run().train()
-    with make_run({"checkpoint_settings.inference": True}) as run:
-        found = run.describe()
-    assert found.resume is None and "resume" not in dict(description_lines(found))
-    assert (
-        dict(description_lines(found))["Agent"] == "numpy; 2 agents; observes 6; acts discrete 2; acts without learning"
-    )
 
 
 def behavior(network: NetworkSize | None = None, **spec: Any) -> BehaviorRun:
@@ -101,22 +69,6 @@ def seen(*shapes: tuple[int, ...]) -> tuple[ObservationSpec, ...]:
 )
 def test_a_behavior_in_words(made: BehaviorRun, text: str) -> None:
     assert behavior_text(BehaviorDescription.of(made)) == text
-
-
-def test_plugins_are_listed_by_version_and_behaviors_counted_after_the_sixth() -> None:
-    plugins = (
-        Plugin("visits", "/w/visits.py", why="config"),
-        Plugin("reward", "acme.hooks", "acme-rl", "2.1"),
-        Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0"),
-        Plugin("core", "rlcore.plugins.core", "rlcore", "0.1.0"),
-    )
-    one = BehaviorDescription.of(behavior(observations=seen((4,)), discrete=(2,)))
-    behaviors = tuple(attrs.evolve(one, name=f"B{number}") for number in range(9))
-    lines = description_lines(RunDescription(Path("results/a"), 1, plugins, "cpu", None, behaviors, None))
-    every = ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
-    assert [label for label, _ in lines] == every
-    assert dict(lines)["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
-    assert (dict(lines)["learns from"], dict(lines)[""]) == ("recorded data", "and 3 more behaviors")
 
 
 @pytest.mark.parametrize("columns", [80, 100, 110, 120])
@@ -184,10 +136,6 @@ def test_a_pipe_gets_signs_of_life_until_the_first_summary_and_none_later(spoken
     assert all(speed <= 100 for speed in speeds), running
     # 100 steps of 2 agents are 50 environment steps of 20 ms: one second, with pauses of 0.1, 0.2, 0.4 s and so on.
     assert 1 <= len(running) <= 4
-
-
-def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> None:
-    assert len(spoken({"stats.console": False}, max_steps=60, summary_freq=60)) == 1
 
 
 # ---------------------------------------------------------------- what the measured times say

@@ -113,13 +113,6 @@ def test_a_status_of_ml_agents_begins_with_its_lessons(make: Any) -> None:
     assert (draw.values.tolist(), draw.draw_id.tolist()) == ([[3.0, 9.8]], [[1, 1]])
 
 
-@pytest.mark.parametrize("sections", [{}, {"length": {"checkpoints": []}}, {"other": {"lesson_num": 9}}, {"length": 3}])
-def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: Any) -> None:
-    lessons = make(TEXT)
-    lessons.load_status(sections)
-    assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
-
-
 @pytest.mark.parametrize("case", DATA["statuses"], ids=lambda case: case["message"])
 def test_a_status_that_does_not_fit_is_refused_and_changes_nothing(make: Any, case: dict[str, Any]) -> None:
     lessons = make(TEXT)

@@ -7,6 +7,7 @@ a subclass for several processes (``rlcore_create_ranks``).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -69,6 +70,11 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
     if not 0 <= local_rank <= rank < size < 10**9 or restarts < 0:  # a machine has ranks in a row
         shown = ", ".join(f"{name}={value[:40]!r}" for name, value in values.items())
         raise ConfigError(f"the environment variables {shown} are not those of a rank; use torchrun")
+    port, address = environ["MASTER_PORT"], environ["MASTER_ADDR"]
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise ConfigError(f"the environment variable MASTER_PORT is {port[:40]!r}; the largest port is 65535")
+    if not re.fullmatch("[A-Za-z0-9_.:%-]{1,255}", address):
+        raise ConfigError(f"the environment variable MASTER_ADDR is {address[:40]!r}, not that of a host")
     return Launch(rank, size, local_rank, restarts, _job(environ))
 
 

@@ -53,8 +53,6 @@ def _draw_curve(axes: Any, standings: Standings) -> None:
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend()
-    else:
-        axes.text(0.5, 0.5, "no rated snapshots", ha="center", transform=axes.transAxes)
 
 
 def _draw_matrix(figure: Any, axes: Any, standings: Standings) -> None:
@@ -69,11 +67,6 @@ def _draw_matrix(figure: Any, axes: Any, standings: Standings) -> None:
     labels = [_plain(name) for name in pay_off.names]
     axes.set_xticks(range(size), labels, rotation=90, fontsize=6)
     axes.set_yticks(range(size), labels, fontsize=6)
-    if size <= 12:
-        for row, column in np.argwhere(pay_off.games > 0):
-            share = pay_off.shares[row, column]
-            color = "black" if 0.2 < share < 0.8 else "white"
-            axes.text(column, row, f"{share:.2f}", ha="center", va="center", fontsize=7, color=color)
     figure.colorbar(image, ax=axes, shrink=0.8)
 
 

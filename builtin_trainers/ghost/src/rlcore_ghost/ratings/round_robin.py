@@ -215,10 +215,10 @@ def _play(
                 trainer.observe(actions[name], batches[name])
             for name, player in others.items():
                 player.observe(batches[name])
-            finished.append(controller.take_games())
+            finished.append(controller.finished.take())
             before, played = played, row()
             steps = np.where(played == before, steps + 1, 0)
         episodes = environment.episodes + 1
-    rated = np.concatenate(finished) if finished else controller.take_games()
+    rated = np.concatenate(finished) if finished else controller.finished.take()
     controller.log.add(max(saved.steps.values()), rated["players"], rated["ranks"])
     return len(rated)

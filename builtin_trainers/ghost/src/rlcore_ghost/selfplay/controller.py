@@ -63,6 +63,8 @@ class Controller:
         elo: The live ratings.
         exchange: The processes of the run.
         acting: Which teams act. A team that is idle does not learn while another one can.
+        finished: The games that are over since :meth:`settle`.
+        results: Sum and number of the results of each player that learns, 0 to 1 each, until statistics take them.
         first: The behavior whose trainer saves the controller.
         first_env: Number, in the run, of the first of the N environments.
         games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
@@ -113,8 +115,8 @@ class Controller:
         self._envs: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
         self._teams: dict[str, NDArray[np.int64]] = {}  # by behavior, [S] indices in `teams`
         self._steps: dict[int, Callable[[], int]] = {}  # agent steps of the trainer of each player that learns
-        self._finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
-        self._results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
+        self.finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
+        self.results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
         self.rated = 0  # games
         self._warned: set[str] = set()  # of what the log has a warning
         self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated
@@ -195,7 +197,7 @@ class Controller:
 
     def observed(self, name: str) -> None:
         """The behavior ``name`` observed a step of the environments; games that end in it are reported after this."""
-        self._finished.step += 1
+        self.finished.step += 1
         if name != self.first or not self.acting.after_step():
             return
         idle = self.acting.idle
@@ -245,7 +247,7 @@ class Controller:
             return
         rated = over & ~self._void & self._counted.all(1)
         self._cut_off += int(np.count_nonzero(over[np.unique(env[cut_off])]))
-        if self._cut_off >= UNRATED_GAMES and not self.rated and not len(self._finished):
+        if self._cut_off >= UNRATED_GAMES and not self.rated and not len(self.finished):
             self._warn_once(
                 "time limit",
                 "no game has been rated: a time limit ended %d games, and such games are not rated; set "
@@ -258,7 +260,7 @@ class Controller:
         if len(players):
             ranks = (values[:, None, :] > values[:, :, None]).sum(2)  # [M, T] teams that did better
             uneven = np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))
-            self._finished.add(np.flatnonzero(rated), players=players, ranks=ranks, owners=owners, uneven=uneven)
+            self.finished.add(np.flatnonzero(rated), players=players, ranks=ranks, owners=owners, uneven=uneven)
 
     def _clear(self, over: NDArray[np.bool_]) -> None:
         self._open[over] = self._agents[over]
@@ -285,7 +287,7 @@ class Controller:
         Called where a trainer was updated, and before players are added: many games at once cost little more than one.
         All ranks call it at the same step, and rate the games of all.
         """
-        finished = self._finished.take_of_all()
+        finished = self.finished.take_of_all()
         if not len(finished):
             return
         players, ranks, owners = finished["players"], finished["ranks"], finished["owners"]
@@ -304,10 +306,6 @@ class Controller:
                     result = 0.5 * (1 + np.sign(ranks[chosen, them] - ranks[chosen, us]))
                     self._note(players[chosen, us], players[chosen, them], owners[chosen, them], result)
 
-    def take_games(self) -> NDArray[np.void]:
-        """The games of these N environments that are over since :meth:`settle` or the last call."""
-        return self._finished.take()
-
     def _note(
         self, us: NDArray[np.int64], them: NDArray[np.int64], owner: NDArray[np.int64], result: NDArray[np.float64]
     ) -> None:
@@ -319,9 +317,9 @@ class Controller:
         self.games = self.games * weight + played
         self.score = self.score * weight + np.bincount(played_as, result, minlength=self.games.size).reshape(shape)
         for player in np.unique(us).tolist():
-            total, count = self._results.get(player, (0.0, 0))
+            total, count = self.results.get(player, (0.0, 0))
             of_player = result[us == player]
-            self._results[player] = total + float(of_player.sum()), count + len(of_player)
+            self.results[player] = total + float(of_player.sum()), count + len(of_player)
 
     def results_against(self, name: str, players: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Rated games [K] of learning policies against these K ``players`` as ghosts of the behavior ``name``.
@@ -332,17 +330,13 @@ class Controller:
         games, score = self.games[owner, players], self.score[owner, players]
         return games, np.where(games > 0, score / np.maximum(games, 1e-12), 0.5)
 
-    def results(self, player: int) -> tuple[float, int]:
-        """Sum of a learning player's results against others, 0 to 1 each, and their number, since the last call."""
-        return self._results.pop(player, (0.0, 0))
-
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, ratings included, and the games that :meth:`settle` has not rated yet."""
         return {
-            "pending": self._finished.state_dict(),
-            "results": {str(player): list(result) for player, result in self._results.items()},
+            "pending": self.finished.state_dict(),
+            "results": {str(player): list(result) for player, result in self.results.items()},
             "log": self.log.state_dict(),
             "elo": self.elo.state_dict(),
             "teams": list(self.teams),
@@ -360,7 +354,7 @@ class Controller:
         """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit, and is in no use then."""
         self.load_learned(state)
         behaviors, players = saved_mapping(state, "reported"), len(self.log.names)
-        self._finished.load_state_dict(saved_mapping(state, "pending"), len(self._reported), players)
+        self.finished.load_state_dict(saved_mapping(state, "pending"), len(self._reported), players)
         for name in ARRAYS:
             fill(getattr(self, name), state, name.lstrip("_"))
         for name, reported in self._reported.items():
@@ -398,7 +392,7 @@ class Controller:
             setattr(self, name, saved_count(state, name))
         counts = (len(self._reported), players)
         self.games, self.score = (saved_array(state, name, np.float64, counts).copy() for name in ("games", "score"))
-        self._results = _saved_results(saved_mapping(state, "results"), players)
+        self.results = _saved_results(saved_mapping(state, "results"), players)
         self._warned = {ZERO_SUM} if saved_bool(state, "warned") else set()
 
 

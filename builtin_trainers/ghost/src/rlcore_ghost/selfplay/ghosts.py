@@ -208,10 +208,6 @@ class Ghosts:
             place = self.pool.add(Member(name, player, snapshot, steps, self.version, state))
         return place
 
-    def stop(self) -> None:
-        """Let the agents that learn, now and later, play as the current policy."""
-        self.final = self.latest()
-
     # ------------------------------------------------------------ opponents
 
     def swap_if_due(self) -> None:

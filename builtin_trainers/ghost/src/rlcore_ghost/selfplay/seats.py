@@ -51,11 +51,6 @@ class Seats:
         """The behavior of the inner trainer, with R slots: those of the largest team of each environment."""
         return behavior.take(self._default)
 
-    @property
-    def any_taken(self) -> bool:
-        """Whether a slot sits anywhere."""
-        return bool(self.taken.any())
-
     def leave(self, slots: Slots) -> None:
         """Empty the seats of those of these ``slots`` [K] that sit."""
         rows = self.row_of[slots]

@@ -168,7 +168,7 @@ class GhostTrainer(TrainerWrapper):
         """The statistics of self-play by tag, since the last call."""
         self.controller.settle()
         ghosts, elo = self.ghosts, self.controller.elo
-        total, count = self.controller.results(self._player)
+        total, count = self.controller.results.pop(self._player, (0.0, 0))
         players = [ghosts.pool.member(place).player for place in ghosts.in_any_rank(ghosts.place[ghosts.slots])]
         team = self.controller.learning_team
         stats = {"ELO": elo.rating(self._player), "Snapshots": float(ghosts.saves), "Swaps": float(ghosts.swaps)}
@@ -203,7 +203,7 @@ class GhostTrainer(TrainerWrapper):
             return
         self._stopped = True
         self.controller.retire(self.teams.tolist())
-        self.ghosts.stop()
+        self.ghosts.final = self.ghosts.latest()
         self._awake = False
         learning = np.flatnonzero(self.learning_slots)
         self.seats.leave(learning)
@@ -282,7 +282,7 @@ class GhostTrainer(TrainerWrapper):
         # The ranks ask each other only while the last games end in which agents of this behavior learn.
         begun = controller.game > self._game  # by another behavior, when the team of this one learned
         will = bool(np.isin(controller.team[begun], self.teams).any())
-        return controller.exchange.any(self.seats.any_taken or will)
+        return controller.exchange.any(bool(self.seats.taken.any()) or will)
 
     def _boundaries(self) -> None:
         """Save a snapshot, change the team and swap opponents where they are due."""
