@@ -28,8 +28,6 @@ def promise(directory: Path) -> Any:
         ("ghost", HALF),
         pytest.param("ppo", HALF, marks=DEEP),
         pytest.param("sac", HALF, marks=DEEP),
-        pytest.param("curriculum", HALF, marks=DEEP),
-        pytest.param("lake", HALF, marks=DEEP),
         ("sac", UPDATES),
     ],
     ids=lambda value: value if isinstance(value, str) else value["overlap"],

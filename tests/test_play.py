@@ -12,7 +12,6 @@ from small_runs import small_run
 import rlcore
 from rlcore import ConfigError, RunStateError
 from rlcore_pettingzoo.play import play_command
-from rlcore_pettingzoo.table import Table
 
 
 def trained(directory: Path, run_id: str, environment: dict[str, Any], **behavior: Any) -> Path:
@@ -128,11 +127,3 @@ def test_hidden_cards_stay_hidden_until_the_end_and_actions_have_names(tmp_path:
         cards = [line for line in game.splitlines() if line and line[0] in "012" and "=" not in line]
         assert len(cards[0].split()) == 1, "only the own card is shown before the end"
         assert len(cards[-1].split()[:2]) == 2, "both cards are shown at the end"
-
-
-def test_a_table_closes_its_game_if_it_cannot_be_set_up(tictactoe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[object] = []
-    monkeypatch.setattr("rlcore_pettingzoo.table.close_quietly", closed.append)
-    with pytest.raises(ConfigError, match="--seat"):
-        Table(tictactoe, "player_9", "last", False, 0, False)
-    assert [type(each).__name__ for each in closed] == ["OrderEnforcingWrapper", "TurnEnvironment"]

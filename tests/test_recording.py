@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from minari.data_collector import EpisodeBuffer
 
-from rlcore import EXIT_CONFIG, EXIT_DONE, BehaviorSpec, EnvironmentSettings
+from rlcore import EXIT_DONE, BehaviorSpec, EnvironmentSettings
 from rlcore.cli.main import main
 from rlcore_gymnasium.environment import make_environment
 from rlcore_offline import recording_problem
@@ -68,15 +68,6 @@ def test_the_recorded_episodes_are_those_that_were_counted(evaluate: Any, how: l
     # Recording changes nothing about what is played.
     again = json.loads(evaluate("--episodes", "21", "--json", *how).out)["behaviors"]["Agent"]
     assert again == printed
-
-
-def test_what_exists_is_refused_before_anything_is_played(evaluate: Any) -> None:
-    printed = evaluate("--episodes", "2", "--record", "to")
-    assert printed.out.endswith("recordings of the episodes are in to\n")
-    before = (Path("to/Agent/data/main_data.hdf5")).read_bytes()
-    printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_CONFIG)
-    assert printed.err == "error: to/Agent exists already; remove it, or record to another directory\n"
-    assert Path("to/Agent/data/main_data.hdf5").read_bytes() == before
 
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1"])

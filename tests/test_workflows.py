@@ -43,18 +43,6 @@ def test_actions_are_pinned_and_jobs_may_only_read(name: str) -> None:
     assert used and all(re.fullmatch(r" # v\d+\.\d+\.\d+", comment) for _, comment in used)
 
 
-def test_ci_runs_the_commands_of_the_readme() -> None:
-    jobs = read("ci.yml")["jobs"]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "pip install -r requirements-dev.txt && pytest" in commands(jobs["test"])
-    assert "pip install -r requirements-dev.txt && pytest" in readme
-    (nightly,) = read("nightly.yml")["jobs"].values()
-    assert "pip install -r requirements-dev.txt && pytest --nightly" in commands(nightly)
-    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for command in commands(jobs["check"])[1:] + commands(jobs["audit"])[1:]:
-        assert command in contributing, f"CONTRIBUTING.md does not have {command!r}"
-
-
 def test_a_release_is_built_checked_installed_and_uploaded_with_the_core_first() -> None:
     workflow = read("release.yml")
     assert workflow["on"] == {"push": {"tags": ["v*"]}}

@@ -240,12 +240,6 @@ def test_names_of_observations(tmp_path: Path) -> None:
         assert names(*given) == ["observation_0", "observation_1"]
 
 
-def test_an_observation_of_no_numbers_is_left_out(tmp_path: Path) -> None:
-    seen = vector([], shape=[0]), vector([1.0, 2.0])
-    path = write(tmp_path / "Expert.demo", brain(1), [step(*seen, continuous=[0.0])] * 2)
-    assert read(path).observations["observation"].tolist() == [[1, 2], [1, 2]]
-
-
 HEIGHT, WIDTH = 4, 6
 
 
@@ -264,7 +258,6 @@ LAST, FIRST = [HEIGHT, WIDTH], [1, 2, 2]  # the sizes, and how Unity marks chann
 PICTURES = {
     "color": (picture(png(pixels(3)), [*LAST, 3]), pixels(3) / 255),
     "color, channels first": (picture(png(pixels(3)), [3, *LAST], properties=FIRST), pixels(3) / 255),
-    "gray": (picture(png(pixels(3)), [*LAST, 1]), pixels(3).mean(2, keepdims=True) / 255),
     "five channels": (
         picture(png(pixels(3)) + png(pixels(3, 1)), [*LAST, 5]),
         np.concatenate([pixels(3), pixels(3, 1)[:, :, :2]], 2) / 255,

@@ -135,15 +135,3 @@ def told() -> Callable[..., EndedEpisodes]:
         return ended_episodes(rows, np.array(returns, np.float64), begun + rows, begun + 1000, draws, **more)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def all_draws() -> Callable[[Curriculum, int], tuple[np.ndarray, np.ndarray]]:
-    """Return values and draw_ids of the first ``episodes`` episodes of every environment, [episodes * N, P]."""
-
-    def draw(curriculum: Curriculum, episodes: int) -> tuple[np.ndarray, np.ndarray]:
-        env_index = np.arange(NUM_ENVS)
-        drawn = [curriculum.draw(env_index, np.full(NUM_ENVS, episode, np.int64)) for episode in range(episodes)]
-        return np.concatenate([d.values for d in drawn]), np.concatenate([d.draw_id for d in drawn])
-
-    return draw

@@ -150,16 +150,6 @@ def play(curriculum: PrioritizedLevels, told: Any, episodes: list[tuple[int, flo
         curriculum.advance({})
 
 
-def test_before_anything_was_played_all_levels_are_new_and_after_everything_was_none(
-    made: Any, told: Any, all_draws: Any
-) -> None:
-    for probability in (0.0, 1.0, None):
-        curriculum = made(seed=SEEDS | {"replay_probability": probability})
-        assert set(all_draws(curriculum, 100)[0][:, 0]) == set(range(6))
-        play(curriculum, told, [(level, 0.0) for level in range(6)])
-        assert curriculum.stats()["Environment/Replay Share/seed"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"levels": 7}, r"levels: the checkpoint has 6, this configuration 7"),

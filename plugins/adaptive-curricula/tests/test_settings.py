@@ -83,12 +83,6 @@ def test_a_behavior_that_there_is_not_is_refused(plugins: Plugins, block: dict[s
     ]
 
 
-def test_an_environment_may_bring_behaviors_that_no_block_names(plugins: Plugins) -> None:
-    curriculum = built(plugins, ADR | {"behavior": "Runner"})
-    config = RunConfig(behaviors={"Walker": BehaviorSettings()}, default_settings=BehaviorSettings())
-    assert list(curriculum.problems(config, plugins)) == []
-
-
 @pytest.mark.parametrize("evaluated", [False, True])
 def test_the_share_of_boundary_episodes_is_one_for_all_parameters(plugins: Plugins, evaluated: bool) -> None:
     blocks = {"length": ADR, "mass": ADR | {"boundary_probability": 0.3}, "size": PROGRESS}

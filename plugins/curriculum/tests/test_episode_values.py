@@ -76,11 +76,3 @@ def test_evaluations_play_the_last_lesson(make: Any) -> None:
         [10 * number(3, "parameters/length", env, episode), number(20, "parameters/mass", env, episode)]
         for env, episode in ((0, 70), (1, 2))
     ]
-
-
-def test_a_draw_is_the_callers(make: Any) -> None:
-    lessons = make(TEXT)
-    draw = lessons.draw(np.array([0, 1]), np.array([0, 0]))
-    draw.values[:], draw.draw_id[:] = -1.0, -1
-    again = lessons.draw(np.array([0, 1]), np.array([0, 0]))
-    assert (again.values > 0).all() and (again.draw_id == 0).all()

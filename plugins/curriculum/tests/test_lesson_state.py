@@ -79,21 +79,6 @@ def test_the_status_says_what_a_lesson_is_waiting_for(script: Any) -> None:
     assert json.loads(json.dumps(running.lessons.status())) == running.lessons.status()
 
 
-def test_the_status_of_legacy_lessons(script: Any) -> None:
-    text = (
-        "environment_parameters:\n  p:\n    curriculum:\n      smoothing: legacy\n      lessons:\n"
-        "        - {name: A, value: 1, completion_criteria: {behavior: B, threshold: 8, min_lesson_length: 2}}\n"
-        "        - {name: C, value: 2}\n"
-    )
-    running = script(text)
-    first = {"lesson_num": 0, "lesson": "A", "behavior": "B", "measure": "reward", "threshold": 8.0}
-    assert running.lessons.status()["p"] == {**first, "value": None, "episodes_left": 2}
-    running.play("4")
-    assert running.lessons.status()["p"]["episodes_left"] == 1
-    running.play("4")
-    assert running.lessons.status()["p"] == {**first, "value": 3.0, "episodes_left": 0}
-
-
 # ---------------------------------------------------------------- the status of another run
 
 # As written by ML-Agents 1.1.0.

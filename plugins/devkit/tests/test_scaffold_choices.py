@@ -5,12 +5,7 @@ from __future__ import annotations
 import ast
 import datetime
 import os
-import re
-import subprocess
-import sys
 import tomllib
-from importlib.metadata import distribution
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +15,7 @@ import yaml
 from rlcore import ConfigError
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 from rlcore_devkit.scaffold import writing
-from rlcore_devkit.scaffold.about import LICENSES, About, new_about
-from rlcore_devkit.scaffold.kinds import KINDS
+from rlcore_devkit.scaffold.about import About, new_about
 from rlcore_devkit.scaffold.names import Package, new_package
 from rlcore_devkit.scaffold.writing import write_plugin
 
@@ -96,41 +90,17 @@ def test_the_name_of_something_that_rlcore_provides_is_refused(kind: str, run_rl
 # ------------------------------------------------------------ kinds
 
 
-def test_a_kind_that_is_named_twice_counts_once() -> None:
-    assert new_package("fresh", ["reward", "reward"]).kinds == ("reward",)
-
-
 # ------------------------------------------------------------ metadata
 
 
-def words_of(text: str) -> list[str]:
-    """The words without the line that names the owner, and without the title."""
-    lines = [line for line in text.splitlines() if not re.match(r"\s*Copyright \(?[c©\d]", line, re.IGNORECASE)]
-    return " ".join(lines).replace("The MIT License (MIT)", "").replace("MIT License", "").split()
-
-
 @pytest.mark.parametrize(
-    ("license", "package", "file", "title"),
-    [
-        ("MIT", "attrs", "LICENSE", 0),
-        ("BSD-3-Clause", "click", "LICENSE.txt", 3),
-        ("Apache-2.0", "packaging", "LICENSE.APACHE", 0),
-    ],
+    ("license", "words"), [("MIT", "MIT License"), ("BSD-3-Clause", "Redistribution"), ("Apache-2.0", "Apache License")]
 )
-def test_a_license_has_the_words_that_packages_of_others_have(
-    tmp_path: Path, license: str, package: str, file: str, title: int
-) -> None:
+def test_a_package_has_the_license_it_names(tmp_path: Path, license: str, words: str) -> None:
     directory = written(tmp_path, About(license=license, author="Jo Müller"))
     text = (directory / "LICENSE").read_text(encoding="utf-8")
-    theirs = distribution(package).read_text(f"licenses/{file}")
-    assert theirs is not None
-    assert words_of(text)[title:][: len(words_of(theirs))] == words_of(theirs)
-    if license == "Apache-2.0":  # it has an appendix with a notice for source files; packaging leaves it out
-        assert text.rstrip().endswith("limitations under the License.")
-    else:
-        assert f"Copyright (c) {datetime.date.today().year} Jo Müller\n" in text
-        assert len(words_of(text)[title:]) == len(words_of(theirs))
-    assert project_of(directory)["license"] == license
+    assert words in text and project_of(directory)["license"] == license
+    assert license == "Apache-2.0" or f"Copyright (c) {datetime.date.today().year} Jo Müller\n" in text
 
 
 def test_a_proprietary_package_is_kept_off_public_indexes(tmp_path: Path) -> None:
@@ -146,13 +116,6 @@ def test_without_a_license_the_readme_asks_for_one(tmp_path: Path) -> None:
     directory = written(tmp_path, About(license="none"))
     assert not (directory / "LICENSE").exists() and "license" not in project_of(directory)
     assert "choose a license" in (directory / "README.md").read_text()
-
-
-def test_classifiers_are_those_of_the_index(tmp_path: Path) -> None:
-    known = pytest.importorskip("trove_classifiers").classifiers
-    for license in LICENSES:
-        found = project_of(written(tmp_path / license, About(license=license)))["classifiers"]
-        assert found == sorted(found) and set(found) - {"Private :: Do Not Upload"} <= known
 
 
 def test_git_knows_the_author_unless_options_do(tmp_path: Path, git: Path) -> None:
@@ -185,16 +148,7 @@ def test_pages_have_labels(tmp_path: Path) -> None:
     }
 
 
-DESCRIPTIONS = (
-    "Walks",
-    "Walks.",
-    'Walks "far" \\ fast',
-    'Jo\'s "far" walk',
-    " ".join(["Walks far and it's fast,"] * 9),
-)
-
-
-@pytest.mark.parametrize("description", DESCRIPTIONS)
+@pytest.mark.parametrize("description", ["Walks.", 'Jo\'s "far" \\ walk', " ".join(["Walks far and it's fast,"] * 9)])
 def test_a_description_stands_wherever_the_package_says_what_it_is(tmp_path: Path, description: str) -> None:
     directory = written(tmp_path, About(description=description), "off-policy-trainer")
     for file in ("README.md", "AGENTS.md", "CHANGELOG.md"):
@@ -203,11 +157,6 @@ def test_a_description_stands_wherever_the_package_says_what_it_is(tmp_path: Pat
     hooks = ast.parse((directory / "src/rlcore_fresh/plugin.py").read_text(encoding="utf-8"))
     records = [node for node in ast.walk(hooks) if isinstance(node, ast.keyword) and node.arg == "summary"]
     assert [ast.literal_eval(record.value) for record in records] == [description]
-    if find_spec("ruff"):
-        checked = subprocess.run(
-            [sys.executable, "-m", "ruff", "format", "--check", "--no-cache", directory], check=False
-        )
-        assert checked.returncode == 0
 
 
 @pytest.mark.parametrize("case", CASES["wrong metadata"].values(), ids=CASES["wrong metadata"])
@@ -243,13 +192,6 @@ def test_an_error_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert len(written_files) == 5 and list(parent.iterdir()) == []
 
 
-def test_a_refused_command_writes_nothing(run_rlcore: RunRlcore, tmp_path: Path) -> None:
-    for words in (["--kind", "tranier"], ["--kind", "reward", "--license", "GPL"], ["--kind", "reward", "--url", "x"]):
-        refused = run_rlcore("plugins", "new", "fresh", *words, "--dir", tmp_path / "plugins")
-        assert refused.exit_code == 2 and refused.stderr.startswith("error: ")
-    assert not (tmp_path / "plugins").exists()
-
-
 # ------------------------------------------------------------ the command
 
 
@@ -263,19 +205,4 @@ def test_the_command_says_what_to_do_next(run_rlcore: RunRlcore, tmp_path: Path)
     assert "pip install -e '.[dev]'" in result.stdout  # as in README.md and AGENTS.md
 
 
-def test_help_shows_every_kind(run_rlcore: RunRlcore) -> None:
-    shown = run_rlcore("plugins", "new", "--help").stdout
-    for kind, what in KINDS.items():
-        assert f"\n    {kind} " in shown and what.does in shown
-    assert max(map(len, shown.splitlines())) <= 100
-
-
 # ------------------------------------------------------------ advice
-
-
-def test_the_settings_of_a_block_are_named_after_it() -> None:
-    both = new_package("acme", ["hooks", "reward"], distribution="acme-rl")
-    assert [both.settings_class(kind) for kind in both.kinds] == ["AcmeBlockSettings", "AcmeRewardSettings"]
-    assert [both.settings_module(kind) for kind in both.kinds] == ["block_settings", "reward_settings"]
-    alone = new_package("acme", ["hooks"], distribution="acme-rl")
-    assert (alone.settings_class("hooks"), alone.settings_module("hooks")) == ("AcmeSettings", "settings")

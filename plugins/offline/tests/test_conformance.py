@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,22 +60,6 @@ def loses_its_optimizers(trainer: Any) -> None:
     trainer.load_state_dict = lambda state: load({**state, "optimizers": fresh})
 
 
-def before_updates(change: Callable[[Any], None]) -> Callable[[Any], None]:
-    def broken(trainer: Any) -> None:
-        update = trainer.update
-        trainer.update = lambda: (change(trainer), update())[1]
-
-    return broken
-
-
-def loads_half(trainer: Any) -> None:
-    def broken(state: Any) -> None:
-        trainer.steps = int(state["steps"]) + 5
-        trainer.load_model(state["model"])
-
-    trainer.load_state_dict = broken
-
-
 class Conformance(OfflineTrainerConformance):
     trainer = "bc"
     hyperparameters = TestBC.hyperparameters
@@ -86,7 +69,6 @@ class Conformance(OfflineTrainerConformance):
 
     def make(self, recording: Recording, seed: int = 1, *arguments: Any, **settings: Any) -> Any:
         made: Any = super().make(recording, seed, *arguments, **settings)
-        made.recording = recording
         type(self).broken(made)
         return made
 
@@ -99,9 +81,7 @@ EVERY_KIND = "test_learns_every_kind_of_action_it_declares_and_acts_in_the_envir
     [
         (loses_its_optimizers, "test_goes_on_from_its_state_as_if_never_stopped"),
         (lambda trainer: setattr(trainer, "ready", lambda: False), EVERY_KIND),
-        (before_updates(lambda trainer: trainer.recording.reward.fill(0.0)), "test_the_recording_stays_as_it_is"),
         (lambda trainer: setattr(trainer, "update", dict), "test_learns_what_good_agents_did"),
-        (loads_half, "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
     ],
 )
 def test_a_broken_trainer_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
@@ -126,12 +106,6 @@ def overwrites(self: Any, path: Path, behavior: Any, about: RecordingAbout) -> A
     return MinariFormat().writer(path, behavior, about)
 
 
-def leaves_its_work(self: Any, path: Path, behavior: Any, about: RecordingAbout) -> Any:
-    made = MinariFormat().writer(path, behavior, about)
-    path.with_name(".partial").touch()
-    return made
-
-
 AS_WRITTEN = "test_a_recording_is_read_as_it_was_written"
 
 
@@ -141,7 +115,6 @@ AS_WRITTEN = "test_a_recording_is_read_as_it_was_written"
         ({"read": forgets_the_last_reward}, AS_WRITTEN, ("discrete", (3, 1, 4))),
         ({"reads": lambda self, path: path.exists()}, "test_other_paths_are_not_recordings", ()),
         ({"writer": overwrites}, "test_an_existing_path_is_refused_and_kept", ()),
-        ({"writer": leaves_its_work}, "test_a_path_names_a_recording_only_when_it_is_complete", ()),
     ],
 )
 def test_a_broken_format_is_noticed(

@@ -42,7 +42,6 @@ BEHAVIORS = {
         ),
         discrete=(2,),
     ),
-    "image": BehaviorSpec("A", (ObservationSpec(OBSERVATION, (48, 48, 1), np.uint8, "image"),), discrete=(2,)),
     "named": BehaviorSpec("A", (ObservationSpec("rays", (4,), np.float32),), discrete=(2,)),
 }
 

@@ -64,6 +64,3 @@ def test_iql_finds_the_best_way_in_recordings_of_aimless_walks_and_bc_walks_like
         reached[name] = returns_of(trainer.policy)
     assert min(reached["iql"]) > -1e-6, "not the shortest way"
     assert np.mean(reached["bc"]) < -0.5, "two steps of three lead away"
-
-
-# ---------------------------------------------------------------- whole runs

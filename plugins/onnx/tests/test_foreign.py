@@ -12,12 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import Actions, BehaviorSpec, ObservationSpec, UnsupportedExport
+from rlcore import ObservationSpec, UnsupportedExport
 from rlcore_torch import (
-    ActionLayout,
     NetworkSettings,
-    PolicyOutput,
-    mask_logits,
 )
 from rlcore_torch.policy.untrained import untrained_policy
 
@@ -96,56 +93,6 @@ def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
     with pytest.raises(UnsupportedExport, match=reason):
         export(policy)
     assert not list((tmp_path / "exported").iterdir()) and capfd.readouterr().out == ""
-
-
-class Table(nn.Module):
-    """A policy without rlcore_torch: called like a PolicyModule."""
-
-    memory_size = 2
-    noise_size = 3
-
-    def __init__(self, layout: ActionLayout) -> None:
-        super().__init__()
-        self.branches = layout.branches
-        self.weight = nn.Parameter(torch.linspace(-1, 1, 60 * 8).reshape(-1, 8)[:60], requires_grad=False)
-        self.low, self.high = torch.from_numpy(layout.low), torch.from_numpy(layout.high)
-
-    def forward(self, observations: Any, action_mask: Any = None, memory: Any = None, noise: Any = None) -> Any:
-        image = observations["camera"].to(torch.float32).flatten(1)[:, :60] / 255
-        x = image @ self.weight + memory.sum(1, keepdim=True)
-        raw, logits = x[:, :3], x[:, 3:]
-        if noise is not None:
-            raw, logits = raw + noise[0], logits + noise[1]
-        logits = mask_logits(logits, action_mask)
-        choices = torch.stack([part.argmax(1) for part in logits.split(self.branches, dim=1)], dim=1)
-        actions = (raw.tanh() + 1) / 2 * (self.high - self.low) + self.low
-        return PolicyOutput(actions, choices, (memory + x[:, :2]).tanh())
-
-
-class TablePolicy:
-    def __init__(self, behavior: Any) -> None:
-        self.behavior = behavior
-        self.memory_size = 2
-        self.layout = ActionLayout(behavior)
-
-    def module(self) -> nn.Module:
-        return Table(self.layout)
-
-    def act(self, observations: Any, action_mask: Any, deterministic: bool, memory: Any) -> Actions:
-        tensors = {name: torch.from_numpy(array) for name, array in observations.items()}
-        output = self.module()(tensors, torch.from_numpy(action_mask), torch.from_numpy(memory))
-        memory[...] = output.memory.numpy()
-        return Actions(output.continuous.numpy(), output.discrete.numpy())
-
-
-@pytest.mark.parametrize("profile", ["unity", "generic"])
-def test_a_policy_that_is_not_computed_by_rlcore(export: Any, load: Any, profile: str) -> None:
-    """Memory, masks, noise and an image of bytes; Unity's layout and units."""
-    low, high = np.array([-2, 0, -1], np.float32), np.array([1, 5, 1], np.float32)
-    behavior = BehaviorSpec("Walker", (CAMERA,), 3, (2, 3), low, high)
-    path = export(TablePolicy(behavior), profile=profile)
-    names = {value.name for value in onnx.load(path).graph.output}
-    assert {"deterministic_continuous", "memory_out"} <= names or "recurrent_out" in names
 
 
 def test_a_policy_without_a_module_or_sizes_is_refused(make_behavior: Any, export: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +152,3 @@ def test_metadata_says_where_the_policy_comes_from_and_what_it_needs(make_policy
         assert found == value, place
     assert document["configuration_sha256"] == "0" * 64
     assert document["behavior"]["observations"][0]["scale"] == 1 / 255
-
-
-def test_the_readme_lists_the_operators_that_files_have() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    listed = readme.split("own parts need only")[1].split(".")[0]
-    assert set(re.findall(r"`(\w+)`", listed)) == OPERATORS

@@ -7,8 +7,6 @@ from statistics import stdev
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rlcore import SavedSummary
 from rlcore_report.curves import Series, at, band, read_series, shortened, smoothed
@@ -92,11 +90,3 @@ def test_a_long_series_shows_means_of_equally_many_points() -> None:
     found = shortened(series(*((step, float(step)) for step in range(10))), most=4)
     assert found.averaged == 3
     assert found.steps.tolist() == [2, 5, 8, 9] and found.values.tolist() == [1.0, 4.0, 7.0, 9.0]
-
-
-@given(st.lists(st.lists(st.integers(0, 50), min_size=1, unique=True), min_size=1, max_size=4))
-def test_no_run_counts_outside_of_its_own_steps(runs: list[list[int]]) -> None:
-    found = band([series(*((step, 1.0) for step in sorted(steps))) for steps in runs])
-    assert found.steps.tolist() == sorted(set().union(*runs))
-    for step, count, mean in zip(found.steps, found.count, found.mean, strict=True):
-        assert count == sum(min(steps) <= step <= max(steps) for steps in runs) and mean == 1.0
