@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import os
 import shlex
 import signal
@@ -13,10 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from rich.console import Console
-from rich.progress import Progress
 
-from rlcore.cli.terminal import EchoHandler
 from rlcore.plugins.call import Plugins
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
@@ -42,22 +37,6 @@ def test_what_is_typed_is_what_is_trained(write: Write, files: Any, run_rlcore: 
     assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in done.stdout
     assert "debug: plugin core (rlcore" in run_rlcore("run", config, "--debug", "--force").stderr
     assert written(files)["debug"] is True and written(files)["env_settings"]["seed"] == 7
-
-
-def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    config = write()
-    assert run_rlcore("run", config).exit_code == 0
-    first = run_rlcore(
-        "run", config, "--run-id", "second", "--initialize-from", "run", "--set", "behaviors.Agent.max_steps=100"
-    )
-    assert first.exit_code == 0, first.stderr
-    results = files().path.parent
-    resumed = run_rlcore(
-        "run", "--resume", "--run-id", "second", "--results-dir", results, "--set", "behaviors.Agent.max_steps=200"
-    )
-    assert resumed.exit_code == 0, resumed.stderr
-    assert written(files, "second")["checkpoint_settings"]["initialize_from"] == "run"
-    assert files("second").result["behaviors"]["Agent"]["steps"] == 200
 
 
 @pytest.mark.parametrize(("flags", "said"), REFUSED["flags of run"])
@@ -92,20 +71,6 @@ def test_what_foreign_code_raises_is_told_with_the_way_to_its_traceback(
 ) -> None:
     failed = run_rlcore("run", write(changes))
     assert failed.stderr.count("\n") == 1 and failed.stderr.endswith(f"{end}; --debug shows the traceback\n")
-
-
-def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
-    write: Write, run_rlcore: RunRlcore, tmp_path: Path
-) -> None:
-    hooks = tmp_path / "noisy.py"
-    hooks.write_text("from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_run_started(run):\n    1 / 0\n")
-    stubs = HERE / "stub_plugin.py"
-    config = write({"plugins": {"local": [str(stubs), str(hooks)]}})
-    quiet = run_rlcore("run", config)
-    assert quiet.exit_code == 0
-    assert "ZeroDivisionError: division by zero; --debug shows the traceback\n" in quiet.stderr
-    assert "Traceback" not in quiet.stderr
-    assert "Traceback" in run_rlcore("run", config, "--force", "--debug").stderr
 
 
 def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
@@ -163,12 +128,3 @@ def test_acting_counts_the_steps_it_takes_and_is_stopped(
     assert acted.exit_code == 143
     assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")
     assert "resume with" not in acted.stdout
-
-
-def test_what_is_logged_while_a_progress_bar_stands_goes_through_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    """Written past it, a line would begin where the bar ends."""
-    terminal = io.StringIO()
-    with Progress(console=Console(file=terminal, force_terminal=True)):
-        EchoHandler().emit(logging.LogRecord("rlcore", logging.WARNING, "", 0, "mind the bar", None, None))
-    assert "warning: mind the bar\n" in terminal.getvalue()
-    assert capsys.readouterr().err == ""
