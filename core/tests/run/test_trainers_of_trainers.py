@@ -89,7 +89,7 @@ def test_a_wrapper_passes_everything_to_the_trainer_inside(make_run: Any) -> Non
 
 
 class PlayingOn(TrainerWrapper):
-    """Its agents keep acting after ``stop_learning``, and nothing is learned."""
+    """Agents keep acting after ``stop_learning``, and nothing is learned."""
 
     acted, stopped_at = 0, -1
 
