@@ -43,7 +43,7 @@ def summaries(files: Any, behavior: str = "Agent") -> list[int]:
 def test_a_run_does_not_wait_for_a_behavior_that_never_acts(
     make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any, wakes: int, right: int, taken: int
 ) -> None:
-    """It is stopped and resumed on the way, and the count of steps continues."""
+    """The run is stopped and resumed on the way, and the count of steps continues."""
     monkeypatch.setattr(IdleGroups, "window", 80)
     steps = []
 

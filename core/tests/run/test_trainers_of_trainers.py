@@ -76,7 +76,7 @@ def test_episodes_of_slots_that_are_not_learned_from_do_not_count(make_run: Any,
 
 
 class PlayingOn(TrainerWrapper):
-    """Its agents keep acting after ``stop_learning``, and nothing is learned."""
+    """Agents keep acting after ``stop_learning``, and nothing is learned."""
 
     acted, stopped_at = 0, -1
 
