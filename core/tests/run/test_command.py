@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.plugins.call import Plugins
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -111,20 +110,3 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
     assert run_rlcore("run", config, "--resume").exit_code == 0
     assert files().result["outcome"] == "done"
-
-
-def test_acting_counts_the_steps_it_takes_and_is_stopped(
-    write: Write, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = write()
-    assert run_rlcore("run", config).exit_code == 0
-
-    def notify(plugins: Plugins, hook: str, **arguments: Any) -> None:
-        if hook == "rlcore_summary_written":
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Plugins, "notify", notify)
-    acted = run_rlcore("run", config, "--inference")
-    assert acted.exit_code == 143
-    assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")
-    assert "resume with" not in acted.stdout
