@@ -131,20 +131,6 @@ def test_an_environment_that_changes_the_working_directory_leaves_the_run_where_
     assert yaml.safe_load((ours / "configuration.yaml").read_text())["checkpoint_settings"]["results_dir"] == "results"
 
 
-def test_recordings_are_written_and_read_where_they_were_asked_for(place: Place) -> None:
-    moves_in = "__init__"
-    place.configure(moves_in)
-    place("run", "config.yaml")
-    assert place("evaluate", "run", "--episodes", "2", "--record", "to").endswith("of the episodes are in to\n")
-    assert (place.working / "to" / "Agent" / "data").is_dir()
-    behavior = CONFIG["behaviors"]["Agent"]
-    block = {"behavioral_cloning": {"demo_path": "to/Agent"}, "init_path": "results/run"}
-    place.configure(moves_in, behaviors={"Agent": behavior | block})
-    place("run", "config.yaml", "--run-id", "imitates")
-    place("run", "config.yaml", "--run-id", "third", "--initialize-from", "imitates")
-    assert list(place.elsewhere.iterdir()) == []
-
-
 def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place.configure(None, checkpoint_settings={"run_id": "run", "results_dir": "~/results"})
     assert place("run", "config.yaml").endswith(f"; {place.home}/results/run\n")

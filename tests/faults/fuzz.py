@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import faulthandler
 import hashlib
-import io
 import json
 import logging
 import random
@@ -31,10 +30,8 @@ from typing import Any
 
 import attrs
 import numpy as np
-import yaml
 
-from rlcore import ConfigError, Run, RunStateError, apply_overrides, load_checkpoint, load_config, load_plugins
-from rlcore.cli.main import main as rlcore_command
+from rlcore import ConfigError, Run, RunStateError, load_checkpoint, load_config, load_plugins
 from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_state import require_run
@@ -66,10 +63,6 @@ CONFIGURATION: dict[str, Any] = {
     "checkpoint_settings": {"run_id": "run"},
     "stats": {"console": False, "tensorboard": False},
 }
-OVERRIDES = (
-    "behaviors.Agent.max_steps=100", "behaviors.Agent={trainer_type: sac}", "environment.workers={count: 2}",
-    "behaviors.'a.b'.hyperparameters.learning_rate=1e-3", "env_settings.seed=3", "evaluation={interval: 10}",
-)  # fmt: skip
 
 
 # ---------------------------------------------------------------- changes
@@ -213,45 +206,9 @@ class Loaders:
 
         return load
 
-    def run_files(self, draw: random.Random) -> Callable[[], None]:
-        """The files of a run beside its checkpoints, as ``rlcore status`` and ``rlcore checkpoints`` read them."""
-        run = self._copied(self.run)
-        names = (
-            "rlcore_run.json",
-            "result.json",
-            "run_logs/training_status.json",
-            "metrics.jsonl",
-            "configuration.yaml",
-        )
-        name = draw.choice(names)
-        path = run / name
-        if path.suffix == ".yaml":
-            path.write_bytes(changed_text(path.read_text(), draw).encode(errors="surrogatepass"))
-        else:
-            change_file(path, draw)
-        commands = (["status"], ["status", "--json"], ["checkpoints", "list"], ["checkpoints", "verify"])
-        command = [*draw.choice(commands), str(run)]
-
-        def load() -> None:
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-                code = rlcore_command(command)
-            said = output.getvalue()
-            self.refused += code != 0
-            assert code in (0, 2, 5), (command, code, said[-2000:])
-            assert "unexpected" not in said and "Traceback" not in said, said[-2000:]
-
-        return load
-
     def configuration(self, draw: random.Random) -> Callable[[], None]:
         text = changed_text(draw.choice(self.texts), draw)
         return lambda: self._allow(ConfigError, lambda: load_config(parse_document(text, "c.yaml"), self.plugins))
-
-    def override(self, draw: random.Random) -> Callable[[], None]:
-        """A value of ``--set``."""
-        document = parse_document(yaml.safe_dump(CONFIGURATION), "c.yaml")
-        text = changed_text(draw.choice(OVERRIDES), draw)
-        return lambda: self._allow(ConfigError, lambda: load_config(apply_overrides(document, [text]), self.plugins))
 
     def recording(self, draw: random.Random) -> Callable[[], None]:
         """A Minari data set, of JSON and HDF5, and a demonstration of ML-Agents."""
@@ -262,7 +219,7 @@ class Loaders:
         return lambda: self._allow((ConfigError, RunStateError), lambda: read_recording(self.plugins, path, "Agent"))
 
 
-LOADERS = ("checkpoint", "run_files", "configuration", "override", "recording")
+LOADERS = ("checkpoint", "configuration", "recording")
 
 
 # ---------------------------------------------------------------- trials

@@ -110,13 +110,9 @@ OLDER = "an older checkpoint is used"
 PICKLES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
     "weights: a pickle": (file_of("Agent.safetensors", pickled()), EVALUATE, 0, OLDER),
     "weights: of torch.save": (file_of("Agent.safetensors", torch_zip()), EVALUATE, 0, OLDER),
-    "weights: an npz of objects": (file_of("Agent.safetensors", npz()), EVALUATE, 0, OLDER),
     "state: a pickle": (file_of("state.json", pickled()), EVALUATE, 0, OLDER),
-    "manifest: a pickle": (file_of("manifest.json", pickled()), EVALUATE, 0, OLDER),
     "a file more in a checkpoint": (file_of("Agent.pt", torch_zip()), EVALUATE, 0, "Agent"),
     "result: a pickle": (file_of("result.json", pickled()), ("status", "run"), 0, "result.json"),
-    "training status: a pickle": (file_of("run_logs/training_status.json", pickled()), ("status", "run"), 0, "Agent"),
-    "mark of a run: a pickle": (file_of("rlcore_run.json", pickled()), ("status", "run"), 0, "Agent"),
     "init_path: an npz of objects": (beside("policy.npz", npz, with_init_path("policy.npz")), START, 5, "policy.npz"),
     "init_path: a run of ML-Agents": (
         beside("results/old/Agent/checkpoint.pt", torch_zip, with_init_path("results/old")), START, 5, "old",
@@ -160,7 +156,6 @@ RULE = "is 1 to 100 letters, digits"
 NAMES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
     **{f"run id {name[:20]!r}": (named(BASE), ("run", "c.yaml", f"--run-id={name}"), 2, RULE) for name in IDS},
     "behavior ../../x": (named(BASE.replace("Agent:", "'../../x':")), START, 2, RULE),
-    "behavior with a zero": (named(BASE.replace("Agent:", '"a\\0b":')), START, 2, RULE),
     "initialize_from ../../outside": (
         named(BASE), (*START, "--initialize-from", "../../outside"), 2, "initialize_from|must",
     ),
@@ -169,5 +164,4 @@ NAMES: dict[str, tuple[Prepare, tuple[str, ...], int, str]] = {
     "checkpoints that are a link": (file_is_a_link("checkpoints"), EVALUATE, 5, "checkpoint"),
     "a checkpoint that is a link": (file_is_a_link("checkpoints/512"), EVALUATE, 0, "Agent"),
     "weights that are a link": (file_is_a_link("checkpoints/512/Agent.safetensors"), EVALUATE, 0, OLDER),
-    "metrics that are a link": (file_is_a_link("metrics.jsonl"), ("status", "run"), 0, "Agent"),
 }  # fmt: skip

@@ -23,7 +23,7 @@ EVALUATED = {
 
 
 def test_a_run_whose_clock_jumps_equals_one_whose_clock_is_right(workplace: Any, whole_run: Any) -> None:
-    """It jumps back and forth by a day, and is ten years behind after the resume."""
+    """The clock jumps back and forth by a day, and is ten years behind after the resume."""
     whole, place = whole_run(**EVALUATED), workplace(**EVALUATED)
     began = time.monotonic()
     process = place.start(clock=(0.0, DAY), slow_fsync=0.01)

@@ -18,7 +18,7 @@ def test_loaders_refuse_changed_files_or_accept_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("loader", ["checkpoint", "run_files", "configuration", "override", "recording"])
+@pytest.mark.parametrize("loader", ["checkpoint", "configuration", "recording"])
 def test_a_loader_refuses_changed_files_or_accepts_them_for_two_minutes(loader: str, tmp_path: Path) -> None:
     fuzz(tmp_path, loader, "--minutes", "2", "--seed", "1")
 

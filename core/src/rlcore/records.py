@@ -341,7 +341,7 @@ class CommandSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class KeyHints(Record):
-    """What to write instead of keys that rlcore does not have, such as those of another framework.
+    """Advice about keys that rlcore does not have, such as those of another framework.
 
     ``target(data: Mapping, plugins: Plugins)``, called by keyword after a configuration or an option of ``rlcore run``
     was refused, returns an object for this configuration. Its method ``message(path: KeyPath, problem: str, unknown:

@@ -8,10 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore import config_from_mapping, dump_config
-from rlcore.config.document import Block
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
-from rlcore.settings.fields import ReadOnlyDict
 
 Load = Callable[..., RunConfig]
 
@@ -26,26 +23,6 @@ def test_settings_made_in_python_without_an_environment_of_their_own_use_the_one
     config = RunConfig(environment=environment, evaluation=EvaluationSettings(interval=5))
     assert config.evaluation_environment == attrs.evolve(environment, num_envs=None)
     assert (config.num_envs, RunConfig().num_envs) == (3, 1)
-
-
-def test_no_node_of_the_document_is_left_in_the_settings(load: Load) -> None:
-    config = load(
-        "behaviors: {B: {}}\nenvironment: {options: {a: {b: [1, {c: 2}]}}}\n"
-        "evaluation: {interval: 9, environment: {options: {a: {d: 3}}}}"
-    )
-    assert config.environment is not None
-    for options in (config.environment.options, played(config)):
-        assert type(options) is ReadOnlyDict and type(options["a"]) is dict and type(options["a"]["b"]) is list
-        assert not isinstance(options["a"]["b"][1], Block)
-    assert played(config) == {"a": {"b": [1, {"c": 2}], "d": 3}}
-
-
-def test_a_written_configuration_still_follows_a_changed_environment(load: Load, plugins: Any) -> None:
-    text = "behaviors: {B: {}}\nenvironment: {type: grid}\nevaluation: {interval: 9, environment: {num_envs: 2}}"
-    data = dump_config(load(text))
-    data["environment"]["options"]["size"] = 11
-    config = config_from_mapping(data, plugins)
-    assert played(config).size == 11 and config.evaluation_environment.num_envs == 2  # type: ignore[union-attr]
 
 
 def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is_written(

@@ -11,9 +11,8 @@ import pytest
 
 import rlcore
 import rlcore_torch
-from rlcore import ConfigError, config_from_mapping, dotted, field_info, nearest
+from rlcore import config_from_mapping, dotted, field_info, nearest
 from rlcore.config.document import MAX_PROBLEMS, ConfigErrors, Document, Problems, shown
-from rlcore_torch import OffPolicySettings
 
 CLASSES = [
     getattr(package, name)
@@ -62,11 +61,6 @@ def test_messages_show_long_values_shortly(kind: Any) -> None:
 )
 def test_the_nearest_name_may_differ_in_the_case_of_its_letters(name: str, names: list[str], found: str | None) -> None:
     assert nearest(name, names) == found
-
-
-def test_a_batch_is_at_most_as_large_as_the_buffer() -> None:
-    with pytest.raises(ConfigError, match=r"^batch_size: must be at most buffer_size \(100\), not 101$"):
-        OffPolicySettings(batch_size=101, buffer_size=100)
 
 
 @pytest.mark.parametrize(("count", "refused"), [(1_000, False), (1_001, True)])

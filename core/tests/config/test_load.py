@@ -37,13 +37,6 @@ def test_the_text_of_many_errors_is_the_first_and_a_count(plugins: Any) -> None:
     )
 
 
-def test_a_misspelt_key_names_the_nearest_and_all(plugins: Any) -> None:
-    assert str(refused(BEHAVIOR + "    hyperparameters:\n      batch_sise: 64\n", plugins)).startswith(
-        "c.yaml:5: behaviors.B.hyperparameters.batch_sise: unknown key; did you mean 'batch_size'? "
-        "(allowed: batch_size, buffer_size, "
-    )
-
-
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "a..b", "", "-x", "x" * 101, "é", "a b", "a\n", "C:\\x"])
 def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
     start = {"run_id": name, "initialize_from": name}

@@ -13,13 +13,10 @@ from rlcore_torch import CriticSettings, NetworkSettings
     ("policy", "critic", "widths", "of_critic"),
     [
         ({}, None, (128, 128), (128, 128)),
-        ({"hidden_units": 8, "num_layers": 0}, None, (), ()),
-        ({"hidden_layers": (256, 64)}, None, (256, 64), (256, 64)),
         ({"hidden_layers": ()}, {}, (), ()),
         ({"hidden_layers": (256, 64)}, {"hidden_layers": (9,)}, (256, 64), (9,)),
         ({"hidden_layers": (256, 64)}, {"hidden_units": 9}, (256, 64), (9, 9)),
         ({"num_layers": 3}, {"hidden_units": 9}, (128,) * 3, (9,) * 3),
-        ({"num_layers": 1}, {"num_layers": 3}, (128,), (128,) * 3),
     ],
 )
 def test_the_widths_of_the_hidden_layers(policy: Any, critic: Any, widths: Any, of_critic: Any) -> None:

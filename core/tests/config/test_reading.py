@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore import ConfigError, Document, Run
+from rlcore import ConfigError, Document
 from rlcore.config.reading import MAX_BYTES, document_from_mapping, parse_document, read_document
 
 
@@ -138,8 +138,3 @@ def test_python_data_must_be_plain(data: dict[str, object], message: str) -> Non
     assert document_from_mapping({"a": (1, 2)}).data == {"a": [1, 2]}
     with pytest.raises(ConfigError, match=message):
         document_from_mapping(data)
-
-
-def test_a_run_is_not_made_from_an_environment() -> None:
-    with pytest.raises(ConfigError, match=r"^a run is made from a configuration: .*; name the environment, so that"):
-        Run(ENVIRONMENT)  # type: ignore[arg-type]

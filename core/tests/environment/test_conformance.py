@@ -112,7 +112,7 @@ class ReadsThemOneEpisodeLate(TinyCorridor):
 
 
 class FinalObservationsOfAll(ChangedBatches):
-    """What agents of one environment saw last depends on the parameters of all."""
+    """The final observations of one environment depend on the parameters of all."""
 
     def change(self, batch):
         if batch.final_observations is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from types import ModuleType
 from typing import ClassVar
@@ -11,7 +10,7 @@ import attrs
 import pytest
 
 from rlcore import NotInstalled, Record, load_plugins
-from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
 
@@ -60,15 +59,6 @@ def test_a_record_is_found_by_its_name_and_by_its_distribution(registry: Install
     assert (record.name, record.target, record.reference) == ("past", "acme:Past", "acme-one/past")
     for reference in ("past", "acme-one/past"):
         assert plugins.record(UmpireSpec, reference) is record
-
-
-def test_what_such_a_plugin_brings_is_listed(registry: InstallPlugin, run_rlcore: RunRlcore) -> None:
-    registry("one")
-    listed = json.loads(run_rlcore("plugins", "list", "--provides", "--json").stdout)["plugins"]
-    assert [row["provides"] for row in listed if row["name"] in ("base", "one")] == [[], ["umpire:past"]]
-    (shown,) = json.loads(run_rlcore("plugins", "info", "one", "--json").stdout)
-    assert [(record["kind"], record["name"]) for record in shown["records"]] == [("umpire", "past")]
-    assert json.loads(run_rlcore("plugins", "info", "past", "--json").stdout) == [shown]
 
 
 def test_two_registries_of_one_kind_are_refused(registry: InstallPlugin, installed_plugin: InstallPlugin) -> None:

@@ -23,7 +23,6 @@ from rlcore import (
 )
 from rlcore.errors import ConfigError, NotInstalled, PluginError
 from rlcore.settings import PluginSettings, RunConfig
-from rlcore_devkit.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
 
@@ -43,15 +42,6 @@ def test_an_unknown_name_says_what_is_allowed_and_what_is_near(plugins: Plugins,
     with pytest.raises(ConfigError) as caught:
         plugins.record(TrainerSpec, "pp0")
     assert str(caught.value) == "unknown trainer 'pp0'; allowed: ppo, sac; did you mean 'ppo'?"
-
-
-def test_an_unknown_name_mentions_plugins_that_were_refused_or_are_off(installed_plugin: InstallPlugin) -> None:
-    installed_plugin("broken", "acme-broken", "0.4", "import a_module_that_is_absent\n")
-    installed_plugin("quiet", "acme-quiet", "2", "")
-    with pytest.raises(ConfigError) as caught:
-        load_plugins(selection_from(None, {}, ["no:quiet"], False)).record(TrainerSpec, "dreamer")
-    assert "turned off: plugin 'quiet' (acme-quiet 2)" in str(caught.value)
-    assert "plugin 'broken' (acme-broken 0.4) failed to load: ModuleNotFoundError" in str(caught.value)
 
 
 def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(

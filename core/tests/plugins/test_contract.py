@@ -86,12 +86,6 @@ def test_the_table_has_no_name_that_is_public_now() -> None:
         assert not [old for old in (*each.moved, *each.removed) if is_public(old)]
 
 
-def test_a_module_that_plugins_never_imported_is_not_answered() -> None:
-    assert successor("rlcore.plugins.manager") is None and successor("rlcore.plugins.manager.Dispatch") is None
-    assert successor("rlcore.environment.no_such_name") is None
-    assert successor("rlcore.environment") == "rlcore.environment was renamed to rlcore in contract 3"
-
-
 # ---------------------------------------------------------------- before anything is imported
 
 

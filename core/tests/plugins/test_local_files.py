@@ -63,19 +63,6 @@ def test_a_sibling_hides_no_installed_module(company: Path) -> None:
     assert Path(sys.modules["walker_parts"].NAME).parent != company
 
 
-def test_a_file_named_twice_is_loaded_once_and_its_directory_added_once(
-    company: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = [*sys.path]
-    monkeypatch.chdir(company)
-    for _ in range(2):
-        plugins = load("module:./walker_hooks.py", local=(str(company / "walker_hooks.py"),))
-        named = [(plugin.name, plugin.why) for plugin in plugins.loaded if not plugin.distribution]
-        assert named == [("walker_hooks", "-p")]
-        sys.modules.pop("walker_hooks")
-    assert sys.path == [*before, str(company)]
-
-
 def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> None:
     data = document_from_mapping({"plugins": {"autoload": False, "local": ["./walker_hooks.py"]}}).data
     plugins = load_plugins_for(Document(str(company / "walker.yaml"), data))

@@ -107,14 +107,6 @@ def test_a_mistake_in_a_section_names_its_plugin(file: Path, run_rlcore: RunRlco
         f"{file}:5: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)",
         f"{file}:5: acme_tracker.port: must be at least 1, not 0; section of plugin 'acme' (acme-rl 1.0)",
     ]
-    file.write_text(FILE.replace("coach: {token: me}", "coach: {}"))
-    assert run_rlcore("validate", file).stdout == (
-        f"{file}:2: behaviors.B.coach.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
-    )
-    file.write_text(FILE.replace("acme_tracker: {token: me}\n", ""))
-    assert run_rlcore("validate", file).stdout == (
-        f"{file}: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
-    )
 
 
 @pytest.mark.parametrize(

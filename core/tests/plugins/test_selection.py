@@ -144,14 +144,6 @@ def test_a_required_plugin_that_is_blocked_by_name_is_an_error_that_names_both()
     assert message in load_plugins(select("no:base")).warnings[0]  # merely autoloaded: left out
 
 
-@pytest.mark.usefixtures("chain")
-def test_info_says_what_requires_a_plugin(run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "why:          autoload; required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
-    monkeypatch.setenv("RLCORE_PLUGIN_AUTOLOAD", "0")
-    monkeypatch.setenv("RLCORE_PLUGINS", "top")
-    assert "why:          required by acme-top/top\n" in run_rlcore("plugins", "info", "base").stdout
-
-
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_plugin_for_another_rlcore_is_refused_before_import(installed_plugin: InstallPlugin, asked: bool) -> None:
     installed_plugin("old", "acme-old", "3.2", EXPLODES, requires=["numpy", "rlcore >=0.0.1,<0.1"])

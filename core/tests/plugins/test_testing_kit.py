@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from rlcore import Plugins, load_plugins
 from rlcore_devkit import PluginConformance
-from rlcore_devkit.fixtures import CleanImport, InstallPlugin, RunRlcore
+from rlcore_devkit.fixtures import CleanImport, InstallPlugin
 
 SOURCE = """
 from rlcore import TrainerSpec, hookimpl
@@ -43,17 +41,6 @@ def test_clean_import_fails_for_a_module_that_brings_numpy(
     heavy = installed_plugin("heavy", "acme-heavy", "1", "import numpy\n")
     with pytest.raises(AssertionError, match="imports numpy"):
         clean_import(heavy.module)
-
-
-def test_run_rlcore_sees_no_settings_of_the_user_and_an_empty_directory(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.setenv("RLCORE_PLUGINS", "absent")
-    before = os.getcwd()
-    run_rlcore: RunRlcore = request.getfixturevalue("run_rlcore")
-    result = run_rlcore("plugins", "list")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert os.getcwd() == before
 
 
 class TestTheConformanceClassOnASoundPlugin(PluginConformance):

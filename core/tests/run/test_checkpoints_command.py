@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import RunContext, hookimpl
 from rlcore.contracts.saved_values import FrozenState
 from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
@@ -88,23 +87,6 @@ def test_shared_files_count_once_and_go_with_their_last_one(make_run: Any, files
     keep = ("prune", "--keep", "1", "--json")
     dry, pruned = (json.loads(run_checkpoints(*keep, *flags).stdout) for flags in (["--dry-run"], []))
     assert files().steps == [200] and dry["freed"] == pruned["freed"] == before - on_disk()
-
-
-def test_a_checkpoint_that_a_plugin_holds_is_marked_meanwhile(make_run: Any, files: Any, run_checkpoints: Any) -> None:
-    held: dict[int, list[bool]] = {}
-
-    class Mirror:
-        @hookimpl
-        def rlcore_checkpoint_saved(self, run: RunContext, step: int) -> None:
-            if step == 40:
-                self.hold = run.hold_checkpoint(40)
-            if step == 120:
-                self.hold.release()
-            held[step] = [each["held"] for each in rows(run_checkpoints("list", "--json"))]
-
-    make_run(plugins={"mirror": Mirror()}, **ALL).train()
-    assert held[40] == [True] and held[80] == [True, False] and held[120] == [False] * 3
-    assert not (files().path / "run_logs" / "held_checkpoints.json").exists()
 
 
 def test_verify_names_every_damaged_file_and_ends_with_5(evaluated: Path, run_checkpoints: Any) -> None:

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from rlcore.cli.terminal import EchoHandler
-from rlcore.plugins.call import Plugins
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -94,20 +93,6 @@ def test_what_foreign_code_raises_is_told_with_the_way_to_its_traceback(
     assert failed.stderr.count("\n") == 1 and failed.stderr.endswith(f"{end}; --debug shows the traceback\n")
 
 
-def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
-    write: Write, run_rlcore: RunRlcore, tmp_path: Path
-) -> None:
-    hooks = tmp_path / "noisy.py"
-    hooks.write_text("from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_run_started(run):\n    1 / 0\n")
-    stubs = HERE / "stub_plugin.py"
-    config = write({"plugins": {"local": [str(stubs), str(hooks)]}})
-    quiet = run_rlcore("run", config)
-    assert quiet.exit_code == 0
-    assert "ZeroDivisionError: division by zero; --debug shows the traceback\n" in quiet.stderr
-    assert "Traceback" not in quiet.stderr
-    assert "Traceback" in run_rlcore("run", config, "--force", "--debug").stderr
-
-
 def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,23 +131,6 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
     assert run_rlcore("run", config, "--resume").exit_code == 0
     assert files().result["outcome"] == "done"
-
-
-def test_acting_counts_the_steps_it_takes_and_is_stopped(
-    write: Write, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = write()
-    assert run_rlcore("run", config).exit_code == 0
-
-    def notify(plugins: Plugins, hook: str, **arguments: Any) -> None:
-        if hook == "rlcore_summary_written":
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Plugins, "notify", notify)
-    acted = run_rlcore("run", config, "--inference")
-    assert acted.exit_code == 143
-    assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")
-    assert "resume with" not in acted.stdout
 
 
 def test_what_is_logged_while_a_progress_bar_stands_goes_through_the_bar(capsys: pytest.CaptureFixture[str]) -> None:

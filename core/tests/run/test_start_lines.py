@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.cli.progress import behavior_text, description_lines
+from rlcore.cli.progress import behavior_text
 from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
@@ -41,16 +41,6 @@ def test_environments_and_trainers_add_their_reasons_to_the_promise(make_run: An
         assert str(run.describe().resume) == reasons
         run.train()
     assert f"resume: {reasons}" in run_rlcore("status", run.directory.path).stdout
-
-
-def test_a_run_that_only_acts_promises_nothing(make_run: Any) -> None:
-    make_run().train()
-    with make_run({"checkpoint_settings.inference": True}) as run:
-        found = run.describe()
-    assert found.resume is None and "resume" not in dict(description_lines(found))
-    assert (
-        dict(description_lines(found))["Agent"] == "numpy; 2 agents; observes 6; acts discrete 2; acts without learning"
-    )
 
 
 def behavior(network: NetworkSize | None = None, **spec: Any) -> BehaviorRun:

@@ -1,4 +1,4 @@
-"""What is said about keys, values and options of other frameworks, of old files, and in the wrong block."""
+"""Messages about keys, values and options of other frameworks, of old files, and in the wrong block."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def require_equal(found: AgentBatch, expected: AgentBatch) -> None:
 
 
 def with_defaults(own: AgentBatch, whole: AgentBatch) -> AgentBatch:
-    """What a worker's batch is beside those of others, which have arrays that it leaves out."""
+    """The batch of a worker beside those of others, which have arrays that it leaves out."""
     filled = attrs.evolve(own)
     for what, default in OPTIONAL_DEFAULTS.items():
         beside = getattr(whole, what)

@@ -133,8 +133,8 @@ def _about(distribution: str) -> dict[str, str]:
         found = metadata.metadata(distribution)
     except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
         return {}
-    labelled = (line.partition(", ") for line in found.get_all("Project-URL", ()))
-    links = {label.lower(): url for label, _, url in labelled}
+    labeled = (line.partition(", ") for line in found.get_all("Project-URL", ()))
+    links = {label.lower(): url for label, _, url in labeled}
     homepage = links.get("homepage") or links.get("repository") or found.get("Home-page") or ""
     return {"summary": found.get("Summary") or "", "homepage": homepage}
 

@@ -249,7 +249,7 @@ class Choices(Reader):
 
 
 class Hints:
-    """What plugins say about the values that were refused in a configuration; see :class:`rlcore.KeyHints`."""
+    """Messages of plugins about the values that were refused in a configuration; see :class:`rlcore.KeyHints`."""
 
     def __init__(self, plugins: Plugins, data: Mapping[str, Any]) -> None:
         self._of_records = [(each, each.create(data=data, plugins=plugins)) for each in plugins.records("hints")]

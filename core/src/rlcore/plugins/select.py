@@ -197,7 +197,7 @@ def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...
 def _missing(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[Choice, str]]:
     """The last choice of each name that is of no installed plugin, with the message about it.
 
-    Turning off a local file or module, or what another source turns on, is no mistake. Neither is a DIST/NAME in the
+    Turning off a local file or module, or what another source turns on, is allowed. So is a DIST/NAME in the
     configuration: it is a local plugin's, or reported at its key.
     """
     names = {plugin.name for plugin in plugins if plugin.distribution} | {plugin.label for plugin in plugins}

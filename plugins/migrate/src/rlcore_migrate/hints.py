@@ -1,4 +1,4 @@
-"""What to write instead of keys of other frameworks, of old versions of ML-Agents, and of keys in the wrong block.
+"""Advice about keys of other frameworks, of old versions of ML-Agents, and of keys in the wrong block.
 
 ML-Agents up to 0.16 had other files: all keys of a behavior beside each other, behaviors at the top level, and lessons
 and samplers in files of their own.

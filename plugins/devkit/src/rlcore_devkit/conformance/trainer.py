@@ -349,7 +349,7 @@ class TrainerConformance(TrainerRules):
         assert_equal(acts(after), acts(trainer.policy), "restoring a snapshot changed the current policy")
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
-        """Also: PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
+        """PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
         environment, other = self.environment(), self.environment()
         trainer, reward = self.make_with_a_reward_that_learns(environment)
         untrained = copied(reward.state_dict())

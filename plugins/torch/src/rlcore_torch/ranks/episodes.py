@@ -1,4 +1,4 @@
-"""What the ranks of a run exchange while they step: ended episodes, counts of agent steps, requests to stop.
+"""Exchanges of the ranks of a run while they step: ended episodes, counts of agent steps, requests to stop.
 
 Statistics need them at boundaries, and get them there. Curricula need them in the step in which they end: with
 curricula, all ranks ask in every step whether an episode ended in any of them, and gather it. Each has the same

@@ -1,4 +1,4 @@
-"""What a run in several ranks does not support."""
+"""Refusals of what a run in several ranks does not support."""
 
 from __future__ import annotations
 
