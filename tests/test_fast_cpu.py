@@ -74,18 +74,16 @@ def updated(trainer: Any, environment: Environment, name: str) -> list[Mapping[s
     return learn(trainer, environment, 200 if name == "ppo" else 60)
 
 
-CASES = [
-    *((name, space, False) for name in HYPERPARAMETERS for space in ENVIRONMENTS if (name, space) != ("iql", "image")),
-    ("ppo", "hybrid", True),
-    ("sac", "hybrid", True),
-]
-DAILY = {("ppo", "image", False), ("sac", "masked", False), ("bc", "hybrid", False), ("iql", "continuous", False),
-         ("ppo", "hybrid", True), ("sac", "hybrid", True)}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("name", "space", "imitate"),
-    [pytest.param(*each, marks=() if each in DAILY else pytest.mark.learning) for each in CASES],
+    [
+        ("ppo", "image", False),
+        ("sac", "masked", False),
+        ("bc", "hybrid", False),
+        ("iql", "continuous", False),
+        ("ppo", "hybrid", True),
+        ("sac", "hybrid", True),
+    ],
 )
 def test_switched_off_equals_plain_pytorch(make_trainer: MakeTrainer, name: str, space: str, imitate: bool) -> None:
     """Both compute in float32, with sums in another order: errors of 1e-7 that a dozen updates make a hundredfold."""
@@ -97,9 +95,8 @@ def test_switched_off_equals_plain_pytorch(make_trainer: MakeTrainer, name: str,
         assert trainer.model.actor.dense is (fused_dense if fast else dense)
         assert type(trainer.actor_optimizer()) is (FlatAdam if fast else TorchAdam)
         stats = updated(trainer, environment, name)
-        after = trainer.state_dict()
-        outcomes.append((before, stats, after["model"], after))
-    (before, ours, fast_model, _), (plain_before, theirs, plain_model, _) = outcomes
+        outcomes.append((before, stats, trainer.state_dict()["model"]))
+    (before, ours, fast_model), (plain_before, theirs, plain_model) = outcomes
     assert_equal(before, plain_before)
     assert len(ours) == len(theirs) >= 10
     for one, other in zip(ours, theirs, strict=True):
@@ -110,14 +107,3 @@ def test_switched_off_equals_plain_pytorch(make_trainer: MakeTrainer, name: str,
         np.testing.assert_allclose(array, plain_model[key], rtol=1e-3, atol=1e-4, err_msg=key)
     moved = max(float(np.abs(array - before[key]).max()) for key, array in fast_model.items() if "inputs" not in key)
     assert moved > 1e-3, "nothing was learned"
-
-
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("name", list(HYPERPARAMETERS))
-def test_a_checkpoint_of_either_continues_in_the_other(make_trainer: MakeTrainer, name: str, fast: bool) -> None:
-    environment = identity_hybrid(4)
-    saved, other = make_trainer(name, environment, fast), make_trainer(name, environment, not fast)
-    updated(saved, environment, name)
-    state = copied(saved.state_dict())
-    other.load_state_dict(state)
-    assert_equal(other.state_dict(), state)

@@ -66,15 +66,6 @@ def test_a_run_on_ray_equals_one_in_processes_and_in_one_process(tmp_path: Path,
     assert one == processes == ray != []
 
 
-@pytest.mark.usefixtures("own_ray")
-def test_actors_that_take_turns_equal_processes_that_do(tmp_path: Path) -> None:
-    places = [tmp_path / name for name in ("processes", "ray")]
-    for place in places:
-        train(place, "ppo", {"executor": place.name, "count": 2, "overlap": "half"}, 200)
-    processes, ray = map(weights, places)
-    assert processes == ray != []
-
-
 def test_the_first_actors_that_answer_are_not_mixed_up(tmp_path: Path, opened: list[Any]) -> None:
     opened.append(make(tmp_path, {"executor": "ray", "count": 3, "wait_for": 1, "cpus": 0.1}, 5))
     checked = Checked(opened[-1])

@@ -153,21 +153,6 @@ def test_texts_of_arrays_have_their_shapes() -> None:
     assert missing == []
 
 
-def raised(function: griffe.Function) -> set[str]:
-    """Return the names of the exceptions that the function raises itself."""
-    found = set()
-    for node in ast.walk(ast.parse(function.source)):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
-            found.add(node.exc.func.id)
-    return {name for name in found if name[0].isupper()} - {"NotImplementedError", "AssertionError"}
-
-
-def test_texts_of_functions_name_the_errors_that_they_raise() -> None:
-    every = [function for name in NAMES for function in functions(name)]
-    missing = [f"{each.path}: {error}" for each in every for error in raised(each) if error not in text_of(each)]
-    assert missing == []
-
-
 # ---------------------------------------------------------------- links
 
 
@@ -183,16 +168,3 @@ def test_roles_in_docstrings_name_what_exists() -> None:
             if api_reference.meant(name, documented.path) is None:
                 wrong.append(f"{documented.path}: {name}")
     assert wrong == []
-
-
-def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
-    text = (
-        "# `Run`\n\nA `Run` and a `Run`, `Run.train` and `Trainer.update()`.\n\n```python\n`Run`\n```\n[`Run`](x.md)\n"
-    )
-    linked = api_reference.linked(text)
-    assert linked.startswith("# `Run`\n\nA [`Run`][rlcore.Run] and a `Run`, ")
-    assert "[`Trainer.update()`][rlcore.Trainer.update]" in linked
-    assert linked.endswith("```python\n`Run`\n```\n[`Run`](x.md)\n")
-    assert api_reference.linked("`plugins`, `rlcore`, `Nothing` and `AgentBatch.reward`") == (
-        "`plugins`, `rlcore`, `Nothing` and [`AgentBatch.reward`][rlcore.AgentBatch]"
-    )

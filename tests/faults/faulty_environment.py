@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,10 +28,6 @@ def make(settings: Any, run: Any) -> FaultyEnvironment:
     once = settings.options.get("fail_create_if")
     if once and Path(once).exists() and (run.first_env == settings.options.get("create_env", 0)):
         Path(once).unlink()
-        if settings.options.get("create_kind") == "exit":
-            os._exit(7)
-        if settings.options.get("create_kind") == "hang":
-            time.sleep(3600)
         raise OSError("no license for the simulator")
     return FaultyEnvironment(run.num_envs, run.first_env, run.behavior_names[0], settings.options)
 
@@ -47,15 +42,10 @@ class FaultyEnvironment:
         self.episodes = np.zeros(num_envs, np.int64)
         self._first, self._name = first, name
         self._faults = {(f["env"], f["episode"], f["step"]): f["kind"] for f in options.get("faults", ())}
-        self._once = options.get("fail_create_if", "")
-        self._options = options
         self._pause = options.get("pause", 0.0)
         # While the file `gate` exists, the worker that has the environment `gate_env` does not finish a step.
         mine = 0 <= options.get("gate_env", -1) - first < num_envs
         self._gate = Path(options["gate"]) if mine else None
-        if options.get("child"):  # a simulator, which holds the output and the group of the worker
-            subprocess.Popen(["sleep", "3600"])
-        self._deaf = options.get("deaf", False)  # whether its pauses hold the interpreter lock
         self._seeds = EpisodeSeeds(0)
         self._step = np.zeros(num_envs, np.int64)
         self._random = [np.random.default_rng(0)] * num_envs
@@ -71,7 +61,7 @@ class FaultyEnvironment:
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         chosen = actions[self._name].discrete
         assert chosen is not None
-        (ctypes.pythonapi.sleep if self._deaf else time.sleep)(self._pause)
+        time.sleep(self._pause)
         while self._gate is not None and self._gate.exists():
             time.sleep(0.005)
         self._step += 1
@@ -92,8 +82,6 @@ class FaultyEnvironment:
         observations = self._observed()
         if "nan" in kinds:
             observations["state"][kinds.index("nan"), 3] = np.nan
-        if "shape" in kinds:
-            observations["state"] = observations["state"][:, :3]
         batch = AgentBatch(observations, reward, terminated, ended & ~terminated, batch_ended, finals, final_info=info)
         if "unpicklable" in kinds:
             batch = AgentBatch(
@@ -123,9 +111,7 @@ class FaultyEnvironment:
         kind = self._faults.get((self._first + env, int(self.episodes[env]), int(self._step[env])))
         if kind == "raise":
             raise ValueError("the pole is broken")
-        if kind == "kill without license":
-            Path(self._once).touch()
-        if kind in ("kill", "kill without license"):
+        if kind == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if kind == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)

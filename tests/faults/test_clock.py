@@ -44,22 +44,3 @@ def test_a_run_whose_clock_jumps_equals_one_whose_clock_is_right(workplace: Any,
     elapsed = [json.loads((place.checkpoints / f"{step}/state.json").read_text())["run"] for step in place.steps]
     seconds = [run["wall_seconds"] for run in elapsed]
     assert seconds == sorted(seconds) and 0 < seconds[-1] < lasted
-    for command in (("status", "run"), ("checkpoints", "list", "run", "--json")):
-        process = place.command(*command, clock=(-YEAR, 0.0))
-        process.join()
-        assert process.exitcode == 0, place.stderr
-    listed = [each["step"] for each in json.loads(place.stdout)["checkpoints"] if not each["best"]]
-    assert listed == whole.steps
-
-
-def test_checkpoints_of_the_future_are_not_old(workplace: Any, whole_run: Any) -> None:
-    place = workplace()
-    place.copy_until(whole_run(**EVALUATED), 1600)
-    for path in place.checkpoints.rglob("*"):
-        os.utime(path, (time.time() + YEAR,) * 2)
-    assert place.steps == [1200, 1400, 1600]
-    for age, clock, left in (("1h", (0.0, 0.0), 3), ("1h", (2 * YEAR, 0.0), 1)):
-        process = place.command("checkpoints", "prune", "run", "--older-than", age, clock=clock)
-        process.join()
-        assert process.exitcode == 0, place.stderr
-        assert len(place.steps) == left and place.steps[-1] == 1600

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -32,51 +34,32 @@ KINDS: dict[str, dict[str, Any]] = {
     "self-play": SELF_PLAY["PPO"],
 }
 SAVES = (2, 3, 4)
+QUICK = list(zip([list(POINTS)[at] for at in (2, 4, 5, 8)], KINDS, strict=True))
 
 
-def quick(point: int, kind: int, save: int) -> bool:
-    """Whether a trial is part of every run of the tests: four points, each with another kind of run."""
-    return save == 3 and point in (2, 4, 5, 8) and (2, 4, 5, 8).index(point) == kind
+def trials() -> Iterator[Any]:
+    """Each point, kind and save, waited for and in the background, whose thread is killed with its process.
 
-
-TRIALS = [
-    pytest.param(point, kind, save, marks=[] if quick(i, k, save) else [pytest.mark.deep])
-    for i, point in enumerate(POINTS)
-    for k, kind in enumerate(KINDS)
-    for save in SAVES
-]
+    Part of every run of the tests are four points, each with another kind of run, and three in the background.
+    """
+    for (i, point), kind, save, background in product(enumerate(POINTS), KINDS, SAVES, (False, True)):
+        often = (kind == "SAC" and i % 3 == 1) if background else (point, kind) in QUICK
+        yield pytest.param(point, kind, save, background, marks=[] if often and save == 3 else [pytest.mark.deep])
 
 
 def kept(settings: dict[str, Any]) -> dict[str, Any]:
     return settings | {"keep_checkpoints": 2}
 
 
-@pytest.mark.parametrize(("point", "kind", "save"), TRIALS)
+@pytest.mark.parametrize(("point", "kind", "save", "background"), list(trials()))
 def test_a_run_killed_at_a_point_of_a_save_resumes_from_a_whole_checkpoint_and_ends_equal(
-    workplace: Any, whole_run: Any, point: str, kind: str, save: int
+    workplace: Any, whole_run: Any, point: str, kind: str, save: int, background: bool
 ) -> None:
-    killed_at_a_point(workplace, whole_run, point, kind, save)
-
-
-# The thread that writes a checkpoint is killed with its process, wherever the training is by then.
-IN_THE_BACKGROUND = [
-    pytest.param(point, kind, save, marks=[] if (save, kind) == (3, "SAC") and i % 3 == 1 else [pytest.mark.deep])
-    for i, point in enumerate(POINTS)
-    for kind in KINDS
-    for save in SAVES
-]
-
-
-@pytest.mark.parametrize(("point", "kind", "save"), IN_THE_BACKGROUND)
-def test_a_run_killed_while_it_saves_in_the_background_ends_equal_to_one_that_waits_for_its_saves(
-    workplace: Any, whole_run: Any, point: str, kind: str, save: int
-) -> None:
-    killed_at_a_point(workplace, whole_run, point, kind, save, checkpoint_settings={"asynchronous": True})
-
-
-def killed_at_a_point(workplace: Any, whole_run: Any, point: str, kind: str, save: int, **more: Any) -> None:
     function, call, after = POINTS[point]
-    whole, place = whole_run(**kept(KINDS[kind])), workplace(**kept(KINDS[kind]), **more)
+    whole, place = (
+        whole_run(**kept(KINDS[kind])),
+        workplace(**kept(KINDS[kind]), checkpoint_settings={"asynchronous": background}),
+    )
     number = {"n": save, "n - 1": save - 1, "5 * n - 3": 5 * save - 3}[call]
     process = place.start(signalled=(function, number, after, signal.SIGKILL))
     process.join(60)

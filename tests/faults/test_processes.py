@@ -14,25 +14,6 @@ pytestmark = pytest.mark.faults
 LONG = {"max_steps": 10_000_000, "keep_checkpoints": 2, "checkpoint_interval": 2000}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_saves_a_checkpoint_and_ends_with_its_code(workplace: Any, number: signal.Signals) -> None:
-    place = workplace(**LONG)
-    process = place.start()
-    place.wait_for(lambda: len(place.steps) >= 1)
-    sent = time.monotonic()
-    os.kill(process.pid, number)
-    process.join(10)
-    assert process.exitcode == 128 + number, place.stderr
-    assert time.monotonic() - sent < 10
-    assert only_waiting(place.stderr) and place.stdout.startswith("interrupted: ")
-    consistent(place, "interrupted")
-
-
-def only_waiting(errors: str) -> bool:
-    """Nothing on standard error but what a stop waits for, which is said where it takes half a second."""
-    return all(line.startswith("stopping: ") for line in errors.splitlines())
-
-
 def consistent(place: Any, outcome: str) -> None:
     """Result, status, metrics and checkpoints tell one story."""
     result, steps = place.json("result.json"), place.verify()

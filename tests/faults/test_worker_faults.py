@@ -9,37 +9,25 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from checked_workers import FAULTY, SEED, Checked, descriptors, fault, left_processes, make
-from ray_jobs import begin, runs
+from ray_jobs import begin
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, PluginError
 from rlcore_devkit.fixtures import RunRlcore
-from rlcore_workers.environment import WorkerEnvironment
 
 pytestmark = pytest.mark.faults
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def held() -> tuple[int, int, int]:
     """Descriptors, threads and shared memory of this process."""
     maps = Path("/proc/self/maps").read_text().count("memfd:rlcore")
     return descriptors(), len(os.listdir("/proc/self/task")), maps
-
-
-def test_all_rows_of_all_workers_are_those_of_one_process(tmp_path: Path, opened: list[Any]) -> None:
-    for workers in (None, 3):
-        opened.append(make(tmp_path, workers, 5))
-        Checked(opened[-1]).play(25)
-    assert isinstance(opened[-1], WorkerEnvironment) and len(left_processes()) == 3
 
 
 def test_only_the_open_episodes_of_a_failing_worker_are_lost(tmp_path: Path, opened: list[Any]) -> None:
@@ -102,16 +90,6 @@ def test_policy_fail_ends_the_run_at_the_first_failure(
     opened.append(make(tmp_path, settings, 4, [fault(kind, 2, 0, 1)]))
     with pytest.raises(EnvironmentFailed, match=rf"worker 1 .*{message}"):
         Checked(opened[-1]).play(3)
-
-
-def test_a_worker_that_failed_beside_the_one_that_ends_the_run_is_not_called_again(
-    tmp_path: Path, opened: list[Any]
-) -> None:
-    faults = [fault("raise", 0, 0, 1), fault("raise", 1, 0, 1)]
-    opened.append(make(tmp_path, {"count": 3, "on_failure": "fail"}, 3, faults))
-    with pytest.raises(EnvironmentFailed, match="worker 0 "):
-        Checked(opened[-1]).play(3)
-    assert len(left_processes()) == 1
 
 
 def test_policy_drop_continues_without_a_worker(tmp_path: Path, opened: list[Any]) -> None:
@@ -180,41 +158,3 @@ def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path, run
     assert json.loads(shown.stdout)["workers"] == {"restarts": 1, "aborted_episodes": 2}
     saved = [int(each.name) for each in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == [result["behaviors"]["A"]["steps"]]
-
-
-PARENT = """
-import sys
-sys.path.insert(0, {support!r})
-from pathlib import Path
-from checked_workers import make, Checked
-if __name__ == "__main__":
-    environment = make(Path({path!r}), 2, 4, pause={pause}, deaf={deaf}, child=True)
-    checked = Checked(environment)
-    print("ready", flush=True)
-    checked.play(100000)
-"""
-
-
-@pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=[pytest.mark.deep] if number >= 2 else []) for number in range(4)]
-)
-def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path, number: int, deep: bool) -> None:
-    """Nor does a simulator that an environment started, or a worker whose environment never gives up the lock."""
-    stepping = number % 2 == 1
-    program = PARENT.format(support=str(SUPPORT), path=str(tmp_path), pause=3600 if stepping else 0, deaf=stepping)
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    try:
-        assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
-        parent.stdout.close()
-        workers = psutil.Process(parent.pid).children()
-        every = [*workers, *(child for worker in workers for child in worker.children())]
-        assert len(every) == 4
-        if number % 4 == 3:
-            workers[0].suspend()
-    finally:
-        parent.kill()
-        parent.wait()
-    deadline = time.monotonic() + (5.0 if deep else 60.0)
-    while any(map(runs, every)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rank_training import PPO, SCRIPT, torchrun, written
+from rank_training import PPO, torchrun
 
 from rlcore import load_checkpoint
 
@@ -104,39 +104,3 @@ def test_a_machine_that_is_lost_and_replaced_costs_the_time_since_the_last_check
         assert "resumed at step" in two.logs()
         assert not (two.places[1] / "results").exists()  # rank 0 alone writes
         np.testing.assert_equal(load_checkpoint(two.checkpoints / "25600")["Pendulum"], whole["Pendulum"])
-
-
-def test_nothing_listens_to_other_machines_where_torchrun_holds_no_store(tmp_path: Path) -> None:
-    (tmp_path / "ppo.yaml").write_text(f"checkpoint_settings: {{run_id: ppo}}\n{PPO}")
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1",
-        "--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1",
-        SCRIPT, ".", "ppo.yaml",
-    ]  # fmt: skip
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", **OWN_STORE, "RLCORE_TEST_KILL": "8"}
-    with (tmp_path / "log").open("w") as log:
-        job = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=log, stderr=log)
-    listening = set()
-    try:
-        deadline = time.monotonic() + 300
-        while job.poll() is None:
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-            listening |= addresses_of(job.pid)
-            time.sleep(0.1)
-    finally:
-        job.kill()
-    assert job.returncode == 0, (tmp_path / "log").read_text()
-    assert listening == {"127.0.0.1"}
-    assert len(written(tmp_path, "ppo", 0)["weights Pendulum"]) == 5  # from the checkpoint at update 5, after a restart
-
-
-def addresses_of(job: int) -> set[str]:
-    """The addresses that torchrun and its ranks listen to."""
-    found = set()
-    try:
-        for process in (psutil.Process(job), *psutil.Process(job).children(recursive=True)):
-            connections = process.net_connections("tcp")
-            found |= {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
-    except psutil.NoSuchProcess:
-        pass
-    return found

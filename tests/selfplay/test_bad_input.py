@@ -72,36 +72,6 @@ def test_a_wrong_setting_is_refused_with_its_line(run_rlcore: RunRlcore, file: F
     assert result.exit_code == 2 and result.stdout.count("\n") == 1
 
 
-def test_all_mistakes_are_shown_at_once_and_those_of_default_settings_once(run_rlcore: RunRlcore, file: File) -> None:
-    parameters = "      opponents: pfsp\n      opponents_parameters: {p: 1}\n"
-    file(
-        TWO,
-        ("  Column:\n    self_play:\n", "  Column:\n    self_play:\n      elo_k: 4\n      opponents: pfps\n"),
-        ("  Row:\n    self_play:\n", f"  Row:\n    self_play:\n{parameters}"),
-        ("default_settings:\n", "default_settings:\n  self_play: {opponents: pfps}\n"),
-    )
-    found = run_rlcore("validate", "c.yaml", "--allow-local").stdout.splitlines()
-    assert [line.partition(": ")[0] for line in found] == [f"c.yaml:{line}" for line in (10, 14, 15, 18)]
-    assert "behaviors.Column.self_play.elo_k: 4.0 differs from 16.0 of behavior 'Row'; all behaviors" in found[1]
-    assert "default_settings.self_play.opponents: unknown opponent sampler" in found[3]
-
-
-def test_a_trainer_of_recorded_data_has_no_self_play(run_rlcore: RunRlcore, file: File) -> None:
-    file(ONE, ("trainer_type: ppo", "trainer_type: bc"), ("{buffer_size: 64, batch_size: 32}", "{demo_path: x}"))
-    assert run_rlcore("validate", "c.yaml", "--allow-local").stdout == (
-        "c.yaml:10: behaviors.Player.self_play: trainer 'bc' learns from recorded data and plays no games; remove the "
-        "block; section of plugin 'ghost' (rlcore-ghost 0.1.0)\n"
-    )
-
-
-def test_without_the_plugin_the_block_is_unknown_and_the_plugin_is_named(run_rlcore: RunRlcore, file: File) -> None:
-    file(ONE)
-    result = run_rlcore("run", "c.yaml", "-p", "no:ghost")
-    assert result.exit_code == 2 and result.stderr.count("\n") == 1
-    assert result.stderr.startswith("error: c.yaml:10: behaviors.Player.self_play: unknown block of a behavior 'self_p")
-    assert "plugin 'ghost' (rlcore-ghost 0.1.0); -p ghost turns it on" in result.stderr
-
-
 # ---------------------------------------------------------------- what only the environment shows
 
 

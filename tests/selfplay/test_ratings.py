@@ -10,15 +10,6 @@ from rlcore_ghost.ratings.fits import bradley_terry, weng_lin
 from rlcore_ghost.selfplay.elo import EloTable, expected_score
 from rlcore_ghost.selfplay.match_log import MatchLog
 
-RESULTS = {(0, 1): 1.0, (1, 0): 0.0, (0, 0): 0.5}
-
-
-def textbook(ratings, player, opponent, result, k):
-    """One game of sequential Elo; ratings is a list."""
-    change = k * (result - chance(ratings[player], ratings[opponent]))
-    ratings[player] += change
-    ratings[opponent] -= change
-
 
 def table(ratings, k=16.0, sides=()):
     elo = EloTable(1200.0, k, sides)
@@ -42,18 +33,6 @@ def log_of(names, *matches):
 
 
 # ------------------------------------------------------------ live ratings
-
-
-@pytest.mark.parametrize("k", [1.0, 16.0, 64.0])
-def test_matches_one_after_the_other_are_sequential_elo(k):
-    rng = np.random.default_rng(2)
-    elo, expected = table([1200.0] * 6, k), [1200.0] * 6
-    for _ in range(500):
-        one, other = rng.choice(6, 2, replace=False)
-        ranks = list(RESULTS)[rng.integers(3)]
-        elo.update(np.array([[one, other]]), np.array([ranks]))
-        textbook(expected, one, other, RESULTS[ranks], k)
-    assert ratings_of(elo) == pytest.approx(expected, abs=1e-6)
 
 
 def test_no_batch_overshoots_the_rating_that_explains_it():
@@ -96,15 +75,6 @@ def test_a_match_of_many_teams_is_a_game_of_each_pair_with_a_share_of_k(teams):
     assert ratings_of(elo) == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_resumed_table_rates_on_bit_for_bit():
-    elo, other = table([1200.0, 1300.0, 1250.0], sides=(0, 0)), table([], sides=(0, 0))
-    elo.update(np.array([[0, 1], [1, 2]]), np.array([[0, 1], [0, 1]]))
-    other.load_state_dict(elo.state_dict())
-    for each in (elo, other):
-        each.update(np.array([[2, 0], [1, 2]]), np.array([[0, 1], [0, 1]]))
-    assert ratings_of(other) == ratings_of(elo) and other.advantages.tolist() == elo.advantages.tolist()
-
-
 # ------------------------------------------------------------ advantages of teams
 
 
@@ -139,20 +109,6 @@ def test_the_fit_is_that_of_hunters_algorithm():
     fit = bradley_terry(log.matches(), "b", initial=500.0)
     assert fit.ratings == pytest.approx(dict(zip("abc", expected, strict=True)), abs=1e-6)
     assert fit.advantages == pytest.approx((0.0, 0.0), abs=1e-6)
-
-
-def test_the_advantage_of_a_team_is_not_taken_for_the_strength_of_its_players():
-    """The first move is worth 200 points; player 0 moves first in nine of ten games, and is the weakest."""
-    log, strengths, move = log_of("012"), [1200.0, 1250.0, 1300.0], 200.0
-    for one, other in itertools.permutations(range(3), 2):
-        size = {0: 90_000}.get(one, {0: 10_000}.get(other, 50_000))
-        drawn = size // 10
-        wins = round(size * chance(strengths[one] + move, strengths[other]) - drawn / 2)
-        ranks = [[0, 1]] * wins + [[0, 0]] * drawn + [[1, 0]] * (size - drawn - wins)
-        log.add(1, np.array([[one, other]] * size), np.array(ranks))
-    fit = bradley_terry(log.matches(), "0")
-    assert fit.ratings == pytest.approx({"0": 1200.0, "1": 1250.0, "2": 1300.0}, abs=0.5)
-    assert fit.advantages == pytest.approx((100.0, -100.0), abs=0.5)
 
 
 def test_unbeaten_players_stay_finite_and_unconnected_ones_have_no_rating():

@@ -153,13 +153,6 @@ def test_snapshots_stay_while_anyone_plays_as_them_and_places_are_used_again() -
     assert len(trainer.ghosts.pool.members) <= 12, "places are not used again"
 
 
-def test_fixed_opponents_are_candidates_beside_the_window() -> None:
-    world = World("together", 60, (1, 1), seed=7)
-    trainer = made(world, {"rock": Numbered(-7)}, play_against_latest_model_ratio=0.0, window=1, save_steps=10**6)
-    played = {action for *_, action, learns, _, _ in play(world, trainer, 90) if not learns}
-    assert played == {-7, 1}
-
-
 class Counting(Numbered):
     """Remembers how often it has acted in an episode, and chooses this number above 500,000."""
 
@@ -236,14 +229,3 @@ def test_a_seat_gets_the_reward_and_the_final_mask_of_who_sat_there(sitting: lis
     seats.leave(np.array(sitting))
     seats.sit(np.array([0, 2]))
     assert found(before) == expected
-
-
-@pytest.mark.parametrize("order", [[0, 1, 1], [1, 0, 1], [0, 1, 1, 0], [2, 0, 1, 1, 2, 2]])
-def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) -> None:
-    team = np.array([*order, 0, 1])  # of two environments
-    env = np.array([0] * len(order) + [1, 1])
-    spec = BehaviorSpec("Agent", (), discrete=(2,), env_index=env, team=team, group=10 * env + team)
-    rows = Seats(spec, for_all=False).behavior(spec)
-    largest = max(np.bincount(order))
-    assert rows.env_index.tolist() == [0] * largest + [1]
-    assert rows.group is not None and len(set(rows.group[:largest].tolist())) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -51,7 +50,6 @@ class Checked:
         self.random = np.random.default_rng(0)
         self.episode, self.step = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.aborts: list[tuple[int, ...]] = []  # of each step with some: the environments
-        self.slowest = 0.0
         self.chosen = np.zeros(count, np.int64)  # the latest action of each environment
         self.open = np.zeros(count, np.bool_)  # environments with an action whose outcome is to come
         self.shown: list[tuple[int, ...]] = []  # of each step: the environments whose agents act next
@@ -73,9 +71,7 @@ class Checked:
             chosen = self.random.integers(0, 2, (len(self.step), 1))
             self.chosen[self.acts] = chosen[self.acts, 0]
             self.open |= self.acts
-            started = time.monotonic()
             batch = self.environment.step({"A": Actions(None, chosen)})["A"]
-            self.slowest = max(self.slowest, time.monotonic() - started)
             index = np.arange(len(self.step))
             lost = np.zeros(len(index), np.bool_) if batch.aborted is None else batch.aborted
             if lost.any():

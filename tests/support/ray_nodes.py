@@ -1,7 +1,7 @@
 """``python ray_nodes.py COUNT``: nodes of Ray on this machine, as a cluster that tests use.
 
-Prints the address. Each line of the input is a command: ``kill`` ends the raylet of a node, ``add`` adds a node. The
-cluster ends with the input. A program of its own, because Ray reads variables when it is imported.
+Prints the address. The cluster ends with the input. A program of its own, because Ray reads variables when it is
+imported.
 """
 
 from __future__ import annotations
@@ -16,37 +16,15 @@ VARIABLES = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED"
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
 
-class Nodes:
-    """A cluster in another process.
-
-    Attributes:
-        address: HOST:PORT of the cluster.
-    """
-
-    def __init__(self, program: subprocess.Popen[str]) -> None:
-        self._program = program
-        self.address = self._answer()
-
-    def tell(self, command: str) -> None:
-        """Run a command, and wait until it is done."""
-        assert self._program.stdin is not None
-        self._program.stdin.write(f"{command}\n")
-        self._program.stdin.flush()
-        assert self._answer() == command
-
-    def _answer(self) -> str:
-        assert self._program.stdout is not None
-        return self._program.stdout.readline().strip()
-
-
 @contextmanager
-def nodes(count: int) -> Iterator[Nodes]:
-    """A cluster of ``count`` nodes of one CPU each on this machine."""
+def nodes(count: int) -> Iterator[str]:
+    """The address of a cluster of ``count`` nodes of one CPU each on this machine."""
     program = subprocess.Popen(
         [sys.executable, __file__, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
-        yield Nodes(program)
+        assert program.stdout is not None
+        yield program.stdout.readline().strip()
     finally:
         assert program.stdin is not None
         program.stdin.close()
@@ -60,14 +38,10 @@ def main() -> None:
     cluster = Cluster()
     try:
         cluster.add_node(include_dashboard=False, **NODE)
-        others = [cluster.add_node(**NODE) for _ in range(int(sys.argv[1]) - 1)]
+        for _ in range(int(sys.argv[1]) - 1):
+            cluster.add_node(**NODE)
         print(cluster.address, flush=True)
-        for line in sys.stdin:
-            if line.strip() == "kill":
-                others.pop(0).kill_raylet()
-            else:
-                others.append(cluster.add_node(**NODE))
-            print(line.strip(), flush=True)
+        sys.stdin.read()
     finally:
         cluster.shutdown()
 

@@ -184,15 +184,6 @@ def test_policies_with_memory_remember_an_episode_and_no_more(learned: Any, oppo
     assert len(seats(table)) >= 12 and all((e["choices"]["A"] < 2).all() for e in table.log), "none was wrong"
 
 
-def test_equal_seeds_play_equal_games() -> None:
-    def games(seed: int) -> Any:
-        table = Table(4, DUEL)
-        one, other = ({"A": RandomPolicy(table.behaviors["A"])} for _ in range(2))
-        return measure(table, 40, one, other, seed=seed)
-
-    assert games(1) == games(1) != games(2)
-
-
 # ---------------------------------------------------------------- the opponent random
 
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from resumed_games import difference
 
-from rlcore import RunStateError
-from rlcore_ghost.ratings.standings import Standings
 from rlcore_ghost.selfplay.match_log import MatchLog, snapshot_parts
 
 
@@ -29,14 +27,6 @@ def counted(names, matches):
     for players, ranks, times in zip(*(matches[each].tolist() for each in ("players", "ranks", "count")), strict=True):
         found[(*(names[player] for player in players), *ranks)] += times
     return found
-
-
-def test_equal_matches_that_are_added_together_are_one_row_in_sorted_order():
-    log = log_of("Player", "bot")
-    log.add(8, array([1, 0], [0, 1], [0, 1], [0, 1]), array([0, 1], [1, 0], [0, 0], [1, 0]))
-    found = log.rows
-    assert found["step"].tolist() == [8, 8, 8] and found["count"].tolist() == [1, 2, 1]
-    assert found["players"].tolist() == [[0, 1], [0, 1], [1, 0]] and found["ranks"].tolist() == [[0, 0], [1, 0], [0, 1]]
 
 
 def test_names_of_snapshots():
@@ -73,15 +63,6 @@ def test_wins_and_draws_of_each_pair_for_three_teams():
     assert matches.games.tolist() == [[0, 4, 2], [4, 0, 2], [2, 2, 0]]
 
 
-@pytest.mark.parametrize("teams", [1, 128])
-def test_a_game_has_two_to_127_teams(teams):
-    with pytest.raises(ValueError, match=f"teams: must be between 2 and 127, is {teams}"):
-        MatchLog(teams)
-    log = log_of("a", "b")
-    log.add(5, np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64))
-    assert not len(log.matches().count) and log.matches().games.shape == (2, 2)
-
-
 def played(log, updates, rng):
     names = len(log.names)
     for update in updates:
@@ -107,13 +88,6 @@ def test_a_resumed_log_is_equal_to_one_that_never_stopped(stop):
         played(log, range(stop, 301), rng)
         logs.append(log)
     assert difference(logs[0].state_dict(), logs[1].state_dict()) is None
-
-
-def test_a_log_of_more_players_than_tables_hold_is_refused():
-    log = log_of(*(f"bot {number}" for number in range(6001)))
-    log.add(1, array([0, 1]), array([0, 1]))
-    with pytest.raises(RunStateError, match="has 6,001 players; at most 6,000 are rated"):
-        Standings.of(log)
 
 
 def test_a_long_run_keeps_the_log_small_and_loses_no_match_of_any_version():

@@ -182,11 +182,3 @@ def test_actions_become_the_types_of_actions(acme: Plugins, monkeypatch: pytest.
     actions = made["mine"].act({"o": ONE})
     assert actions.continuous.dtype == np.float32 and actions.discrete.dtype == np.int64
     assert np.array_equal(actions.discrete, GOOD)
-
-
-def test_a_target_that_returns_no_policy_is_named(acme: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "Scripted", lambda **arguments: object())
-    with pytest.raises(
-        PluginError, match=r"opponent 'tree' .* returned a object, which is not a Policy: it lacks act, se"
-    ):
-        create(acme, tree=TreeSettings())

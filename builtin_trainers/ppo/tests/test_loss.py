@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""The loss of a minibatch against Python floats, and one gradient step: in pieces as whole, waiting for no device."""
+"""The loss of a minibatch against Python floats, and one gradient step: in pieces as whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import ExtrinsicReward, Plugins, RewardProviderSpec, RunStateError, hookimpl, load_plugins
+from rlcore import Plugins, RunStateError, load_plugins
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import Gaussian, Loss, Minibatch, cpu, mean_over_rows, model_state
@@ -27,29 +28,13 @@ SPACES: dict[str, dict[str, Any]] = {
 }
 
 
-def with_bonus() -> Plugins:
-    """Installed plugins and a second reward provider, ``bonus``, from a plugin that is an object."""
-
-    class Bonus:
-        @hookimpl
-        def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-            target, settings = "rlcore.plugins.core:ExtrinsicReward.create", "rlcore.settings:RewardSettings"
-            return [RewardProviderSpec(name="bonus", target=target, settings=settings, summary="a test's")]
-
-        @hookimpl
-        def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: Any) -> ExtrinsicReward | None:
-            if spec.name != "bonus":
-                return None
-            provider = ExtrinsicReward(settings.gamma, settings.strength)
-            provider.name = "bonus"
-            return provider
-
+def with_learning_rewards() -> Plugins:
     plugins = load_plugins()
-    plugins.register(Bonus(), "bonus")
+    plugins.register(LearningRewards(), "learning-reward")
     return plugins
 
 
-def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool, device: str = "cpu") -> Minibatch:
+def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool) -> Minibatch:
     generator = torch.Generator().manual_seed(2)
 
     def normal(*shape: int) -> torch.Tensor:
@@ -62,7 +47,7 @@ def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool, device: str =
         if masked:
             mask = torch.rand(rows, behavior.mask_size, generator=generator) < 0.6
             mask.scatter_(1, choices + torch.tensor(trainer.policy.layout.offsets), True)
-    minibatch = Minibatch(
+    return Minibatch(
         inputs=(normal(rows, trainer.model.inputs.vector_size),),
         raw=normal(rows, behavior.continuous) if behavior.continuous else None,
         choices=choices,
@@ -72,7 +57,6 @@ def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool, device: str =
         advantage=normal(rows) * 2 + 1,
         returns=normal(rows, len(trainer.providers)) * 2,
     )
-    return minibatch.map(lambda x: x.to(device))
 
 
 def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
@@ -145,11 +129,13 @@ def test_the_loss_is_that_of_a_loop_over_transitions(
 
 
 def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrainer) -> None:
-    signals = {"extrinsic": {"gamma": 0.9}, "bonus": {"gamma": 0.5, "strength": 3.0}}
+    signals = {"extrinsic": {"gamma": 0.9}, "learning": {"gamma": 0.5, "strength": 3.0}}
     trainer = make_trainer(
-        IdentityEnvironment(3, discrete=(4,)), block={"reward_signals": signals}, plugins=with_bonus(), value_clip=0.1
+        IdentityEnvironment(3, discrete=(4,)),
+        block={"reward_signals": signals},
+        plugins=with_learning_rewards(),
+        value_clip=0.1,
     )
-    assert [(p.name, p.gamma, p.strength) for p in trainer.providers] == [("extrinsic", 0.9, 1.0), ("bonus", 0.5, 3.0)]
     batch = random_minibatch(trainer, 9, masked=False)
     assert batch.returns.shape == (9, 2)
     found, expected = trainer.loss(batch), naive_loss(trainer, batch)
@@ -158,12 +144,13 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
 
 def test_a_state_with_other_rewards_is_refused_and_changes_nothing(make_trainer: MakeTrainer) -> None:
     environment = IdentityEnvironment(3, discrete=(4,))
-    saved = make_trainer(environment, block={"reward_signals": {"bonus": {}}}, plugins=with_bonus()).state_dict()
+    block = {"reward_signals": {"learning": {}}}
+    saved = make_trainer(environment, block=block, plugins=with_learning_rewards()).state_dict()
     trainer = make_trainer(environment)
     with torch.no_grad():
         for parameter in trainer.model.parameters():
             parameter.fill_(0.5)
-    with pytest.raises(RunStateError, match=r"reward_signals bonus, this configuration extrinsic"):
+    with pytest.raises(RunStateError, match=r"reward_signals learning, this configuration extrinsic"):
         trainer.load_state_dict(saved)
     assert all(bool((parameter == 0.5).all()) for parameter in trainer.model.parameters())
 
@@ -213,23 +200,3 @@ def test_a_loss_that_is_not_said_to_be_a_mean_sees_whole_minibatches(
     monkeypatch.setattr(PPOTrainer, "loss", loss)
     make_run("identity_hybrid", max_steps=256).train()
     assert set(seen) == {64}
-
-
-def make(make_trainer: MakeTrainer, space: str, device: str) -> PPOTrainer:
-    """A trainer whose network, optimizer and coefficients are on ``device``."""
-    trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": False}, beta=0.1)
-    trainer.model.to(device)
-    trainer.optimizer = trainer.make_optimizer(trainer.model.parameters())
-    trainer.clip_range = trainer.clip_range.to(device)
-    trainer.entropy_weight = trainer.entropy_weight.to(device)
-    return trainer
-
-
-@pytest.mark.parametrize("space", ["continuous", "hybrid"])
-def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -> None:
-    """Tensors on the device ``meta`` have shapes and no values: what reads one, as ``item()`` does, raises an error."""
-    trainer = make(make_trainer, space, "meta")
-    loss = trainer.minimize(trainer.loss, random_minibatch(trainer, ROWS, masked=True, device="meta"))
-    assert loss.norm is not None and loss.total.shape == loss.norm.shape == () and loss.log_ratio.shape == (ROWS,)
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        loss.total.item()

@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import Actions, AgentBatch, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
-from rlcore_devkit.conformance.trainer import first_batch, learn
+from rlcore_devkit.conformance.trainer import first_batch
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
 
@@ -89,11 +89,3 @@ def test_each_provider_reports_the_reward_of_every_episode(
 ) -> None:
     environment = Ragged(kind)
     assert check(trained(make_trainer, environment, **options), environment, 200) > 80
-
-
-def test_episodes_that_a_reset_cuts_are_forgotten(make_trainer: MakeTrainer) -> None:
-    environment = Ragged("all act")
-    trainer = trained(make_trainer, environment)
-    for _ in range(5):
-        updates = learn(trainer, environment, 3)  # episodes have four steps
-        assert not any("Policy/Extrinsic Reward" in stats for stats in updates)

@@ -32,13 +32,10 @@ class Walk(ArrayEnvironment):
     A time limit cuts episodes of more than four steps.
     """
 
-    def __init__(self, continuous: int, discrete: tuple[int, ...]) -> None:
+    def __init__(self, discrete: tuple[int, ...]) -> None:
         self.state = np.zeros(SLOTS, np.int64)
-        bounds = np.ones(continuous, np.float32)
         seen = ObservationSpec("state", (STATES,), np.float32)
-        super().__init__(
-            BehaviorSpec("Walk", (seen,), continuous, discrete, -bounds, bounds, np.arange(SLOTS)), max_steps=4
-        )
+        super().__init__(BehaviorSpec("Walk", (seen,), discrete=discrete, env_index=np.arange(SLOTS)), max_steps=4)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         self.state[env] = generator.integers(STATES)
@@ -105,16 +102,7 @@ def made(make_trainer: MakeTrainer, walk: Walk, n_steps: int, rewards: int = 2) 
 def test_the_soft_values_of_dynamic_programming_have_no_error(
     make_trainer: MakeTrainer, discrete: tuple[int, ...], n_steps: int, rewards: int
 ) -> None:
-    trainer = made(make_trainer, Walk(0, discrete), n_steps, rewards)
+    trainer = made(make_trainer, Walk(discrete), n_steps, rewards)
     step = trainer.gradient_step(trainer.reader.read(np.flatnonzero(trainer.buffer.flags)))
     assert step.stats["Losses/Q1 Loss"].item() < 1e-10
     assert step.stats["Losses/Q2 Loss"].item() < 1e-10
-
-
-def test_observations_in_between_are_read_for_more_than_one_step_only(make_trainer: MakeTrainer) -> None:
-    one, three = (made(make_trainer, Walk(2, (3,)), n_steps) for n_steps in (1, 3))
-    rows = np.flatnonzero(three.buffer.flags)[:32]
-    assert one.reader.read(rows).between is None
-    between = three.reader.read(rows).between
-    assert between is not None and between.inputs[0].shape == (2 * 32, STATES)
-    assert between.discount.shape == (2, 32, 2)

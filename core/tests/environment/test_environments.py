@@ -9,9 +9,8 @@ import pytest
 
 from rlcore.contracts.environment import Actions, Environment
 from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore_devkit import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
+from rlcore_devkit import EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
 from rlcore_devkit.environments import (
-    ImageIdentity,
     identity_continuous,
     identity_discrete,
     identity_hybrid,
@@ -41,16 +40,6 @@ class TestMaskedCorridor(EnvironmentConformance):
 class TestIdentityHybrid(EnvironmentConformance):
     def make(self, num_envs: int) -> Environment:
         return identity_hybrid(num_envs)
-
-
-class TestConstantReward(EnvironmentConformance):
-    def make(self, num_envs: int) -> Environment:
-        return ConstantReward(num_envs)
-
-
-class TestImageIdentity(EnvironmentConformance):
-    def make(self, num_envs: int) -> Environment:
-        return ImageIdentity(num_envs)
 
 
 def matching(environment: IdentityEnvironment, seen: dict[str, np.ndarray]) -> Actions:

@@ -46,8 +46,8 @@ def untimed(metrics: list[Any]) -> list[Any]:
     return metrics
 
 
-def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any], after: int, **behavior: Any) -> None:
-    make_run({**changes, **WHOLE}, **behavior).train()
+def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any], after: int) -> None:
+    make_run({**changes, **WHOLE}).train()
     ours, whole = files(), files("whole")
     later = [step for step in whole.steps if step >= after]
     assert [step for step in ours.steps if step >= after and step in whole.steps] == later
@@ -64,10 +64,10 @@ def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any],
 
 # Evaluations alone, with a summary, with a checkpoint, with both, at the end; and slots that jump over multiples.
 CASES = {
-    "with a summary": (evaluating(50), 50, {}),
-    "with a checkpoint": (evaluating(40), 120, {}),
-    "the one that ends the run": (evaluating(70, stop_at=-100.0), 70, {}),
-    "episodes that a checkpoint cuts": ({**evaluating(40), "environment.type": "identity"}, 120, {}),
+    "with a summary": (evaluating(50), 50),
+    "with a checkpoint": (evaluating(40), 120),
+    "the one that ends the run": (evaluating(70, stop_at=-100.0), 70),
+    "episodes that a checkpoint cuts": ({**evaluating(40), "environment.type": "identity"}, 120),
 }
 
 
@@ -75,14 +75,14 @@ CASES = {
 def test_an_evaluation_is_abandoned_when_a_stop_is_asked_for_and_the_resumed_run_ends_equal(
     make_run: Any, files: Any, name: str
 ) -> None:
-    changes, step, behavior = CASES[name]
-    assert stop_in_evaluation(make_run(changes, **behavior), step) == 1, "it is left at once"
+    changes, step = CASES[name]
+    assert stop_in_evaluation(make_run(changes), step) == 1, "it is left at once"
     assert files().steps[-1] == step and files().result["outcome"] == "interrupted"
     if name == "with a summary":  # again and again
         for _ in range(3):
-            stop_in_evaluation(make_run({**changes, **RESUME}, **behavior), step)
-    make_run({**changes, **RESUME}, **behavior).train()
-    assert_equal_to_whole(make_run, files, changes, step, **behavior)
+            stop_in_evaluation(make_run({**changes, **RESUME}), step)
+    make_run({**changes, **RESUME}).train()
+    assert_equal_to_whole(make_run, files, changes, step)
 
 
 def test_an_evaluation_that_is_abandoned_is_as_if_it_had_not_been(make_run: Any, files: Any) -> None:

@@ -113,7 +113,3 @@ def test_evaluate_takes_the_checkpoint_that_is_named_and_says_which_there_are(
     missing = run_rlcore("evaluate", files().path, "--checkpoint", "40")
     assert missing.exit_code == 5
     assert missing.stderr.endswith("there is no checkpoint '40'; there are 160, 200, best\n")
-    make_run({"checkpoint_settings.run_id": "plain"}, keep_checkpoints=1).train()
-    missing = run_rlcore("evaluate", files("plain").path, "--checkpoint", "best")
-    assert missing.exit_code == 5
-    assert "there is no checkpoint 'best'; there are" in missing.stderr

@@ -125,16 +125,6 @@ def test_a_manifest_of_another_content_or_format_is_refused(tmp_path: Path, save
     assert isinstance(caught.value, NewerFormat)
 
 
-def test_a_checkpoint_of_a_newer_rlcore_is_not_passed_over(tmp_path: Path, save_steps: SaveSteps) -> None:
-    for path in save_steps(tmp_path, 1, 2, 3):
-        if path.name != "1":
-            manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": int(path.name) + 3}
-            (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(NewerFormat, match="3: format version 6 is of a newer rlcore"):
-        newest_intact(tmp_path, "run")
-    assert newest_intact(tmp_path, "run", step=1)[0].step == 1
-
-
 def test_a_damaged_checkpoint_that_is_named_is_refused(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2)
     (tmp_path / "2" / "state.json").unlink()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import os
 import shlex
 import signal
@@ -13,10 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from rich.console import Console
-from rich.progress import Progress
 
-from rlcore.cli.terminal import EchoHandler
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -41,22 +36,6 @@ def test_what_is_typed_is_what_is_trained(write: Write, files: Any, run_rlcore: 
     assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in done.stdout
     assert "debug: plugin core (rlcore" in run_rlcore("run", config, "--debug", "--force").stderr
     assert written(files)["debug"] is True and written(files)["env_settings"]["seed"] == 7
-
-
-def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
-    config = write()
-    assert run_rlcore("run", config).exit_code == 0
-    first = run_rlcore(
-        "run", config, "--run-id", "second", "--initialize-from", "run", "--set", "behaviors.Agent.max_steps=100"
-    )
-    assert first.exit_code == 0, first.stderr
-    results = files().path.parent
-    resumed = run_rlcore(
-        "run", "--resume", "--run-id", "second", "--results-dir", results, "--set", "behaviors.Agent.max_steps=200"
-    )
-    assert resumed.exit_code == 0, resumed.stderr
-    assert written(files, "second")["checkpoint_settings"]["initialize_from"] == "run"
-    assert files("second").result["behaviors"]["Agent"]["steps"] == 200
 
 
 @pytest.mark.parametrize(("flags", "said"), REFUSED["flags of run"])
@@ -131,12 +110,3 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
     assert run_rlcore("run", config, "--resume").exit_code == 0
     assert files().result["outcome"] == "done"
-
-
-def test_what_is_logged_while_a_progress_bar_stands_goes_through_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    """Written past it, a line would begin where the bar ends."""
-    terminal = io.StringIO()
-    with Progress(console=Console(file=terminal, force_terminal=True)):
-        EchoHandler().emit(logging.LogRecord("rlcore", logging.WARNING, "", 0, "mind the bar", None, None))
-    assert "warning: mind the bar\n" in terminal.getvalue()
-    assert capsys.readouterr().err == ""

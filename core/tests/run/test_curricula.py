@@ -134,17 +134,11 @@ def test_lessons_are_in_every_summary_and_in_the_status(make_run: Any, files: An
     assert files().status["pace"] == {"lesson_num": 3} and files().status["pay"] == {"lesson_num": 3}
 
 
-@pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """The training status of a run of ML-Agents, whose directory is ``theirs``; it is not yet written."""
-    logs = tmp_path / "results" / "theirs" / "run_logs"
-    logs.mkdir(parents=True)
-    return logs / "training_status.json"
-
-
-def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, theirs: Path) -> None:
-    theirs.write_text(json.dumps(CASES["ml_agents"], indent=4))
-    for run_id, origin in (("by_name", "theirs"), ("by_path", str(theirs.parent.parent))):
+def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, files: Any) -> None:
+    theirs = files("theirs").path
+    (theirs / "run_logs").mkdir(parents=True)
+    (theirs / "run_logs/training_status.json").write_text(json.dumps(CASES["ml_agents"], indent=4))
+    for run_id, origin in (("by_name", "theirs"), ("by_path", str(theirs))):
         with make_run({**PACED, "checkpoint_settings": {"initialize_lessons_from": origin, "run_id": run_id}}) as run:
             run.start()
             assert [pace // 10 for _, _, pace, _ in run.environment.begun] == [2.0, 2.0]

@@ -43,7 +43,6 @@ AGENTS = "test_keeps_its_rules_among_several_behaviors_and_agents"
 STATE = "test_goes_on_from_its_state_as_if_never_stopped"
 GIVEN = "test_has_the_parameters_it_was_given"
 ACCEPTED = "test_a_status_without_its_sections_is_accepted"
-ORDER = "test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for"
 REDRAW = "test_draws_stay_equal_until_redraw"
 NOTHING = "test_drawing_changes_nothing"
 NONSENSE = "test_a_status_that_makes_no_sense_changes_nothing"
@@ -106,27 +105,8 @@ def loads(change: Callable[[Any], list[Any]]) -> Breaks:
     return broken
 
 
-def numbered_by_first(made: Any) -> None:
-    known: dict[str, int] = {}
-
-    def change(_: Any, drawn: Any, episodes: Any) -> None:
-        drawn.values += 0.001 * known.setdefault("first", int(episodes[0]) // 256)
-
-    draw(change)(made)
-
-
 def counts_draws(made: Any, *_: Any) -> None:
     made.counted += 1
-
-
-def writes(made: Any, drawn: Any, episodes: Any) -> None:
-    episodes += 1
-
-
-def smaller(sections: Any) -> list[Any]:
-    pay = sections.get("pay")
-    number = pay.get("lesson_num") if isinstance(pay, dict) else None
-    return [{"pay": {"lesson_num": min(number, 9)}} if isinstance(number, int) and number > 9 else sections]
 
 
 BY_CHANCE = draw(lambda made, drawn, episodes: EpisodeDraw(random.random(drawn.values.shape), drawn.draw_id))
@@ -138,17 +118,12 @@ BROKEN: dict[str, tuple[Breaks, str]] = {
     "draws too few": (draw(lambda made, drawn, _: EpisodeDraw(drawn.values[:1], drawn.draw_id)), FINITE),
     "aims at nothing": (answer("draw_target", lambda values: np.full_like(values, np.nan)), FINITE),
     "needs a status": (loads(lambda sections: [{"pace": {"lesson_num": 3}, **sections}]), ACCEPTED),
-    "draws what it drew before": (numbered_by_first, ORDER),
-    "writes into what it is asked": (draw(writes), FINITE),
     "forgets to say redraw": (answer("advance", lambda changes: Changes(changes.lessons)), REDRAW),
-    "forgets what groups got": (miscounts(lambda told: float(np.abs(told.group_returns).sum())), AGENTS),
     "counts agents of a copy once": (
         miscounts(lambda told: len(told.env_index) - len(set(told.env_index.tolist()))),
         AGENTS,
     ),
     "a word for a lesson": (answer("status", lambda _: {"pace": {"lesson_num": "many"}, "pay": {}}), SHOWN),
-    "takes the reward": (answer("stats", lambda stats: {"Environment/Cumulative Reward": 1e6}), SHOWN),
-    "makes the best of nonsense": (loads(smaller), NONSENSE),
     "loads the first half": (
         loads(lambda sections: [{name: sections[name]} for name in ("pace", "pay") if name in sections]),
         NONSENSE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from pathlib import Path
@@ -14,8 +13,6 @@ import pytest
 
 from rlcore import hookimpl, pruning
 from rlcore.errors import EnvironmentFailed, RunStateError
-from rlcore.storage.files.lock import is_locked
-from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
@@ -186,18 +183,6 @@ def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replac
     assert files().everything() == before
 
 
-def test_a_lock_file_is_made_again_and_never_waited_for(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
-    run = make_run()
-    next(run)
-    (files().path / ".lock").unlink()
-    run.train()
-    assert run.outcome == "done" and (files().path / ".lock").exists()
-    (files().path / ".lock").unlink()
-    os.mkfifo(files().path / ".lock")
-    assert not is_locked(files().path)
-    assert run_rlcore("status", files().path).exit_code == 0
-
-
 @pytest.mark.parametrize("replaced", [True, False])
 def test_nothing_is_written_into_a_directory_that_was_not_locked(make_run: Any, files: Any, replaced: bool) -> None:
     first = make_run()
@@ -286,12 +271,3 @@ def test_a_link_in_the_place_of_the_lock_empties_no_file(make_run: Any, files: A
         with pytest.raises(RunStateError, match=r"\.lock: leads to another file|\.lock: is a symbolic link"):
             make_run(changes, max_steps=400).train()
     assert (tmp_path / "mine").read_text() == "mine"
-
-
-@pytest.mark.parametrize("name", ["run_logs/timers.json", "result.json"])
-def test_what_cannot_be_written_is_named(make_run: Any, files: Any, name: str) -> None:
-    run = make_run()
-    run.start()
-    (files().path / name).mkdir()
-    with pytest.raises(RunStateError, match=rf"{name}: the result cannot be written: Is a directory"):
-        run.train()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from rlcore import hookimpl
 from rlcore.contracts.results import EvaluationResult
@@ -192,22 +190,6 @@ def test_a_run_that_stopped_between_summaries_writes_a_last_one(make_run: Any, f
     assert files().steps == [40, 60] and files().best == [60]
 
 
-def test_a_stopped_run_that_is_resumed_has_nothing_left_unless_stop_at_goes(
-    configure: Any, run_rlcore: RunRlcore, files: Any, script: Script, tmp_path: Path
-) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure({"evaluation": {"interval": 50, "stop_at": 5}})))
-    script(6)
-    done = run_rlcore("run", path)
-    assert "; evaluation 6.00, best 6.00 at step 50; stopped at step 50 because stop_at 5 was reached; " in done.stdout
-    again = run_rlcore("run", path, "--resume")
-    told = "nothing left to learn: evaluation.stop_at 5 is reached, by a score of 6.00 at step 50"
-    assert again.stdout.startswith(told)
-    script(1, 1, 1)
-    on = run_rlcore("run", path, "--resume", "--set", "evaluation.stop_at=null")
-    assert on.exit_code == 0 and on.stdout.splitlines()[-1].startswith("done: 200 steps"), on.stdout
-
-
 # ---------------------------------------------------------------- a resume
 
 
@@ -226,9 +208,3 @@ def test_a_resumed_run_evaluates_and_ends_as_the_run_never_stopped(
     rest = train(make_run({**changes, "checkpoint_settings.resume": True}, keep_checkpoints=0, summary_freq=10))
     assert rest == [(step, score) for step, score in whole if step > at]
     assert files().result["evaluation"] == files("whole").result["evaluation"] and files().best == files("whole").best
-
-
-def test_an_evaluation_that_is_added_on_the_way_begins_there(make_run: Any, files: Any) -> None:
-    make_run(max_steps=60).train()
-    run = make_run({"evaluation": {"interval": 50, "episodes": 2}, "checkpoint_settings.resume": True})
-    assert [step for step, _ in train(run)] == [100, 150, 200]

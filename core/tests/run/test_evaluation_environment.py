@@ -58,8 +58,6 @@ def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_
     refused = {
         "environment.options.length": True,
         "environment.id": False,
-        "environment_parameters.length": True,
-        "environment_parameters.goal_reward": False,
         "": False,
     }
 
@@ -73,16 +71,7 @@ def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_
             if run.purpose == "evaluate":
                 raise ConfigError("is wrong", key=tuple(filter(None, next(self.keys).split("."))))
 
-    stages = {"curriculum": {"type": "stages"}}
-    run = make_run({
-        "plugins.local": [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")],
-        "environment_parameters": {"goal_reward": stages},
-        "evaluation": {
-            "interval": None,
-            "environment": {"options": {"length": 7}},
-            "environment_parameters": {"goal_reward": stages, "length": stages},
-        },
-    })  # fmt: skip
+    run = make_run({"evaluation": {"interval": None, "environment": {"options": {"length": 7}}}})
     run.plugins.register(Refuses(), "refuses")
     for key, only_evaluations_have_it in refused.items():
         with pytest.raises(ConfigError) as caught:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from rlcore import hookimpl
 from rlcore.errors import (
     EnvironmentFailed,
     NonFiniteError,
-    PluginError,
     RunStateError,
 )
 from rlcore.storage.checkpoint import load_checkpoint
@@ -79,35 +76,6 @@ def test_an_environment_that_raises_is_named(make_run: Any, files: Any, changes:
         check_what_is_left(files(), make_run)
 
 
-class Writer:
-    """A statistics writer that knows whether it was closed."""
-
-    closed = False
-
-    def write(self, behavior: str, step: int, stats: Mapping[str, Any]) -> None:
-        """Nothing is written."""
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_a_writer_that_cannot_be_made_closes_those_that_were(make_run: Any, files: Any) -> None:
-    made: list[Writer] = []
-
-    class Makes:
-        @hookimpl
-        def rlcore_create_stats_writer(self, spec: Any) -> Any:
-            if made:
-                raise ConnectionError("no route")
-            made.append(Writer())
-            return made[0]
-
-    run = make_run({"stats": {"console": {}}}, plugins={"cloud": Makes()})
-    with pytest.raises(PluginError, match="no route"):
-        run.train()
-    assert made[0].closed
-
-
 def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:
     original, calls = os.fsync, 0
 
@@ -136,22 +104,3 @@ def test_a_disk_that_is_full_at_any_moment_of_saving_is_one_error_and_costs_noth
         load_checkpoint(files().path / "checkpoints" / str(step))
     make_run(RESUME).train()
     assert files().result["outcome"] == "done"
-
-
-@pytest.mark.parametrize(
-    ("begun", "advice"),
-    [
-        (0, "step 40 .*; there is no earlier one; fix that and start the run again"),
-        (50, "step 80 .*; the last intact one is of step 40; fix that and resume with --resume"),
-    ],
-)
-def test_a_full_disk_at_a_checkpoint_says_what_to_do(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch, begun: int, advice: str
-) -> None:
-    run = make_run()
-    run.start()
-    while run.steps < begun:
-        next(run)
-    fail_once(monkeypatch, 0)
-    with pytest.raises(RunStateError, match=f"^checkpoint of {advice}$"):
-        run.train()

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.storage import fingerprint as fingerprint_module
 from rlcore.storage.checkpoint import load_checkpoint
-from rlcore.storage.fingerprint import differences, library_versions
+from rlcore.storage.fingerprint import library_versions
 
 RESUME = {"checkpoint_settings.resume": True}
 
@@ -47,21 +47,6 @@ def test_one_line_says_what_differs_from_the_checkpoint_and_what_that_does_to_th
     saved = load_checkpoint(files().path / "checkpoints" / str(files().steps[-1]))["run"]
     assert saved["resume"] == {"promise": "exact", "reasons": [], "notes": []}
     assert saved["fingerprint"]["libraries"] == others and saved["fingerprint"]["computing"]["threads"] == "2"
-
-
-def test_equal_fingerprints_have_no_differences_and_sections_that_are_missing_are_not_compared() -> None:
-    now = {
-        "libraries": {"numpy": "1"}, "plugins": {"a": "x 1"}, "computing": {"device": "cpu"},
-        "configuration": {"sha256": "0"},
-    }  # fmt: skip
-    assert differences(now, now) == [] and differences({}, now) == []
-    assert differences({"libraries": {"numpy": "1"}, "plugins": {"b": ""}}, now) == [
-        "plugin 'a' x 1 instead of not loaded", "plugin 'b' not loaded instead of without a version",
-    ]  # fmt: skip
-    assert differences({**now, "configuration": {"sha256": "1"}}, now) == ["another configuration"]
-    # The number of workers is compared here, and that of ranks where a run starts.
-    before, after = ({**now, "processes": {"ranks": ranks, "workers": workers}} for ranks, workers in ("10", "23"))
-    assert differences(before, after) == ["workers 3 instead of 0"]
 
 
 SECTIONS = """

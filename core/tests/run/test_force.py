@@ -109,22 +109,6 @@ def test_a_run_that_is_stopped_before_a_regular_checkpoint_costs_no_old_run(
     assert not files("run.replaced").path.exists()
 
 
-def test_a_start_that_takes_long_notices_that_its_directory_was_replaced(make_run: Any, files: Any) -> None:
-    """Between the lock and the first write stands the making of the environment."""
-    ours = make_run()
-    check_config = ours.plugins.check_config
-
-    def replaced_meanwhile(config: Any) -> None:
-        shutil.rmtree(files().path)
-        make_run().train()
-        check_config(config)
-
-    ours.plugins.check_config = replaced_meanwhile
-    with pytest.raises(RunStateError, match="was moved, deleted or replaced"):
-        ours.train()
-    assert files().result["outcome"] == "done" and [path.name for path in files().path.parent.iterdir()] == ["run"]
-
-
 def test_a_resume_that_cannot_start_changes_neither_result_nor_configuration(make_run: Any, files: Any) -> None:
     make_run().train()
     before = files().everything()
@@ -226,16 +210,6 @@ def holds(path: Path, everything: dict[str, bytes]) -> bool:
     """Whether a run is there, whole; a resume gives its mark another id."""
     wanted = {name: data for name, data in everything.items() if name != "rlcore_run.json"}
     return all((path / name).is_file() and (path / name).read_bytes() == data for name, data in wanted.items())
-
-
-@pytest.mark.parametrize("changes", [{}, FORCE])
-def test_a_kill_during_the_first_write_leaves_the_name_free(
-    make_run: Any, files: Any, killing: Any, undone: None, changes: Any
-) -> None:
-    with killing(1, *CALLS) as killed, pytest.raises(killed):
-        make_run(changes).train()
-    make_run(changes).train()
-    assert files().result["outcome"] == "done" and not list(files().path.glob(".rlcore-tmp*"))
 
 
 @pytest.mark.parametrize("name", ["../victim", "victim", "", "a/b", "/tmp/victim"])

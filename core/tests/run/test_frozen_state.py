@@ -19,7 +19,7 @@ import pytest
 
 from rlcore.contracts.saved_values import FrozenState, saved_array, saved_mapping
 from rlcore.errors import RunStateError
-from rlcore.storage import checkpoint, frozen_files
+from rlcore.storage import frozen_files
 from rlcore.storage.checkpoint import load_checkpoint, read_manifest
 from rlcore.storage.checkpoints import (
     Checkpoint,
@@ -154,14 +154,6 @@ def test_parts_within_a_part_and_any_keys_come_back_frozen(tmp_path: Path) -> No
     assert type(loaded) is type(loaded["in"]) is FrozenState and loaded == part
 
 
-def test_too_many_parts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MAX_MANIFEST", 10_000)
-    parts = [FrozenState({"a": np.full(1, index, np.int32)}) for index in range(60)]
-    with pytest.raises(TypeError, match=r"manifest\.json is larger than 10,000 bytes.* has 60 parts that are a Froz"):
-        save_checkpoint(tmp_path, 3, {"Agent": {"pool": parts}})
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("key", ["$frozen", "$array"])
 def test_a_key_that_is_a_mark_is_refused(tmp_path: Path, key: str) -> None:
     for part in ({key: 1}, FrozenState({"y": {key: 1}})):
@@ -193,16 +185,6 @@ def test_a_flipped_bit_is_found_in_every_checkpoint_and_is_not_passed_on_to_a_ne
     assert not is_intact(find_checkpoints(tmp_path)[0]), "the damaged one stays as it is"
 
 
-def test_of_a_damaged_and_an_intact_copy_the_intact_one_is_linked(tmp_path: Path) -> None:
-    state = FrozenState(policy(1))
-    older, newer = (save_checkpoint(tmp_path, step, {"Agent": {"pool": [state]}}) for step in (1, 2))
-    (file,) = frozen_in(newer)
-    content = file.read_bytes()
-    file.unlink()
-    file.write_bytes(content[:-1] + b"!")
-    assert inodes(save_checkpoint(tmp_path, 3, {"Agent": {"pool": [state]}})) == inodes(older)
-
-
 @pytest.mark.parametrize("apart", [True, False])
 def test_damage_that_leaves_size_and_time_is_found_within_eight_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, apart: bool
@@ -227,23 +209,6 @@ def test_damage_that_leaves_size_and_time_is_found_within_eight_saves(
     assert whole[18] and whole[19]
     assert not apart or all(whole[step] or whole[step + 1] for step in range(11, 19)), "one of the newest two is usable"
     assert caplog.text.count("was damaged or replaced") >= 24
-
-
-@pytest.mark.parametrize(
-    "put",
-    [
-        lambda file, kept: os.mkfifo(file),
-        lambda file, kept: file.symlink_to(kept),
-    ],
-)
-def test_a_file_that_is_not_the_one_that_was_saved_is_not_linked(tmp_path: Path, put: Any) -> None:
-    state = FrozenState(policy(1))
-    (file,) = frozen_in(save_checkpoint(tmp_path, 1, {"Agent": {"pool": [state]}}))
-    put(file, file.rename(tmp_path / "kept"))
-    new = save_checkpoint(tmp_path, 2, {"Agent": {"pool": [state]}})
-    (written,) = frozen_in(new)
-    assert not written.is_symlink() and load_checkpoint(new)["Agent"]["pool"][0] == policy(1)
-    assert file.is_symlink() or written.stat().st_nlink == 1
 
 
 def test_without_links_every_checkpoint_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Guards that cost nothing in a step: actions, losses, float32, episodes without an end, and environments that hang."""
+"""Guards that cost nothing in a step: of actions, losses and environments that hang."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ import rlcore.run.behaviors.behavior
 import rlcore.run.boundaries
 import rlcore.run.training
 from rlcore import EnvironmentSpec
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.errors import PluginError, TrainingDiverged
-from rlcore.run.loop import watching
 from rlcore_devkit.environments import ArrayEnvironment
 
 
 class Steering(ArrayEnvironment):
-    """Two copies with a continuous and a discrete action; an episode takes nine steps, or never ends."""
+    """Two copies with a continuous and a discrete action; an episode takes nine steps."""
 
-    def __init__(self, ends: bool = True, reward: Any = 1.0, passes_actions_on: bool = False) -> None:
+    def __init__(self) -> None:
         observations = (ObservationSpec("seen", (2,), np.float64),)
         super().__init__(BehaviorSpec("Agent", observations, continuous=1, discrete=(3,), env_index=np.arange(2)))
-        self.ends, self.reward, self.passes_actions_on = ends, reward, passes_actions_on
         self.seen = np.zeros((2, 2))
         self.before_step: Callable[[], None] = lambda: None
 
@@ -38,15 +36,7 @@ class Steering(ArrayEnvironment):
 
     def advance(self, actions: Actions) -> tuple[Any, Any]:
         self.before_step()
-        assert actions.continuous is not None
-        if self.passes_actions_on:
-            self.seen[:] = actions.continuous
-        return np.ones(2, np.float32), (self._steps >= 8) & self.ends
-
-    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        batches = super().step(actions)
-        batches["Agent"].reward = np.broadcast_to(self.reward, 2).astype(np.float64)
-        return batches
+        return np.ones(2, np.float32), self._steps >= 8
 
     def observe(self) -> dict[str, Any]:
         return {"seen": self.seen.copy()}
@@ -67,10 +57,9 @@ def train(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         environment: Steering,
         act: Act = steer,
         losses: Callable[[int], Mapping[str, float]] = lambda updates: {},
-        **behavior: Any,
     ) -> Any:
         monkeypatch.setattr(EnvironmentSpec, "create", lambda self, **arguments: environment)
-        made = make_run({"environment.num_envs": 2}, **behavior)
+        made = make_run({"environment.num_envs": 2})
         made.start()
         trainer = made._training.behaviors["Agent"].trainer
         update, updates = trainer.update, []
@@ -126,7 +115,6 @@ def test_what_diverged_after_an_update_ends_the_run_with_the_last_good_checkpoin
     [
         (Actions(np.zeros((2, 2), np.float32), np.zeros((2, 1), np.int64)), "float32 of shape [2, 2], not an array of"),
         (Actions(np.zeros((2, 1), np.float32), np.zeros((2, 1))), "discrete actions: is an array of float64 of shape"),
-        (Actions(np.zeros((2, 1), np.float32)), "discrete actions: is None, not an array of whole numbers of shape"),
         (after_update(0, discrete=3)(0), "the action of slot 1 (environment 1) is 3 at [0], and that branch has 3"),
         (after_update(0, discrete=-1)(0), "is -1 at [0], and that branch has 3 options (at step 0)"),
     ],
@@ -154,28 +142,12 @@ def test_rows_that_need_no_action_are_ignored(train: Any, monkeypatch: pytest.Mo
     assert train(environment, after_update(1, continuous=np.nan, discrete=-1))["Agent"].updates > 1
 
 
-# ---------------------------------------------------------------- episodes without an end
-
-
-@pytest.mark.parametrize(("ends", "warned"), [(False, 1), (True, 0)])
-def test_an_environment_that_never_ends_an_episode_is_warned_of_once(
-    train: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, ends: bool, warned: int
-) -> None:
-    monkeypatch.setattr(rlcore.run.behaviors.behavior, "ENDLESS_STEPS", 30)
-    train(Steering(ends), checkpoint_interval=1000)
-    found = [text for text in caplog.messages if "no episode ended in the last" in text]
-    assert len(found) == warned
-    assert all(
-        "behavior 'Agent': no episode ended in the last" in text and "max_episode_steps" in text for text in found
-    )
-
-
 # ---------------------------------------------------------------- environments that hang
 
 
-def wait_for(caplog: pytest.LogCaptureFixture, text: str, times: int) -> None:
+def wait_for(caplog: pytest.LogCaptureFixture, text: str) -> None:
     deadline = time.monotonic() + 60
-    while sum(text in message for message in caplog.messages) < times:
+    while text not in caplog.text:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -189,29 +161,13 @@ def test_an_environment_that_hangs_is_shown_with_the_place_where_it_waits(
     def hangs_once() -> None:
         steps.append(1)
         if len(steps) == 30:
-            wait_for(caplog, "called from hangs_once (test_guards.py:", 1)
+            wait_for(caplog, "called from hangs_once (test_guards.py:")
 
     environment.before_step = hangs_once
     train(environment)
     [found, *_] = [text for text in caplog.messages if "called from hangs_once (test_guards.py:" in text]
     assert re.match(r"no step has ended for \d+ s, at step 58: the run waits in ", found) and "\n" not in found
     assert [thread for thread in threading.enumerate() if thread not in before] == [], "it ends with the epoch"
-
-
-@pytest.mark.parametrize("quiet", [True, False])
-def test_what_is_not_a_wait_is_not_warned_of(caplog: pytest.LogCaptureFixture, quiet: bool) -> None:
-    """Progress, and a boundary, where ``progress`` is None."""
-    looked, enough = [], threading.Event()
-
-    def progress() -> tuple[int, str] | None:
-        looked.append(1)
-        if len(looked) > 12:
-            enough.set()
-        return None if quiet else (len(looked), "at step 0")
-
-    with watching(progress, seconds=0.02):
-        assert enough.wait(60)
-    assert caplog.messages == []
 
 
 def test_a_long_checkpoint_is_no_wait(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,6 @@ BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}
 IDENTITY: dict[str, Any] = {"environment.type": "identity"}  # every episode has eight steps; it cannot save itself
 RESUME = {"checkpoint_settings.resume": True}
 CASES = yaml.safe_load((Path(__file__).parent / "data/loop.yaml").read_text(encoding="utf-8"))
-
-
-def named(run_id: str, **changes: Any) -> dict[str, Any]:
-    return {"checkpoint_settings.run_id": run_id, **changes}
 
 
 def summaries(files: Any, behavior: str = "Agent") -> list[int]:
@@ -116,9 +111,7 @@ def test_every_behavior_keeps_its_own_intervals_and_end(make_run: Any, files: An
     assert (result["Left"]["steps"], result["Right"]["steps"]) == (70, 400)
     assert run.results()["Left"].updates == 70 // 16
     assert files().steps == [470], "the end of one behavior causes no checkpoint"
-    learned = run.behaviors["Left"]  # it keeps acting, and learns no more
-    assert learned.trainer.steps == 70 and learned._player is not None and learned._player.steps == (400 - 140) // 4
-    assert learned.episodes.finished == 2 * (35 // 8) and learned.window.state_dict() == {}
+    assert run.behaviors["Left"].trainer.steps == 70, "it keeps acting, and learns no more"
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -175,16 +168,6 @@ def test_each_copy_plays_a_fixed_share_however_long_its_episodes_are(make_run: A
         assert few.mean_reward == 2.5 and few.std_reward == pytest.approx(1.25**0.5) and few.mean_length == 2.5
 
 
-def test_one_seed_gives_the_same_numbers_and_another_gives_others(make_run: Any) -> None:
-    with make_run(IDENTITY) as run:
-
-        def returns(seed: int | None, deterministic: bool = True) -> Any:
-            return run.evaluate(9, seed, deterministic).behaviors["Agent"].returns
-
-        assert returns(1) == returns(1) != returns(2) and returns(None) == returns(None)
-        assert returns(1) != returns(1, False) == returns(1, False) != returns(2, False)
-
-
 def test_an_environment_with_another_number_of_copies_is_refused(make_run: Any) -> None:
     class One:
         @hookimpl
@@ -198,11 +181,9 @@ def test_an_environment_with_another_number_of_copies_is_refused(make_run: Any) 
 # ---------------------------------------------------------------- cost and time
 
 
-def test_times_of_an_epoch_tell_evaluations_apart_and_give_finite_speeds(
-    make_run: Any, files: Any, monkeypatch: Any
-) -> None:
-    """By a clock that moves in an evaluation, and a second in a step of one of the runs."""
-    now, tick = 0.0, 0.0
+def test_times_of_an_epoch_tell_evaluations_apart(make_run: Any, monkeypatch: Any) -> None:
+    """By a clock that moves in an evaluation and in a step."""
+    now = 0.0
 
     def play(policies: Mapping[str, Any], *_: Any) -> EvaluationResult:
         nonlocal now
@@ -213,17 +194,12 @@ def test_times_of_an_epoch_tell_evaluations_apart_and_give_finite_speeds(
 
     def stepping(self: Any, actions: Any) -> Any:
         nonlocal now
-        now += tick
+        now += 1.0
         return step(self, actions)
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
     monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
     for module in (rlcore.run.training, rlcore.run.boundaries):
         monkeypatch.setattr(module, "perf_counter", lambda: now)
-    for epoch in make_run(IDENTITY):
-        assert epoch.seconds == 0.0 and math.isfinite(epoch.steps_per_second)
-    assert math.isfinite(files().result["steps_per_second"])
-    assert all(math.isfinite(line["stats"]["Performance/Steps Per Second"]) for line in files().metrics)
-    tick = 1.0
-    epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}, **named("timed")}))
+    epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

@@ -13,7 +13,7 @@ import yaml
 
 from rlcore.config.document import ConfigErrors
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
-from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.context import RunContext
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
@@ -69,14 +69,6 @@ def test_max_steps_summaries_and_checkpoints_count_gradient_steps(offline: Any, 
     assert files().result["behaviors"]["Agent"] == {"steps": 204, "episodes": 0, "mean_reward": None}
 
 
-def test_the_console_says_nothing_of_episodes_that_nobody_plays(
-    offline: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Run(offline({"stats.console": {}})).train()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines and all("Training. " in line and "steps/s" in line and "episode" not in line for line in lines)
-
-
 @pytest.mark.parametrize("stopped_at", [48, 52, 100])
 def test_a_resumed_run_equals_the_run_never_stopped(offline: Any, files: Any, abandon: Any, stopped_at: int) -> None:
     Run(offline({"checkpoint_settings.run_id": "whole"}, keep_checkpoints=0)).train()
@@ -126,14 +118,6 @@ def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
 def test_a_trainer_without_data_is_told_so(offline: Any, behavior: dict[str, Any], told: str) -> None:
     with pytest.raises(PluginError, match=told):
         Run(offline(**behavior)).train()
-
-
-def test_a_run_does_not_change_between_recorded_data_and_an_environment(
-    configure: Any, make_run: Any, offline: Any
-) -> None:
-    make_run(max_steps=40).train()
-    with pytest.raises(RunStateError, match=r"environment.num_envs.: the checkpoint has 2, this configuration none"):
-        Run(offline({"checkpoint_settings.resume": True})).train()
 
 
 def test_inference_needs_an_environment_and_acts_in_it(offline: Any) -> None:

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from rlcore.cli.main import report
-from rlcore.errors import EXIT_RUN_STATE
-
 
 @pytest.fixture
 def directory(make_run: Any, files: Any) -> Path:
@@ -48,8 +45,3 @@ def test_a_path_that_the_terminal_cannot_write_is_escaped(directory: Path) -> No
     ended = status(directory, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "cp1252"})
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert rb"\u8d70\u884c:" in ended.stdout
-
-
-def test_a_file_that_cannot_be_written_is_named_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(NotADirectoryError(20, "Not a directory", "r/run_logs/timers.json"), False) == EXIT_RUN_STATE
-    assert capsys.readouterr().err == "error: r/run_logs/timers.json: Not a directory\n"

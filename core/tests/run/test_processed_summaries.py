@@ -59,7 +59,6 @@ def test_plugins_see_the_changes_of_those_before_them(plugins: Plugins) -> None:
     ("answer", "problem"),
     [
         ([1], "returned a list, not a mapping or None"),
-        ({3: 1.0}, "returned 3: 1.0; a tag is text"),
         ({"a": "many"}, "returned 'a': 'many'; a tag is text, and its value a number or a StatSummary"),
         (lambda stats: stats["none"], "failed in rlcore_process_summary: KeyError: 'none'"),
     ],
@@ -79,7 +78,6 @@ def test_curricula_get_what_was_measured(make_run: Any, monkeypatch: pytest.Monk
 
     def watched(self: CurriculumSpec, settings: Any, run: Any) -> Any:
         curriculum: Any = create(self, settings=settings, run=run)
-        assert (self.name, list(settings), run.purpose) == ("stages", ["pace"], "train")
         curriculum.summarised = lambda behavior, stats: got.append(dict(stats))
         return curriculum
 

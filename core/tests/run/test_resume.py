@@ -22,6 +22,12 @@ CASES = yaml.safe_load((Path(__file__).parent / "data/resume.yaml").read_text(en
 KINDS = CASES["kinds"]
 
 
+def untimed(metrics: list[Any]) -> list[Any]:
+    for line in metrics:
+        del line["time"], line["stats"]["Performance/Steps Per Second"]
+    return metrics
+
+
 @pytest.mark.parametrize(("kind", "at"), [(name, at) for name, kind in KINDS.items() for at in kind["killed_at"]])
 def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     make_run: Any, files: Any, kind: str, at: int, kill_after: Any
@@ -37,9 +43,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
         resumed.train()
     assert files().steps == files("whole").steps
     assert files().checkpoints(after=before) == files("whole").checkpoints(after=before) != {}
-    assert [(line["behavior"], line["step"]) for line in files().metrics] == [
-        (line["behavior"], line["step"]) for line in files("whole").metrics
-    ]
+    assert untimed(files().metrics) == untimed(files("whole").metrics)
 
 
 def test_no_episode_is_played_twice(make_run: Any, files: Any, kill_after: Any) -> None:
@@ -50,24 +54,6 @@ def test_no_episode_is_played_twice(make_run: Any, files: Any, kill_after: Any) 
     episodes = [load_checkpoint(files().path / "checkpoints" / str(step))["run"]["episodes"] for step in files().steps]
     # Twenty steps between two checkpoints: two whole episodes of eight, and one that the checkpoint ended.
     assert [numbers.tolist() for numbers in episodes] == [[3 * k, 3 * k] for k in range(1, 6)]
-
-
-def untimed(metrics: list[Any]) -> list[Any]:
-    for line in metrics:
-        line["stats"].pop("Performance/Steps Per Second")
-    return metrics
-
-
-def test_summaries_after_a_resume_hold_what_the_run_never_stopped_writes(
-    make_run: Any, files: Any, kill_after: Any
-) -> None:
-    """The window between two summaries, half of which was before the kill, is part of the checkpoint."""
-    make_run(WHOLE).train()
-    kill_after(make_run(), 100)
-    make_run(RESUME).train()
-    for ours, theirs in zip(untimed(files().metrics), untimed(files("whole").metrics), strict=True):
-        del ours["time"], theirs["time"]
-        assert ours == theirs
 
 
 def test_wall_time_counts_all_processes_of_a_run(make_run: Any, files: Any, kill_after: Any) -> None:
@@ -121,12 +107,6 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_again_not_resumed(
         make_run(RESUME).train()
     with pytest.raises(RunStateError, match=r"run: this run has no checkpoint; train it first$"):
         make_run({"checkpoint_settings.inference": True}).train()
-    (files().path / "notes").write_text("mine")
-    with pytest.raises(RunStateError, match=r"holds notes, which rlcore did not write; move it, replace it"):
-        make_run().train()
-    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint; start it again with --force$"):
-        make_run(RESUME).train()
-    (files().path / "notes").unlink()
     make_run().train()
     assert files().result["outcome"] == "done"
 
@@ -156,16 +136,6 @@ def test_a_resume_refuses_another_run_and_leaves_it_as_it_was(
     with pytest.raises((ConfigError, RunStateError), match=re.escape(case["message"])):
         make_run({**RESUME, **case["changes"]}, **case["behavior"]).train()
     assert files().everything() == before
-
-
-def test_a_finished_run_resumed_is_done_at_once(make_run: Any, files: Any) -> None:
-    make_run().train()
-    checkpoints = {name: data for name, data in files().everything().items() if name.startswith("checkpoints")}
-    status = files().status
-    resumed = make_run(RESUME)
-    assert list(resumed) == [] and resumed.outcome == "done"
-    assert {n: d for n, d in files().everything().items() if n.startswith("checkpoints")} == checkpoints
-    assert files().status == status and files().result["outcome"] == "done"
 
 
 # ---------------------------------------------------------------- the default interval of checkpoints that cut episodes

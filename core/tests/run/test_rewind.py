@@ -44,17 +44,6 @@ def test_a_run_resumed_from_an_earlier_checkpoint_repeats_its_steps(make_run: An
     assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps
 
 
-def test_the_copy_has_the_exports_up_to_the_chosen_checkpoint(make_run: Any, files: Any, abandon: Any) -> None:
-    stubs = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
-    exporting = {"plugins.local": stubs, "export": {"weights": {"checkpoints": True}}}
-    make_run(exporting, **ALL).train()
-    run = make_run({**exporting, **back_to(80)}, **ALL)
-    run.start()
-    abandon(run)
-    assert sorted(path.name for path in files().path.rglob("Agent*.json")) == ["Agent-40.json", "Agent-80.json"]
-    assert len(list(files("run.replaced").path.rglob("Agent*.json"))) == 6
-
-
 @pytest.mark.parametrize("changes", [back_to(80), {"checkpoint_settings.force": True}])
 def test_a_run_that_cannot_be_moved_aside_or_does_not_start_is_given_back(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any

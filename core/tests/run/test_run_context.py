@@ -23,19 +23,6 @@ def context() -> RunContext:
 # ---------------------------------------------------------------- stash
 
 
-def test_a_stash_has_a_value_for_each_key() -> None:
-    stash = context().stash
-    assert COUNT not in stash and stash.get(COUNT, 7) == 7 and len(stash) == 0
-    assert stash.setdefault(COUNT, 3) == stash.setdefault(COUNT, 5) == stash[COUNT] == 3
-    stash[OTHER] = 4
-    assert (stash[COUNT], stash[OTHER], len(stash)) == (3, 4, 2)
-    assert stash.pop(OTHER) == 4 and stash.pop(OTHER, 9) == 9
-    del stash[COUNT]
-    for missing in (lambda: stash[COUNT], lambda: stash.pop(COUNT)):
-        with pytest.raises(KeyError):
-            missing()
-
-
 class Counts:
     """Counts summaries and the environments of evaluations in the stash of each run."""
 
@@ -167,16 +154,3 @@ def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, write:
     assert answer.exit_code == 75
     assert "warning: acme-budget: spent\n" in answer.stderr
     assert "stopped (the budget is spent): 50 steps; " in answer.stdout
-
-
-# ---------------------------------------------------------------- loggers
-
-
-def test_a_plugins_logger_has_the_name_of_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", logger="rlcore.plugin.acme-hooks"):
-        context().logger("acme-hooks").info("uploaded %d files", 3)
-    assert [(record.name, record.getMessage()) for record in caplog.records] == [
-        ("rlcore.plugin.acme-hooks", "uploaded 3 files")
-    ]
-    with pytest.raises(ValueError, match="must match"):
-        context().logger("Acme Hooks")

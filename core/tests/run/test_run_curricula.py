@@ -38,7 +38,6 @@ class Numbered:
         self.parameters, self.every_step = (parameter,), every_step
         self.stage = self.looks = 0
         self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, draw_id
-        self.shared: list[float] = []  # group returns
         self.numbers: list[tuple[list[int], int]] = []  # and which are settled
         self.changes = NO_CHANGES
 
@@ -49,7 +48,6 @@ class Numbered:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         columns = (ended.env_index, ended.values[:, 0], ended.returns, ended.lengths, ended.draw_id[:, 0])
         self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        self.shared += ended.group_returns.tolist()
         self.numbers.append((ended.numbers.tolist(), ended.settled))
 
     def advance(self, steps: Any) -> Changes:
@@ -101,17 +99,10 @@ class Stage:
         lost = np.isin(np.arange(3), aborted) if aborted else None
         return AgentBatch({}, np.ones(3, np.float32), terminated, np.zeros(3, np.bool_), aborted=lost)
 
-    def step(
-        self,
-        ended: tuple[int, ...] = (),
-        begins: tuple[int, ...] = (),
-        aborted: tuple[int, ...] = (),
-        shared: float | None = None,
-    ) -> bool:
-        """Agents of slots ``ended`` end, environments ``begins`` start their next episode; ``shared`` is for all."""
+    def step(self, ended: tuple[int, ...] = (), begins: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> bool:
+        """Agents of slots ``ended`` end, environments ``begins`` start their next episode."""
         self.environment.episodes[list(begins)] += 1
         self.behavior.batch = self.batch(ended, aborted)
-        self.behavior.batch.group_reward = None if shared is None else np.full(3, shared, np.float32)
         finished = self.behavior.episodes.record(self.behavior.batch)
         if finished is not None:
             self.run.episodes_finished(self.behavior, finished)
@@ -130,12 +121,6 @@ class Stage:
 @pytest.fixture
 def stage() -> Stage:
     return Stage()
-
-
-def test_each_copy_is_told_one_episode_ahead(stage: Stage) -> None:
-    assert stage.staged == [1, 101]
-    stage.step(ended=(2,), begins=(1,))
-    assert stage.staged == [1, 102] and stage.pop_told() == [(1, 100, 1, 1, 0)]
 
 
 def test_an_agent_that_ends_before_its_copy_goes_on_with_what_the_copy_plays(stage: Stage) -> None:
@@ -183,13 +168,6 @@ def test_a_lost_episode_is_nobodys_and_the_next_one_has_its_own_draw(stage: Stag
     assert stage.pop_told() == [] and stage.staged == [1, 102]
     stage.step(ended=(2,), begins=(1,))
     assert stage.pop_told() == [(1, 101, 1, 1, 0)]
-
-
-def test_group_returns_are_zeros_until_somebody_shares_a_reward(stage: Stage) -> None:
-    stage.step(ended=(0, 1))
-    stage.step(shared=0.5)
-    stage.step(ended=(1, 2))
-    assert stage.curriculum.shared == [0.0, 0.0, 0.5, 0.5]
 
 
 def test_what_agents_of_one_copy_began_with_is_known_after_a_resume(stage: Stage) -> None:

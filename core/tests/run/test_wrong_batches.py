@@ -19,16 +19,6 @@ def wrong_shape(batch: AgentBatch) -> None:
     batch.observations["position"] = batch.observations["position"][:, :1]
 
 
-def wrong_flag(batch: AgentBatch) -> None:
-    batch.terminated = np.array(["False"] * len(batch.reward))  # type: ignore[assignment]
-
-
-WRONG = {
-    wrong_shape: r"observation 'position' is an array of float32 of shape \[2, 1\], not .* of shape \[2, 6\]",
-    wrong_flag: r"terminated is an array of <U5 of shape \[2\], not an array of booleans",
-}
-
-
 @pytest.fixture
 def tampered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """``tampered(change, at=31)``: every corridor changes the batches of its steps from that one on; 0 is its reset."""
@@ -56,12 +46,12 @@ def within(tamper: Tamper) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize(("at", "when"), [(0, "at step 0"), (31, "at step 60")])
-@pytest.mark.parametrize("wrong", WRONG)
-def test_nothing_is_learned_from_a_batch_of_another_shape_or_kind(
-    make_run: Any, files: Any, tampered: Any, wrong: Tamper, at: int, when: str
+def test_nothing_is_learned_from_a_batch_of_another_shape(
+    make_run: Any, files: Any, tampered: Any, at: int, when: str
 ) -> None:
-    tampered(within(wrong), at)
-    with pytest.raises(EnvironmentFailed, match=rf"^behavior 'Agent': {WRONG[wrong]}.* \({when}\)") as caught:
+    tampered(within(wrong_shape), at)
+    wrong = r"observation 'position' is an array of float32 of shape \[2, 1\], not .* of shape \[2, 6\]"
+    with pytest.raises(EnvironmentFailed, match=rf"^behavior 'Agent': {wrong}.* \({when}\)") as caught:
         make_run().train()
     assert caught.value.exit_code == 3
     assert files().steps == ([40] if at else [])

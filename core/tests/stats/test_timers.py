@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -20,13 +19,6 @@ def test_self_time_is_the_total_without_the_children() -> None:
     node = timers.to_json()["children"]["advance"]
     assert (node["total"], node["count"], node["self"]) == (10.0, 100, pytest.approx(1.0))
     assert node["children"]["env_step"] == {"total": 6.0, "count": 100, "self": 6.0}
-
-
-def test_measure_counts_a_block_that_raises() -> None:
-    timer = Timers().root.child("a")
-    with pytest.raises(ValueError, match="must be non-negative"), timer.measure():
-        time.sleep(-1)
-    assert timer.count == 1 and timer.total > 0
 
 
 def test_gauges_keep_last_and_extremes_without_what_json_cannot_say() -> None:

@@ -109,37 +109,6 @@ def test_damaged_lines_are_said_and_moved_aside(path: Path, caplog) -> None:
         assert caplog.messages[-1] == f"{path}: 3 lines cannot be read (2, 3, 5); moved to {aside}"
 
 
-def test_metrics_that_are_removed_while_the_run_writes_them_are_written_again(path: Path, caplog) -> None:
-    writer = JsonlWriter(path)
-    writer.write("Walker", 1, stats())
-    path.unlink()
-    writer.write("Walker", 2, stats())
-    writer.write("Walker", 3, stats())
-    assert steps(path) == [2, 3]
-    (record,) = caplog.records
-    assert record.getMessage() == (
-        f"{path}: was removed or replaced while the run was writing to it; the file that is there now has the "
-        "summaries from step 2 of 'Walker' on"
-    )
-    writer.close()
-
-
-def test_a_backup_by_hard_links_gets_no_line_of_a_resumed_run(path: Path) -> None:
-    backup = path.with_name("backup.jsonl")
-    write(path, 1)
-    backup.hardlink_to(path)
-    write(path, 2, resumed={"Walker": 1})
-    assert (steps(backup), steps(path)) == ([1], [1, 2])
-
-
-def test_a_link_in_the_place_of_the_metrics_is_not_followed(tmp_path) -> None:
-    (tmp_path / "mine").write_text("")
-    (tmp_path / "metrics.jsonl").symlink_to("mine")
-    with pytest.raises(OSError, match="symbolic link"):
-        JsonlWriter(tmp_path / "metrics.jsonl")
-    assert (tmp_path / "mine").read_text() == ""
-
-
 # ---------------------------------------------------------------- console
 
 START = "Walker. Step: 1000. Time Elapsed: 12.346 s. "

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
-from rlcore import Actions, ConfigError, EpisodeSeeds, SavesState
+from rlcore import Actions, EpisodeSeeds, SavesState
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.cartpole_physics import PARAMETERS
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -114,22 +114,6 @@ def test_every_environment_moves_like_a_single_one_with_its_numbers(make, parame
     assert episodes > 4 * NUM_ENVS
 
 
-def test_a_class_derived_from_cartpole_keeps_its_own_rules(make) -> None:
-    class Loaded(CartPoleEnv):
-        def __init__(self, **options: object) -> None:
-            super().__init__(**options)
-            self.total_mass = 5.0
-
-    gymnasium.register("rlcore-tests/Loaded-v0", entry_point=Loaded)
-    try:
-        environment = make("rlcore-tests/Loaded-v0", 1, parameters={"length": None, "total_mass": None})
-        environment.set_parameters({"length": np.array([1.0])})
-        environment.reset(SEEDS, np.zeros(1, np.int64))
-        assert environment.vector.envs[0].unwrapped.total_mass == 5.0
-    finally:
-        del gymnasium.registry["rlcore-tests/Loaded-v0"]
-
-
 def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) -> None:
     ours, restored = (make("CartPole-v1", NUM_ENVS, parameters=ALL) for _ in range(2))
     assert isinstance(ours, SavesState)
@@ -159,22 +143,3 @@ def test_the_native_form_is_used_if_it_supports_all_parameters(routes, attribute
     names = list(routes)
     found = native_parameters(names, {name: ParameterRoute(**how) for name, how in routes.items() if how})
     assert (None if found is None else {name: found[name] for name in names}) == attributes
-
-
-def test_a_parameter_that_arrays_do_not_support_uses_environments_in_this_process(make) -> None:
-    environment = make("CartPole-v1", 2, parameters={"length": None, "x_threshold": None})
-    assert isinstance(environment, InProcessEnvironment)
-    environment.set_parameters({"length": np.array([1.0, 2.0]), "x_threshold": np.array([1.5, 1.0])})
-    environment.reset(SEEDS, np.zeros(2, np.int64))
-    env_index = [env.unwrapped for env in environment.vector.envs]
-    assert [(env.length, env.x_threshold) for env in env_index] == [(1.0, 1.5), (2.0, 1.0)]
-    np.testing.assert_allclose([env.polemass_length for env in env_index], [0.1, 0.2])
-
-
-def test_what_follows_from_other_numbers_is_not_for_anybody_to_set(make) -> None:
-    with pytest.raises(ConfigError) as refused:
-        make("CartPole-v1", 2, parameters={"mass": {"attribute": "unwrapped.total_mass"}})
-    assert str(refused.value).startswith(
-        "environment.parameters.mass.attribute: 'unwrapped.total_mass' of CartPole-v1 cannot be set: TypeError: it "
-        "follows from its other numbers; its numbers are unwrapped.force_mag, unwrapped.gravity, "
-    )

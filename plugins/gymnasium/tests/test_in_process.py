@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -25,6 +28,7 @@ def first_episodes() -> np.ndarray:
         ("FrozenLake-v1", {}, 80),  # terminated, Discrete observations
         ("InvertedPendulum-v5", {}, 60),  # terminated, float64 observations
         ("Acrobot-v1", {"max_episode_steps": 11}, 30),
+        ("Taxi-v4", {"max_episode_steps": 9}, 30),  # masks in its infos
     ],
 )
 def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
@@ -38,60 +42,42 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
     plain = [gymnasium.make(env_id, **options) for _ in range(NUM_ENVS)]
     episodes = first_episodes()
     batch = ours.reset(SEEDS, episodes)["Agent"]
-    firsts = [env.reset(seed=SEEDS(index, int(episodes[index])))[0] for index, env in enumerate(plain)]
+    firsts, infos = zip(*(env.reset(seed=SEEDS(n, int(episodes[n]))) for n, env in enumerate(plain)), strict=True)
 
     def expected(value: object) -> np.ndarray:
         return spaces.flatten(plain[0].observation_space, value).astype(np.float32)
 
+    def masks(given: Iterable[dict[str, Any]]) -> list[list[bool]] | None:
+        return [info["action_mask"].astype(bool).tolist() for info in given] if env_id == "Taxi-v4" else None
+
+    def listed(mask: np.ndarray | None) -> list[list[bool]] | None:
+        return None if mask is None else mask.tolist()
+
     np.testing.assert_array_equal(batch.observations["observation"], [expected(value) for value in firsts])
-    assert batch.action_mask is None, "its infos have none"
     generator, ends = np.random.default_rng(0), 0
     for _ in range(steps):
-        actions = random_actions(ours.behaviors, None, generator)
+        assert listed(batch.action_mask) == masks(infos)
+        actions = random_actions(ours.behaviors, {"Agent": batch}, generator)
         batch = ours.step(actions)["Agent"]
-        finals = []
+        finals, infos = [], list(infos)
         for index, env in enumerate(plain):
             action = actions["Agent"].continuous[index] if spec.continuous else int(actions["Agent"].discrete[index, 0])
-            observation, reward, terminated, truncated, _ = env.step(action)
+            observation, reward, terminated, truncated, infos[index] = env.step(action)
             assert batch.reward[index] == np.float32(reward)
             assert batch.terminated[index] == terminated
             assert batch.truncated[index] == (truncated and not terminated)
             if terminated or truncated:
-                finals.append((index, expected(observation)))
+                finals.append((index, expected(observation), infos[index]))
                 episodes[index] += 1
-                observation, _ = env.reset(seed=SEEDS(index, int(episodes[index])))
+                observation, infos[index] = env.reset(seed=SEEDS(index, int(episodes[index])))
             np.testing.assert_array_equal(batch.observations["observation"][index], expected(observation))
-        assert batch.ended.tolist() == [index for index, _ in finals]
+        assert batch.ended.tolist() == [index for index, _, _ in finals]
         assert ours.episodes.tolist() == episodes.tolist()
         if finals:
-            np.testing.assert_array_equal(batch.final_observations["observation"], [value for _, value in finals])
+            np.testing.assert_array_equal(batch.final_observations["observation"], [value for _, value, _ in finals])
+            assert listed(batch.final_action_mask) == masks(info for _, _, info in finals)
         ends += len(finals)
     assert ends >= NUM_ENVS
-
-
-def test_taxi_masks_are_those_of_its_infos(make) -> None:
-    ours = make("Taxi-v4", 2, max_episode_steps=9)
-    plain = [gymnasium.make("Taxi-v4", max_episode_steps=9) for _ in range(2)]
-    batch = ours.reset(SEEDS, np.zeros(2, np.int64))["Agent"]
-    masks = [env.reset(seed=SEEDS(index, 0))[1]["action_mask"] for index, env in enumerate(plain)]
-    episodes, generator = np.zeros(2, np.int64), np.random.default_rng(0)
-    for _ in range(30):
-        assert batch.action_mask.dtype == np.bool_
-        np.testing.assert_array_equal(batch.action_mask, np.array(masks, np.bool_))
-        actions = random_actions(ours.behaviors, {"Agent": batch}, generator)
-        batch = ours.step(actions)["Agent"]
-        finals = []
-        for index, env in enumerate(plain):
-            _, _, terminated, truncated, info = env.step(int(actions["Agent"].discrete[index, 0]))
-            if terminated or truncated:
-                finals.append(info["action_mask"])
-                episodes[index] += 1
-                _, info = env.reset(seed=SEEDS(index, int(episodes[index])))
-            masks[index] = info["action_mask"]
-        assert (batch.final_action_mask is None) == (not finals)
-        if finals:
-            np.testing.assert_array_equal(batch.final_action_mask, np.array(finals, np.bool_))
-    assert episodes.min() >= 3
 
 
 def test_terminated_wins_if_an_environment_sets_both_flags(make, recorder) -> None:

@@ -11,13 +11,11 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
 
-from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, UnsupportedSpace
+from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
-from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import NextStepEnvironment
 
@@ -38,11 +36,6 @@ class SilentCartPole(CartPoleVectorEnv):
     """A native environment that does not declare when it resets."""
 
     metadata = {"render_modes": []}
-
-
-def test_the_native_form_is_used_if_there_is_one(make) -> None:
-    assert isinstance(make("CartPole-v1"), CartPoleEnvironment)
-    assert isinstance(make("Acrobot-v1"), InProcessEnvironment)
 
 
 def test_an_unknown_native_environment_is_adapted_by_its_autoreset_mode(make) -> None:
@@ -138,8 +131,3 @@ def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) ->
     with pytest.raises(EnvironmentFailed) as caught:
         make(env_id)
     assert hint in str(caught.value)
-
-
-def test_an_unsupported_space_is_named_with_the_environment(make, recorder) -> None:
-    with pytest.raises(UnsupportedSpace, match=rf"{recorder}.*Text"):
-        make(recorder, action_space=spaces.Text(3))

@@ -126,24 +126,6 @@ def test_whole_says_which_kind_of_number_arrives(make, dial, whole, arrives) -> 
     assert [type(value) for [value] in given(environment, "boost")] == [type(arrives)]
 
 
-def test_recording_continues_if_an_environment_is_created_again(make, dial, tmp_path: Path) -> None:
-    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
-    environment = make(dial, 1, parameters={"size": {"constructor": "size"}}, video=tmp_path / "films")
-    lengths = (4, 12, 7)
-    environment.set_parameters({"size": per_env(lengths[0])})
-    begin(environment)
-    for size, following in zip(lengths, (*lengths[1:], 3), strict=True):
-        environment.set_parameters({"size": per_env(following)})
-        step(environment, size)
-    environment.close()
-    films = sorted((tmp_path / "films").iterdir())
-    names = [f"rlcore-tests-Dial-v0-env-0-episode-{episode}.mp4" for episode in range(3)]
-    assert [film.name for film in films] == names
-    for film, length in zip(films, lengths, strict=True):
-        count, _ = imageio_ffmpeg.count_frames_and_secs(film)
-        assert length <= count <= length + 1  # the first image is of the reset; moviepy may lose one by rounding
-
-
 @pytest.mark.parametrize("filmed", [False, True])
 def test_an_attributes_path_starts_at_the_environment_with_and_without_video(make, dial, tmp_path, filmed) -> None:
     if filmed:
@@ -205,15 +187,6 @@ def test_an_environment_with_other_spaces_is_refused(make, dial) -> None:
         "Box(-inf, inf, (7,), float64); an environment parameter must leave what agents see and do as it is"
     )
     environment.close()
-
-
-def test_a_value_that_the_constructor_refuses_is_one_line(make) -> None:
-    pytest.importorskip("mujoco")
-    environment = make("InvertedPendulum-v5", 1, parameters={"width": {"constructor": "frame_skip"}})
-    environment.set_parameters({"width": per_env(0)})
-    with pytest.raises(EnvironmentFailed) as failed:
-        begin(environment)
-    assert "cannot be made with options {'frame_skip': 0}" in str(failed.value) and "\n" not in str(failed.value)
 
 
 @pytest.mark.parametrize(("block", "message"), BLOCKS)

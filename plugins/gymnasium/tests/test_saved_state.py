@@ -132,16 +132,6 @@ def test_values_of_parameters_are_those_of_the_open_and_of_the_next_episodes(mak
     assert [env.unwrapped.g for env in restored.vector.envs] == [7.0, 8.0]
 
 
-def test_a_number_within_the_model_is_restored(make: Any) -> None:
-    routes = {"pull": {"attribute": "unwrapped.model.opt.gravity[2]"}}
-    saved, restored = (make(needs_mujoco("Hopper-v5"), NUM_ENVS, parameters=routes) for _ in range(2))
-    saved.set_parameters({"pull": np.array([-5.0, -2.0])})
-    played(saved, 7, np.random.default_rng(0))
-    restored.load_state_dict(saved.state_dict())
-    assert [env.unwrapped.model.opt.gravity[2] for env in restored.vector.envs] == [-5.0, -2.0]
-    assert equal_steps(saved, restored, 60) == 60
-
-
 def spoiled(state: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     state = copy.deepcopy(state)
     *way, last = path.split("/")

@@ -111,13 +111,6 @@ def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(make_rnd: Any
     assert reward.ignore_done and not make_rnd(episodic=True).ignore_done
 
 
-@pytest.mark.parametrize(("size", "epochs", "steps"), [(4, 1, 4), (15, 1, 1), (100, 1, 1), (4, 3, 12)])
-def test_gradient_steps_of_an_update(make_rnd: Any, rollout: Rollout, size: int, epochs: int, steps: int) -> None:
-    reward = make_rnd(batch_size=size, num_epoch=epochs)
-    reward.update(rollout(1))
-    assert float(reward.state_dict()["optimizer"]["step"]) == steps
-
-
 def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(make_rnd: Any, rollout: Rollout) -> None:
     torch.manual_seed(1)
     reward = make_rnd()

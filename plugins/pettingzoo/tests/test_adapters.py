@@ -9,13 +9,10 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 from rlcore import Environment
-from rlcore_devkit import ConstantReward, TinyCorridor
+from rlcore_devkit import TinyCorridor
 from rlcore_devkit.environments import (
     ImageIdentity,
-    identity_continuous,
-    identity_discrete,
     identity_hybrid,
-    identity_multi_binary,
     identity_multi_branch,
 )
 from rlcore_pettingzoo.adapters import aec_env, parallel_env
@@ -25,11 +22,7 @@ pytestmark = pytest.mark.smoke
 OWN: dict[str, Callable[[], Environment]] = {
     "corridor": lambda: TinyCorridor(1),
     "masked corridor": lambda: TinyCorridor(1, masked=True),
-    "constant reward": lambda: ConstantReward(1),
-    "discrete": lambda: identity_discrete(1),
     "branches": lambda: identity_multi_branch(1),
-    "binary": lambda: identity_multi_binary(1),
-    "continuous": lambda: identity_continuous(1),
     "hybrid": lambda: identity_hybrid(1),
     "image": lambda: ImageIdentity(1),
 }

@@ -15,7 +15,6 @@ import yaml
 
 from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds, UnsupportedSpace
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
-from rlcore_pettingzoo.games import find_game
 
 __all__ = ["run_rlcore"]
 
@@ -45,11 +44,6 @@ def test_validate_refuses_an_id_that_is_close_to_a_game(run_rlcore: RunRlcore, t
     assert f"--set {block}.id: 'tictacto_v3' is not registered with PettingZoo; did you mean" in refused.stdout
     for possible in ("no_such_module:game", "of_a_plugin"):
         assert run_rlcore("validate", str(config), "--set", f"{block}.id={possible}").exit_code == 0
-
-
-def test_a_name_with_underscore_and_without_namespace_is_the_registered_one() -> None:
-    for name in ("tictactoe_v3", "tictactoe-v3", "classic/tictactoe_v3"):
-        assert find_game(name, None).id == "classic/tictactoe-v3"
 
 
 def test_a_form_that_a_game_does_not_have_is_refused(make: Make) -> None:
@@ -129,11 +123,6 @@ def test_a_wrapper_that_does_not_fit_is_refused(make: Make, zoo_games: Any, case
     assert caught.value.key == ("environment", "options", "wrappers", 0) and "\n" not in str(caught.value)
 
 
-def test_a_wrapper_is_a_module_and_a_function(make: Make) -> None:
-    with pytest.raises(ConfigError, match="must be module:function"):
-        make("tictactoe_v3", wrappers=["supersuit.frame_stack_v1"])
-
-
 # ---------------------------------------------------------------- games that break their contract
 
 
@@ -157,11 +146,3 @@ def test_a_game_with_a_mistake_is_named_with_environment_and_episode(
         with pytest.raises(EnvironmentFailed) as caught:
             play_first_actions(environment)
         assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_game_that_cannot_be_closed_is_named(make: Make, zoo_games: Any) -> None:
-    zoo_games.open = type("Open", (zoo_games.circle,), {"close": lambda self: 1 / 0})
-    with pytest.raises(
-        EnvironmentFailed, match=r"^zoo_games:open: environment 0, episode 0: close failed: ZeroDivisionError"
-    ):
-        make("zoo_games:open", 2).close()

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActionLayout, DiscreteOptions, Gaussian, joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks import actions
-from rlcore_torch.networks.actions import gumbel_noise, masked
+from rlcore_torch.networks.actions import gumbel_noise
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)
 INFINITY = float("inf")
@@ -53,11 +52,6 @@ def test_a_single_allowed_option_is_certain_and_its_gradient_finite() -> None:
     assert logits.grad is not None and logits.grad.isfinite().all()
 
 
-def test_an_action_without_parts_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        joint_log_prob_entropy(layout(), None, None, None, None, None)
-
-
 # ---------------------------------------------------------------- sampling
 
 
@@ -79,38 +73,6 @@ def test_noise_is_finite_and_within_what_its_resolution_allows() -> None:
     noise = gumbel_noise(Extremes(), (3,))  # type: ignore[arg-type]
     # A number of 24 bits that comes out 0 stands for all below 2^-24: Gumbel noise there is about -log(2^-25) = 17.3.
     np.testing.assert_allclose(noise, [25 * np.log(2), -np.log(24 * np.log(2)), -np.log(np.log(2))], rtol=1e-5)
-
-
-BRANCHES = (3, 4)
-SIZES = (10.0, 1e9, 1e30, float(np.finfo(np.float32).max))  # of logits; beside the largest ones, noise is nothing
-
-
-def extreme(size: float, rows: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Logits up to ``size``, a third of them at the ends, and masks; where forbidden, the largest in half the rows."""
-    random = np.random.default_rng(2)
-    ends = random.choice([-1.0, 1.0], (rows, 7))
-    logits = (size * np.where(random.random((rows, 7)) < 0.3, ends, random.uniform(-1.0, 1.0, (rows, 7)))).astype("f4")
-    mask = random.random((rows, 7)) < 0.4
-    for columns in (slice(0, 3), slice(3, 7)):
-        mask[np.arange(rows), random.integers(columns.start, columns.stop, rows)] = True
-    worst = np.arange(0, rows, 2)
-    logits[worst] = np.where(mask[worst], -np.float32(size), np.float32(size))
-    return logits, mask
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_only_allowed_options_are_chosen_whatever_the_logits(size: float) -> None:
-    logits, mask = extreme(size, 4000)
-    shown = masked(logits, mask)
-    np.testing.assert_array_equal(shown, mask_logits(torch.from_numpy(logits), torch.from_numpy(mask)))
-    drawn = layout(discrete=BRANCHES).greedy_choices(shown + gumbel_noise(np.random.default_rng(3), shown.shape))
-    chosen = layout(discrete=BRANCHES).greedy_choices(shown)
-    for row in range(len(logits)):
-        for branch, (first, last) in enumerate(((0, 3), (3, 7))):
-            allowed = [k for k in range(first, last) if mask[row, k]]
-            assert drawn[row, branch] + first in allowed
-            if logits[row, first:last].min() > -SIZES[-1]:  # its equal is the smallest one allowed
-                assert chosen[row, branch] + first == max(allowed, key=lambda k: logits[row, k])
 
 
 # ---------------------------------------------------------------- bounds

@@ -194,7 +194,6 @@ def changed(**attributes: Any) -> type[Laplace]:
             "'acme' failed for 2 continuous parts of an action: KeyError.*alpha",
         ),
         (lambda **_: nn.Identity(), "'acme': returned a Identity, not an ActionDistribution"),
-        (changed(columns=0), "'acme': columns must be a whole number of at least 1, not 0"),
         (changed(log_prob=lambda s, c, r: r - c), r"log_prob made \(\(2, 2\), torch.float32\) of 2 rows, not .*\(2,\)"),
         (changed(log_prob=lambda s, c, r: (r - r).sum(1).log()), "log_prob is not finite for columns of zeros"),
     ],
@@ -266,8 +265,8 @@ def with_gradients(draw: Draw, columns: Tensor, noise: Tensor, weights: tuple[Te
     return [action, log_prob, *torch.autograd.grad(loss, columns)]
 
 
-def compare(columns: Tensor, noise: Tensor, seed: int = 0) -> None:
-    generator = torch.Generator().manual_seed(seed)
+def compare(columns: Tensor, noise: Tensor) -> None:
+    generator = torch.Generator().manual_seed(0)
     shapes = noise.shape, noise.shape[:1]
     weights = tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
     for only in (None, 0, 1):  # both outputs enter a loss, or one of them
@@ -278,21 +277,12 @@ def compare(columns: Tensor, noise: Tensor, seed: int = 0) -> None:
             torch.testing.assert_close(mine, other, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-def test_values_and_gradients_are_those_of_torch_distributions(parts: int) -> None:
-    generator = torch.Generator().manual_seed(parts)
-    columns = torch.randn(200, 2 * parts, generator=generator, dtype=torch.float64)
-    compare(columns, torch.randn(200, parts, generator=generator, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("u", [-40.0, -17.0, -8.0, 8.0, 17.0, 40.0])
-def test_far_from_zero_nothing_cancels(u: float) -> None:
-    columns = torch.tensor([[u - 0.5, 0.0], [u, -3.0]], dtype=torch.float64)
-    noise = torch.tensor([[0.5], [0.0]], dtype=torch.float64)
+@pytest.mark.parametrize("u", [-40.0, -8.0, 0.0, 8.0, 40.0])
+def test_values_and_gradients_are_those_of_torch_distributions_also_far_from_zero(u: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    columns = torch.randn(200, 6, generator=generator, dtype=torch.float64)
+    columns[:, :3] += u
+    noise = torch.randn(200, 3, generator=generator, dtype=torch.float64)
     compare(columns, noise)
-    _, log_prob = squashed_gaussian(columns, noise)
-    # log(1 - tanh(u)^2) tends to 2 log 2 - 2 |u|.
-    gaussian = Normal(0.0, torch.tensor([1.0, np.exp(-3.0)], dtype=torch.float64)).log_prob(noise[:, 0] * 1.0)
-    torch.testing.assert_close(log_prob, gaussian - 2 * np.log(2) + 2 * abs(u), rtol=1e-5, atol=0.0)
     action, log_prob = squashed_gaussian(columns.float(), noise.float())
     assert log_prob.isfinite().all() and (action.abs() <= 1).all()

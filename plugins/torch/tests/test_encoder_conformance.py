@@ -86,12 +86,3 @@ def test_a_broken_encoder_is_noticed(broken: Any, rule: str) -> None:
 
     with pytest.raises(AssertionError):
         getattr(Conformance(), f"test_{rule}")()
-
-
-def test_an_encoder_without_a_fitting_observation_is_told() -> None:
-    class Conformance(EncoderConformance):
-        encoder = "simple"
-        observations = (STATE,)
-
-    with pytest.raises(AssertionError, match=r"none of the kinds \['image'\]"):
-        Conformance().read()

@@ -20,17 +20,13 @@ from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore_torch import (
     Actor,
-    ActorCritic,
     ActorPolicy,
     BehavioralCloningSettings,
     GradientStep,
-    Loss,
-    Minibatch,
     NetworkSettings,
     OffPolicySettings,
     OffPolicyTrainer,
     OnPolicySettings,
-    OnPolicyTrainer,
     Optimizer,
     SquashedGaussian,
     TorchTrainer,
@@ -52,10 +48,10 @@ def spec_of(environment: Environment) -> BehaviorSpec:
 
 
 class Imitator(TorchTrainer):
-    """As much of a trainer as imitation needs; with ``critic``, a value head on the same body, under the same Adam."""
+    """As much of a trainer as imitation needs."""
 
-    def __init__(self, behavior: BehaviorSpec, squashed: bool = False, critic: bool = False) -> None:
-        self.squashed, self.critic = squashed, critic
+    def __init__(self, behavior: BehaviorSpec, squashed: bool = False) -> None:
+        self.squashed = squashed
         network = NetworkSettings(hidden_units=8, num_layers=1)
         settings = BehaviorSettings(
             hyperparameters=OnPolicySettings(learning_rate=0.01, adam_epsilon=1e-8, batch_size=32, num_epoch=2),
@@ -68,18 +64,14 @@ class Imitator(TorchTrainer):
 
     def build_model(self, value_heads: int) -> Actor:
         network = self.settings.network_settings
-        if self.critic:
-            return ActorCritic(self.behavior, network, 1, shared=True)
         return Actor(self.behavior, network, SquashedGaussian(self.behavior) if self.squashed else None)
 
     def actor_optimizer(self) -> Optimizer:
         return self.optimizer
 
 
-def cloning(
-    environment: Environment, squashed: bool = False, critic: bool = False, **settings: Any
-) -> BehavioralCloning:
-    trainer = Imitator(spec_of(environment), squashed, critic)
+def cloning(environment: Environment, squashed: bool = False, **settings: Any) -> BehavioralCloning:
+    trainer = Imitator(spec_of(environment), squashed)
     block = BehavioralCloningSettings(demo_path="demos", **settings)
     return BehavioralCloning(trainer, block, record(environment, 50), seed=1)
 
@@ -134,21 +126,17 @@ def counted(imitation: BehavioralCloning) -> list[list[int]]:
     return batches
 
 
-def batches_of_an_update(imitation: BehavioralCloning) -> list[list[int]]:
-    batches = counted(imitation)
-    imitation.update(0)
-    return batches
-
-
 def test_an_update_passes_over_all_demonstrations_in_another_order_each_time() -> None:
-    imitation = cloning(ENVIRONMENTS["masked"], num_epoch=3, batch_size=20)
+    """As many passes as the trainer makes, for the block says no other number."""
+    imitation = cloning(ENVIRONMENTS["masked"], batch_size=20)
     demonstrated = imitation.rows.tolist()
     batches = round(len(demonstrated) / 20)
-    taken = batches_of_an_update(imitation)
-    assert len(taken) == 3 * batches
-    passes = [[*chain(*taken[k * batches : (k + 1) * batches])] for k in range(3)]
+    taken = counted(imitation)
+    imitation.update(0)
+    assert len(taken) == 2 * batches
+    passes = [[*chain(*taken[k * batches : (k + 1) * batches])] for k in range(2)]
     assert all(sorted(each) == demonstrated for each in passes)
-    assert len({tuple(each) for each in passes}) == 3
+    assert len({tuple(each) for each in passes}) == 2
 
 
 def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps() -> None:
@@ -174,23 +162,6 @@ def test_a_loss_that_is_not_finite_ends_the_run() -> None:
 # ---------------------------------------------------------------- after the update of a trainer
 
 
-class OnPolicy(OnPolicyTrainer):
-    """A loss without any gradient for the actor: what moves that is imitation."""
-
-    def build_model(self, value_heads: int) -> ActorCritic:
-        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
-
-    def update(self) -> Any:
-        rollout = self.rollout()
-        batches = self.minibatches(rollout, *self.advantages(rollout))
-        return self.finish(rollout, [self.minimize(self.loss, batch) for batch in batches])
-
-    def loss(self, batch: Minibatch) -> Loss:
-        value = (self.model.value(batch.inputs) - batch.returns).square().mean()
-        zero = torch.zeros(())
-        return Loss(value, zero, zero, zero, torch.zeros(len(batch.advantage)))
-
-
 class OffPolicy(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings, SquashedGaussian(self.behavior))
@@ -202,23 +173,17 @@ class OffPolicy(OffPolicyTrainer):
         return GradientStep({"Losses/Nothing": torch.zeros(())})
 
 
-HYPERPARAMETERS = {
-    OnPolicy: OnPolicySettings(buffer_size=64, batch_size=32, num_epoch=2),
-    OffPolicy: OffPolicySettings(buffer_size=400, batch_size=8, steps_per_update=4.0, save_replay_buffer=True),
-}
-
-
-def trainer_of(kind: type[Any], recording: Any, block: dict[str, Any] | None = None) -> Any:
+def trainer_of(recording: Any, block: dict[str, Any] | None = None) -> Any:
     settings = BehaviorSettings(
         trainer_type="x",
-        hyperparameters=HYPERPARAMETERS[kind],
+        hyperparameters=OffPolicySettings(buffer_size=400, batch_size=8, steps_per_update=4.0),
         network_settings=NetworkSettings(hidden_units=4, num_layers=1),
         reward_signals={"extrinsic": None},
         sections={} if block is None else {"behavioral_cloning": BehavioralCloningSettings(demo_path="demos", **block)},
     )
 
     run = run_of(read_recording=lambda path, behavior: {"demos": recording}[path])
-    trainer = kind(settings, spec_of(identity_hybrid(2)), run)
+    trainer = OffPolicy(settings, spec_of(identity_hybrid(2)), run)
     return trainer if block is None else imitating(trainer, run)
 
 
@@ -228,20 +193,19 @@ def demonstrations() -> Recording:
 
 
 @pytest.mark.parametrize(
-    ("kind", "block", "count", "samples"),
+    ("block", "count", "samples"),
     [
-        (OffPolicy, {}, 3, 3 * 8),  # of each gradient step
-        (OffPolicy, {"samples_per_update": 40, "num_epoch": 1, "batch_size": 20}, 2, 2 * 20),
-        (OnPolicy, {}, 2 * 6, 2 * 192),  # of each update: two passes over all demonstrations
+        ({}, 3, 3 * 8),
+        ({"samples_per_update": 40, "num_epoch": 1, "batch_size": 20}, 2, 2 * 20),
     ],
 )
-def test_an_update_is_followed_by_these_minibatches(
-    kind: type[Any], block: dict[str, Any], count: int, samples: int, demonstrations: Recording
+def test_a_gradient_step_is_followed_by_these_minibatches(
+    block: dict[str, Any], count: int, samples: int, demonstrations: Recording
 ) -> None:
-    trainer = trainer_of(kind, demonstrations, block)
+    trainer = trainer_of(demonstrations, block)
     batches = counted(trainer.cloning)
-    updates = learn(trainer, identity_hybrid(2), 100)
-    steps = len(updates) if kind is OnPolicy else trainer.gradient_steps
+    learn(trainer, identity_hybrid(2), 100)
+    steps = trainer.gradient_steps
     assert steps > 2 and len(batches) == count * steps
     assert sum(len(batch) for batch in batches) == samples * steps
 
@@ -254,7 +218,7 @@ def test_a_trainer_of_another_framework_is_left_alone() -> None:
 def test_a_state_with_imitation_and_a_trainer_without_do_not_fit_nor_the_other_way_round(
     demonstrations: Recording,
 ) -> None:
-    with_it, without = trainer_of(OffPolicy, demonstrations, {}), trainer_of(OffPolicy, None)
+    with_it, without = trainer_of(demonstrations, {}), trainer_of(None)
     for trainer, other, words in ((without, with_it, ("with", "none")), (with_it, without, ("without", "one"))):
         before = copied(trainer.state_dict())
         told = "saved {} a behavioral_cloning block and this configuration has {}".format(*words)

@@ -18,16 +18,8 @@ def test_a_message_is_the_tree_that_was_sent() -> None:
         "nothing": {},
     }
     back = decoded(encoded(tree))
-    assert back["list"][:3] == [1, None, "text"]
-    assert (back["number"], back["nothing"]) == (7, {})
-    for sent, received in (
-        (tree["flags"], back["flags"]),
-        (tree["empty"], back["empty"]),
-        (tree["scalar"], back["scalar"]),
-    ):
-        assert (received.dtype, received.shape) == (sent.dtype, sent.shape)  # type: ignore[attr-defined]
-        np.testing.assert_array_equal(received, sent)
-    np.testing.assert_array_equal(back["list"][3]["deep"], np.arange(6).reshape(2, 3))
+    np.testing.assert_equal(back, tree)
+    assert (back["empty"].dtype, back["empty"].shape, back["scalar"].shape) == (np.float32, (0, 3), ())
     back["flags"][0] = False  # received arrays can be written to
 
 

@@ -3,16 +3,10 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from rlcore import BehaviorSpec, ObservationSpec, UnsupportedSpace
 from rlcore_torch import (
@@ -102,24 +96,6 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
 # ---------------------------------------------------------------- normalization
 
 
-@given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
-@settings(deadline=None)
-def test_mean_and_deviation_are_those_of_all_batches_together(seed: int, sizes: list[int]) -> None:
-    random = np.random.default_rng(seed)
-    normalizer = RunningNormalizer(3)
-    batches = [(random.standard_normal((size, 3)) * [1, 10, 0.1] + [0, 300, -5]).astype(np.float32) for size in sizes]
-    for batch in batches:
-        normalizer.update(torch.from_numpy(batch))
-    everything = np.concatenate(batches).astype(np.float64)
-    assert normalizer.count.item() == len(everything)
-    np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), rtol=1e-6, atol=1e-9)
-    if len(everything) > 1:
-        shown = normalizer(torch.from_numpy(batches[0])).numpy()
-        expected = (batches[0] - everything.mean(0)) / np.sqrt(everything.var(0) + 1e-8)
-        np.testing.assert_allclose(shown, expected.clip(-5, 5), rtol=1e-3, atol=1e-3)
-
-
 @pytest.mark.parametrize("limit", [0.5, 5.0, 10.0])
 def test_the_limit_of_normalized_values_is_a_setting(limit: float) -> None:
     spec = BehaviorSpec("Agent", (ObservationSpec("own", (1,), np.float32),), discrete=(2,))
@@ -153,27 +129,3 @@ def test_indicators_pass_through_beside_normalized_columns() -> None:
     (shown,) = inputs(raw)
     np.testing.assert_array_equal(shown[:, :2].numpy(), seen["room"])
     np.testing.assert_allclose(shown[:, 2].numpy(), [-(1.5**0.5), 0, 1.5**0.5], rtol=1e-5, atol=1e-6)
-
-
-class NoDoubles(TorchDispatchMode):
-    """Refuses float64 on the device ``meta``, as ``mps`` does."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves((args, kwargs, result)):
-            if isinstance(tensor, torch.Tensor) and tensor.device.type == "meta" and tensor.dtype == torch.float64:
-                raise TypeError("Cannot convert a Tensor to float64 dtype: the device has no float64")
-        return result
-
-
-def test_no_double_is_on_the_device() -> None:
-    specs = (ObservationSpec("own", (2,), np.float32), ObservationSpec("seen", (8, 8, 1), np.uint8, "image"))
-    inputs = ObservationInputs(specs, normalize=True)
-    raw = inputs.raw({"own": np.ones((3, 2), np.float32), "seen": np.ones((3, 8, 8, 1), np.uint8)})
-    with NoDoubles():
-        inputs.to("meta")
-        inputs.update_normalizer(raw)
-        shown = inputs(tuple(x.to("meta") for x in raw))
-    assert [x.device.type for x in raw] == ["cpu", "cpu"]
-    assert [x.device.type for x in shown] == ["meta", "meta"] and shown[0].dtype == torch.float32
-    assert inputs.normalizer is not None and inputs.normalizer.count.item() == 3

@@ -37,7 +37,6 @@ from rlcore_torch import (
     PrioritizedSamplerSettings,
     SquashedGaussian,
     TransitionBatch,
-    allocation,
 )
 
 
@@ -178,18 +177,6 @@ def unbounded(slots: int, least: float = -np.inf) -> Environment:
     low, high = np.array([-3.0, least], np.float32), np.array([5.0, np.inf], np.float32)
     environment.behaviors = {name: attrs.evolve(behavior, low=low, high=high)}
     return environment
-
-
-def test_the_beginning_is_standard_normal_in_parts_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Counter, "squashed", False)
-    environment = unbounded(50)
-    trainer = counter(environment, buffer_init_steps=10**6)
-    taken: list[Any] = [actions.continuous for _, actions, _ in play(trainer, environment, 100)]
-    bounded, free = np.concatenate(taken).T  # 5000 draws
-    assert -3.0 <= bounded.min() < -2.9 and 4.9 < bounded.max() <= 5.0
-    assert bounded.std() == pytest.approx(8 / 12**0.5, rel=0.05)
-    assert free.mean() == pytest.approx(0.0, abs=0.06) and free.std() == pytest.approx(1.0, rel=0.05)
-    assert np.mean(np.abs(free) > 1.96) == pytest.approx(0.05, abs=0.015)
 
 
 @pytest.mark.parametrize(
@@ -348,14 +335,3 @@ def test_what_is_not_finite_ends_the_run_with_advice(sampler: Any, error: float 
     trainer.error, trainer.loss = error, error or float("nan")
     with pytest.raises(TrainingDiverged, match=rf"at step 2 \({told}\); the largest reward is .*; lower learning_rate"):
         learn(trainer, environment, 3)
-
-
-def test_only_a_policy_that_learns_needs_room_and_is_refused_before_anything_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
-    with pytest.raises(
-        ConfigError, match=r"buffer_size: 1000000 rows of behavior 'Corridor' need .*; at most \d+ fits"
-    ):
-        counter(TinyCorridor(1), buffer_size=10**6)
-    assert counter(TinyCorridor(3), buffer_size=10**6, inference=True).buffer.capacity == 12

@@ -34,7 +34,6 @@ from rlcore_torch import (
     OfflineTrainer,
     Optimizer,
     TransitionBatch,
-    allocation,
     recorded_transitions,
 )
 
@@ -154,7 +153,6 @@ def test_every_recorded_transition_is_stored_with_what_it_led_to(recording: Reco
     ("change", "told"),
     [
         ({"observations": (ObservationSpec("seen", (4,), np.float32),)}, r"observation 'seen' is \[3\] real numbers"),
-        ({"discrete": (2, 4)}, r"discrete actions are \(2, 3\) instead of \(2, 4\)"),
         ({"low": np.array([1.0, -np.inf])}, r"the bound 'low' of actions is \[ +0. -inf\] instead of \[ +1. -inf\]"),
     ],
 )
@@ -172,15 +170,6 @@ def test_a_recorded_choice_that_its_mask_forbids_is_refused(recording: Recording
 
 
 # ---------------------------------------------------------------- learning
-
-
-def test_recorded_data_that_does_not_fit_into_memory_is_refused_by_what_it_is(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not by buffer_size: there is no such key to lower."""
-    monkeypatch.setattr(allocation, "available_memory", lambda: 100)
-    with pytest.raises(ConfigError, match=r"^recorded data: 9 rows of behavior 'Agent' need .*; at most \d+ fits$"):
-        recorded_transitions(recording, BOUNDED, ActionLayout(BOUNDED))
 
 
 def test_an_update_is_one_gradient_step_on_recorded_transitions(recording: Recording) -> None:

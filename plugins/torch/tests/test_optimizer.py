@@ -17,7 +17,6 @@ from rlcore import ConfigError, RunStateError
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch import Adam, CapturedStep, TorchAdam, choose_backend
 from rlcore_torch.cpu import FlatAdam
-from rlcore_torch.optimization import captured
 from rlcore_torch.optimization.captured import WARM_UP
 
 KINDS: list[type[FlatAdam] | type[TorchAdam]] = [TorchAdam, FlatAdam]
@@ -112,27 +111,6 @@ def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
             optimizer.step()
         assert [not p.equal(old) for p, old in zip(owned.parameters(), before, strict=True)] == drawn
         alike(owned, plain)
-
-
-@BOTH
-def test_two_optimizers_share_a_parameter(kind: type[FlatAdam]) -> None:
-    """An encoder that two losses train: each optimizer has it, and a head of its own."""
-    ours, theirs = ([model(), nn.Linear(5, 2)] for _ in range(2))
-    theirs[1].load_state_dict(ours[1].state_dict())
-    made: dict[bool, list[Any]] = {}
-    for mine, (both, head) in ((True, ours), (False, theirs)):
-        parameters = [list(both.parameters()), [*both[0].parameters(), *head.parameters()]]
-        adam = kind if mine else lambda each, rate, eps: torch.optim.Adam(each, lr=rate, eps=eps)
-        made[mine] = [adam(each, rate, 1e-5) for each, rate in zip(parameters, (0.01, 0.03), strict=True)]
-    for step in range(6):
-        x = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
-        for mine, (both, head) in ((True, ours), (False, theirs)):
-            optimizer = made[mine][step % 2]
-            optimizer.zero_grad()
-            (head(torch.tanh(both[0](x))) if step % 2 else both(x)).square().sum().backward()
-            optimizer.step()
-    for own, its in zip(ours, theirs, strict=True):
-        alike(own, its)
 
 
 @BOTH
@@ -232,22 +210,6 @@ def test_what_cannot_be_recorded_is_an_ordinary_call() -> None:
     for number in range(10):
         step(torch.ones(1), object())
         assert own.sum == number + 1
-    for size in range(1, captured.MOST + 5):  # more shapes than are kept
-        for _ in range(WARM_UP + 2):
-            step(torch.zeros(size), None)
-    assert own.sum == 10 and own.recorded == captured.MOST
-
-
-def test_a_forgotten_step_is_recorded_again() -> None:
-    own, step = a_step()
-    given = Batch(torch.ones(3)), torch.tensor(1.0)
-    for _ in range(WARM_UP + 2):
-        step(*given)
-    own.sum = torch.zeros(())  # in another place: what was recorded writes to the one before
-    step.forget()
-    for _ in range(WARM_UP + 2):
-        step(*given)
-    assert own.sum == 3 * (WARM_UP + 2) and own.recorded == 2
 
 
 def test_a_step_that_reads_a_value_is_refused_with_the_key() -> None:

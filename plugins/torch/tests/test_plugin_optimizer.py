@@ -3,7 +3,6 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -77,9 +76,6 @@ KINDS: dict[str, Make] = {
     "adamw in groups": in_groups,
     "plain sgd": torch_class("SGD"),
     "momentum": torch_class("SGD", momentum=0.9, nesterov=True),
-    "rmsprop": torch_class("RMSprop", momentum=0.5, centered=True),
-    "adagrad": torch_class("Adagrad"),
-    "adafactor": torch_class("Adafactor"),
     "counting": counting,
 }
 EVERY = pytest.mark.parametrize("kind", KINDS)
@@ -113,11 +109,6 @@ def same(ours: nn.Module, theirs: nn.Module) -> bool:
     return all(mine.equal(other) for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True))
 
 
-def types(optimizer: PluginOptimizer, model: nn.Module) -> list[dict[str, Any]]:
-    states = [optimizer._optimizer.state.get(p, {}) for p in model.parameters()]
-    return [{name: getattr(value, "dtype", type(value)) for name, value in state.items()} for state in states]
-
-
 @EVERY
 @pytest.mark.parametrize("steps", [0, 1, 5])
 def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str, steps: int) -> None:
@@ -126,14 +117,11 @@ def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str,
     learn(ours, whole, 0, steps)
     state = ours.state_dict()
     check_storable(state)
-    text = json.dumps(state, default=lambda array: {"array": [array.dtype.str, array.shape]})
-    assert json.loads(text)["type"] == "acme"
     other = acme(KINDS[kind], restored)
     learn(other, restored, 90, 3)  # what it learned before does not remain
     restored.load_state_dict(whole.state_dict())
     other.load_state_dict(copied(state))
     assert_equal(other.state_dict(), state)
-    assert types(ours, whole) == types(other, restored)
     learn(ours, whole, 5)
     learn(other, restored, 5)
     assert same(whole, restored)
@@ -151,11 +139,9 @@ def spoiled(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ("spoil", "problem"),
     [
         (spoiled("exp_avg", np.zeros((4, 3), np.float32)), r"exp_avg of parameter 1 is an array of float32"),
-        (spoiled("exp_avg", 3), r"exp_avg of parameter 1 is 3, not an array of float32 of shape \(5, 3\)"),
         (lambda state: state["parameters"]["1"].pop("exp_avg"), "has no exp_avg of parameter 1"),
         (spoiled("exp_avg", np.full((5, 3), np.nan, np.float32)), "exp_avg of parameter 1 is not finite"),
         (lambda state: state["parameters"].update({"9": {}}), "has a parameter 9 and this run's only 7"),
-        (lambda state: state["groups"].update({"1": {}}), "has a group 1 and this run's only 1"),
         (lambda state: state["groups"].update({"0": {"betas": [0.9]}}), r"betas of group 0 is \[0.9\]"),
         (lambda state: state.pop("groups"), "'groups' is missing"),
     ],
@@ -197,10 +183,6 @@ def raising(parameters: list[nn.Parameter], learning_rate: float, settings: Opti
             lambda parameters, learning_rate, settings: torch.optim.SGD(parameters[:5]),
             "returned an optimizer with 5 of the 7 parameters it was given and 0 others; its groups must have each",
         ),
-        (
-            lambda parameters, learning_rate, settings: torch.optim.SGD([*parameters, nn.Parameter(torch.zeros(1))]),
-            "returned an optimizer with 7 of the 7 parameters it was given and 1 others",
-        ),
         (raising, "failed in OptimizerSpec.target: ValueError: momentum 3 is too large"),
         (torch_class("LBFGS"), "failed in a step on copies of the parameters, with gradients of 0: TypeError"),
         (
@@ -224,6 +206,3 @@ def test_a_step_that_fails_is_blamed_on_the_plugin(acme: AcmeOptimizer) -> None:
     optimizer._optimizer.state[model.log_temperature]["momentum_buffer"] = torch.zeros(3, 3)
     with pytest.raises(PluginError, match="optimizer 'acme' failed in step: RuntimeError"):
         learn(optimizer, model, 1, 1)
-
-
-# ---------------------------------------------------------------- learning rates on a device

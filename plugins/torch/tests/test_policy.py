@@ -110,9 +110,3 @@ def test_every_row_is_computed_once_by_its_place(rows: int, share: float, places
     found = groups.in_order([output.astype(np.float32) for output in outputs])
     np.testing.assert_array_equal(found, np.stack([index, np.arange(rows)], axis=1)[groups.rows])
     assert computed <= MOST_PADDING * len(groups.rows)
-
-
-def test_a_place_with_most_rows_does_not_make_the_others_compute_as_many() -> None:
-    groups = RowGroups(np.array([0] * 60 + [1, 2, 3, 7]))
-    assert [block.rows.shape for block in groups.blocks] == [(1, 60), (1, 1), (1, 1), (1, 1), (1, 1)]
-    assert len(RowGroups(np.arange(64) % 8).blocks) == 1

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore import ConfigError, EnvironmentFailed, RanksFailed, StopRequests, TrainerWrapper
+from rlcore import ConfigError, RanksFailed, StopRequests, TrainerWrapper
 from rlcore.run.assemble import latest_episode, number_of_ranks
 from rlcore.run.prepare import prepare
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
@@ -90,12 +90,6 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
         np.testing.assert_array_equal(one[share.numbers], own + firsts[rank])
         own_agent = [np.count_nonzero(own[:slot] == own[slot]) for slot in range(len(own))]
         np.testing.assert_array_equal(agent[share.numbers], own_agent)
-
-
-def test_slots_in_no_order_are_refused() -> None:
-    mixed = (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))
-    found = in_ranks(lambda ranks: ranks.share_slots(mixed[ranks.rank], 2 * ranks.rank), 2)
-    assert all(isinstance(each, EnvironmentFailed) for each in found)
 
 
 # ---------------------------------------------------------------- states of all ranks

@@ -62,56 +62,13 @@ def test_every_transition_is_sampled_equally_often(steps: int) -> None:
     assert abs(statistic - freedom) < 4 * np.sqrt(2 * freedom)  # chi-square: mean k, variance 2k
 
 
-def test_nothing_can_be_sampled_before_a_transition_closed() -> None:
-    spec = behavior()
-    buffer = ReplayBuffer(spec, 64, priority_alpha=0.5)
-    buffer.begin(batch(spec, 0))
-    buffer.act(np.zeros((2, 6), np.float32), None)
-    assert len(buffer) == 0
-    with pytest.raises(ValueError, match=r"'Agent'.*no transition"):
-        buffer.sample(4, np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"'Agent'.*no transition"):
-        buffer.sample_prioritized(4, np.random.default_rng(0), 0.4)
-
-
-# ---------------------------------------------------------------- writing
-
-
-def test_an_environment_that_gives_no_final_observation_is_refused() -> None:
-    spec = behavior()
-    buffer = ReplayBuffer(spec, 32)
-    buffer.begin(batch(spec, 0))
-    buffer.act(np.zeros((2, 6), np.float32), None)
-    ended = batch(spec, 1, terminated=True)
-    ended.final_observations = None
-    with pytest.raises(ValueError, match="final_observations"):
-        buffer.observe(ended)
-
-
 @pytest.mark.parametrize(("slots", "buffer_size"), [(1, 3), (1, 0), (8, 31)])
 def test_a_buffer_of_fewer_than_four_rows_an_agent_is_refused(slots: int, buffer_size: int) -> None:
     with pytest.raises(ConfigError, match=f"hyperparameters.buffer_size: must be at least {4 * slots} .*{buffer_size}"):
         ReplayBuffer(behavior(slots=slots), buffer_size)
 
 
-@pytest.mark.parametrize("observation", [VECTOR, IMAGE])
-def test_memory_is_one_copy_of_what_is_stored(observation: ObservationSpec) -> None:
-    buffer = ReplayBuffer(behavior(observation), 100)
-    assert buffer.nbytes_of_row == observation.size * observation.dtype.itemsize + 6 * 4 + 4 + 1
-
-
 # ---------------------------------------------------------------- state
-
-
-def test_a_checkpoint_takes_the_rows_in_use_and_copies_nothing() -> None:
-    buffer = ReplayBuffer(behavior(slots=4), 4000, priority_alpha=0.6)
-    play(buffer, 100)
-    for used, steps in ((404, 0), (4000, 1200)):
-        play(buffer, steps)
-        (segment,) = buffer.state_dict()["segments"]
-        for name in ("raw", "reward", "flags"):
-            assert np.shares_memory(segment[name], getattr(buffer, name)) and segment[name].flags.c_contiguous
-            assert len(segment[name]) == pytest.approx(used, abs=8)  # `play` cuts, which takes a row
 
 
 @pytest.mark.parametrize(
@@ -120,7 +77,6 @@ def test_a_checkpoint_takes_the_rows_in_use_and_copies_nothing() -> None:
         (behavior(slots=3), 64, None, "slots"),
         (behavior(), 66, None, "buffer_size"),
         (behavior(IMAGE), 64, None, "observations"),
-        (behavior(ObservationSpec("vector", (17,), np.float64)), 64, None, "observations"),
         (behavior(continuous=5), 64, None, "actions"),
         (behavior(), 64, 0.5, "priority_alpha"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from replay_stories import ALPHA, History, Plain, Story, histories
 
 from rlcore import SharedPart
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch import ReplayBuffer
 from rlcore_torch.off_policy import replay_segments
 from rlcore_torch.off_policy.priorities import EPSILON
@@ -84,16 +84,6 @@ def test_the_buffer_holds_what_a_plain_list_of_transitions_holds(history: Histor
     compare(buffer, plain, history.seed)
 
 
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-    return bool(a == b)
-
-
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(histories, st.integers(0, 60))
 def test_a_saved_buffer_goes_on_as_the_one_it_was_saved_from(history: History, saved_at: int) -> None:
@@ -109,12 +99,13 @@ def test_a_saved_buffer_goes_on_as_the_one_it_was_saved_from(history: History, s
     used.load_state_dict(copy.deepcopy(whole.state_dict()))
     buffers = (whole, new, used)
     for step in range(saved_at, history.steps + 2):
-        assert same(new.state_dict(), whole.state_dict())
+        assert_equal(new.state_dict(), whole.state_dict())
         assert len({len(buffer) for buffer in buffers}) == 1
         if len(whole):
             errors = story.random.normal(size=4)
             first, *others = [draw(buffer, step, errors) for buffer in buffers]
-            assert all(same(first, drawn) for drawn in others)
+            for drawn in others:
+                assert_equal(first, drawn)
         story.tell(*buffers)
 
 
@@ -157,7 +148,7 @@ def test_a_segment_that_is_kept_has_the_rows_of_the_buffer(
         assert sum(len(each["flags"]) for each in segments) == buffer.filled
         kept = {id(each): kept.get(id(each), (each, copy.deepcopy(dict(each)))) for each in segments}
         for part, before in kept.values():
-            assert same(part, before), "a row of a segment that is not written again has changed"
+            assert_equal(part, before, "a row of a segment that is not written again has changed")
         again = buffer.state_dict()["segments"]
         heads = {int(row) // buffer.state_dict()["segment_rows"] for row in buffer.head}
         assert all(each is other for k, (each, other) in enumerate(zip(segments, again, strict=True))

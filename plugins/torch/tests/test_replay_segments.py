@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, RunStateError, load_checkpoint, save_checkpoint
+from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, RunStateError, save_checkpoint
 from rlcore_torch import ReplayBuffer
 from rlcore_torch.off_policy import replay_segments
 
@@ -60,30 +60,6 @@ def test_a_save_writes_the_segments_that_changed_and_links_the_others(buffer: Re
     assert not saved(buffer, tmp_path, 4).items() & second.items(), "the ring went round"
 
 
-def test_a_row_that_is_rewritten_in_an_old_segment_is_in_the_next_checkpoint(
-    buffer: ReplayBuffer, tmp_path: Path
-) -> None:
-    play(buffer, 80)
-    first = saved(buffer, tmp_path, 1)
-    buffer.rewrite(np.array([5, 21 * SLOTS]), reward=np.array([7.0, 8.0], np.float32))
-    second = saved(buffer, tmp_path, 2)
-    assert len(second.items() - first.items()) == 2, "the segments of the two rows"
-    loaded = empty()
-    loaded.load_state_dict(load_checkpoint(tmp_path / "2")["Agent"]["buffer"])
-    assert loaded.reward[[5, 21 * SLOTS]].tolist() == [7.0, 8.0]
-    np.testing.assert_array_equal(loaded.reward, buffer.reward)
-    assert load_checkpoint(tmp_path / "1")["Agent"]["buffer"]["segments"][0]["reward"][5] != 7.0
-
-
-def test_rows_cannot_be_written_past_the_segments(buffer: ReplayBuffer) -> None:
-    play(buffer, 5, action_mask=None, group_reward=np.ones(SLOTS, np.float32))
-    assert buffer.group_reward is not None
-    arrays = [*buffer.observations.values(), buffer.raw, buffer.choices, buffer.reward, buffer.flags]
-    for array in [*arrays, buffer.group_reward]:
-        with pytest.raises(ValueError, match="read-only"):
-            array[:1] = 0
-
-
 def test_a_buffer_of_format_3_is_loaded(buffer: ReplayBuffer) -> None:
     """Before format 4, a saved buffer had its rows as plain arrays."""
     play(buffer, 83)
@@ -102,7 +78,6 @@ def test_a_buffer_of_format_3_is_loaded(buffer: ReplayBuffer) -> None:
     ("change", "problem"),
     [
         (lambda state: state["segments"].pop(), "'segments' is not a list of the 9 segments of 336 rows"),
-        (lambda state: state.update(rows=-1), "'rows' is -1"),
         (lambda state: state["segments"].__setitem__(2, dict(state["segments"][8])), "of shape"),
         (
             lambda state: state["segments"].__setitem__(1, {**state["segments"][1], "group_reward": np.zeros(40)}),

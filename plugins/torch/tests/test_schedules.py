@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from math import cos, inf, nan, pi
+from math import cos, nan, pi
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -61,12 +61,9 @@ def test_a_schedule_of_a_plugin_goes_the_share_of_the_way_it_returns(acme: Acme)
     ("share", "problem"),
     [
         (lambda progress: nan, "returned nan at progress 0; must be from 0 to 1"),
-        (lambda progress: inf if progress == 1.0 else 0.0, "returned inf at progress 1; must be from 0 to 1"),
         (lambda progress: -3.0 * progress, "returned -1.5 at progress 0.5; must be from 0 to 1"),
-        (lambda progress: None, "failed at progress 0: TypeError"),
         (lambda: 0.5, "failed at progress 0: TypeError"),
         (lambda progress: 1.0 / (1.0 - progress) - 1.0, "failed at progress 1: ZeroDivisionError"),
-        ("linear", "failed at progress 0: TypeError"),
     ],
 )
 def test_mistakes_are_blamed_on_the_plugin_before_the_training(acme: Acme, share: Any, problem: str) -> None:

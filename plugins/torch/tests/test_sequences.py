@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rlcore_torch import Rollout, generalized_advantages
+from rlcore_torch import Rollout
 from rlcore_torch.on_policy.minibatch import approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 
@@ -67,32 +67,6 @@ def test_a_pass_takes_every_sequence_once(parts: int, sizes: list[int]) -> None:
     assert [len(part) for part in passes[0]] == sizes
     taken = [np.concatenate(each).tolist() for each in passes]
     assert sorted(taken[0]) == sorted(taken[1]) == list(range(10)) and taken[0] != taken[1]
-
-
-# ---------------------------------------------------------------- advantages
-
-
-@pytest.mark.parametrize("lambd", [1.0, 0.95, 0.0])
-@pytest.mark.parametrize("gamma", [1.0, 0.99])
-def test_advantages_are_discounted_sums_of_temporal_differences(gamma: float, lambd: float) -> None:
-    random = np.random.default_rng(3)
-    shape = (17, 5)
-    reward, value, next_value = random.standard_normal((3, *shape)).astype(np.float32)
-    carry = random.random(shape) < 0.8
-    before = reward.copy(), value.copy(), next_value.copy()
-    found = generalized_advantages(reward, value, next_value, carry, gamma, lambd)
-    for array, own in zip((reward, value, next_value), before, strict=True):
-        np.testing.assert_array_equal(array, own)
-    for slot in range(shape[1]):
-        for t in range(shape[0]):
-            total, k = 0.0, t
-            while True:
-                delta = float(reward[k, slot]) + gamma * float(next_value[k, slot]) - float(value[k, slot])
-                total += (gamma * lambd) ** (k - t) * delta
-                if k == shape[0] - 1 or not carry[k, slot]:
-                    break
-                k += 1
-            assert found[t, slot] == pytest.approx(total, rel=1e-4, abs=1e-4)
 
 
 # ---------------------------------------------------------------- minibatches

@@ -8,19 +8,9 @@ import numpy as np
 import pytest
 from torch import nn
 
-from rlcore import BehaviorSpec, ObservationSpec, RunStateError
-from rlcore_torch import ActionNoise, load_model_state, model_state
+from rlcore import RunStateError
+from rlcore_torch import load_model_state, model_state
 from rlcore_torch.optimization.divergence import largest, remedy
-
-SPEC = BehaviorSpec(
-    "Agent",
-    (ObservationSpec("seen", (1,), np.float32),),
-    continuous=2,
-    discrete=(3,),
-    low=-np.ones(2, np.float32),
-    high=np.ones(2, np.float32),
-    env_index=np.arange(4),
-)
 
 
 @pytest.mark.parametrize(
@@ -37,19 +27,6 @@ def test_weights_that_do_not_fit_are_refused_and_nothing_changes(other: nn.Modul
     with pytest.raises(RunStateError, match=f"'Walker'.*{said}.*network_settings"):
         load_model_state(model, model_state(other), "Walker")
     assert all((before[name] == array).all() for name, array in model_state(model).items())
-
-
-def test_saved_noise_goes_on_where_it_was() -> None:
-    noise = ActionNoise(SPEC, 5, np.random.default_rng(1))
-    for _ in range(7):
-        noise.next()
-    generator = np.random.default_rng()
-    restored = ActionNoise(SPEC, 5, generator)
-    generator.bit_generator.state = noise._generator.bit_generator.state
-    restored.load_state_dict(noise.state_dict())
-    for _ in range(12):
-        for mine, other in zip(noise.next(), restored.next(), strict=True):
-            np.testing.assert_array_equal(mine, other)
 
 
 # ---------------------------------------------------------------- advice to a user whose training diverged

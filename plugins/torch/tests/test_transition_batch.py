@@ -6,7 +6,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -93,30 +92,3 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(history: History, n_s
     assert (after is not None) == ends, "without the end of an episode there is nothing after it"
     assert after is None or after.rewards.tolist() == [False, True]
     assert reader_of(buffer, [ExtrinsicReward()]).read(rows).after_ends is None, "all values end with their episodes"
-
-
-class CountedArray(np.ndarray):
-    """Counts the rows that are taken of it."""
-
-    taken = 0
-
-    def take(self, indices: Any, axis: Any = None, *others: Any, **keywords: Any) -> Any:
-        type(self).taken += len(indices)
-        return np.asarray(self).take(indices, axis, *others, **keywords)
-
-
-@pytest.mark.parametrize(
-    ("rewards", "copies"), [([ExtrinsicReward()], 2), ([ExtrinsicReward(), EverythingReward(0.6, strength=0.5)], 9)]
-)
-def test_observations_in_between_are_gathered_for_rewards_that_look_at_them(
-    monkeypatch: pytest.MonkeyPatch, rewards: list[Any], copies: int
-) -> None:
-    history = History(5, 3, 40, 60, end=0.1, abort=0.0, begin=0.0, idle=0.0, masks=0.0, groups=0.0, prioritized=False)
-    buffer, story = history.buffer(), Story(history)
-    for _ in range(history.steps):
-        story.tell(buffer)
-    monkeypatch.setattr(CountedArray, "taken", 0)
-    monkeypatch.setitem(buffer.observations, "where", buffer.observations["where"].view(CountedArray))
-    rows = np.flatnonzero(buffer.flags)
-    reader_of(buffer, rewards, n_steps=3).read(rows)
-    assert CountedArray.taken == copies * len(rows)

@@ -55,15 +55,3 @@ def test_a_program_that_is_read_from_a_pipe_has_no_main_module_to_import(tmp_pat
     )
     assert done.returncode == 0 and outcome(tmp_path) == "done", done.stderr
     assert (tmp_path / "imports").read_text().split() == ["__main__"]
-
-
-def test_an_error_of_the_main_module_in_a_worker_is_shown(tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    text = PROGRAM.replace("STUBS", repr(str(STUBS))) + 'if __name__ == "__main__":\n    run.train()\n'
-    program.write_text(f'{text}else:\n    open("license")\n')
-    done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(
-        "worker 0 (environments 0 to 1) failed in create: "
-        "FileNotFoundError: [Errno 2] No such file or directory: 'license'"
-    )

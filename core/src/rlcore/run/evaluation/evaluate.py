@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from rlcore.contracts.policy import Policy
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
 from rlcore.contracts.seeding import derive_seed
-from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath
+from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
@@ -35,6 +35,18 @@ MAX_ENVS = 16
 
 PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
 RecordersFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Mapping[str, EpisodeRecorder]]]
+
+
+@contextmanager
+def _of_an_evaluation() -> Iterator[None]:
+    """Say of an environment that failed that it is an evaluation's: training may have another."""
+    try:
+        yield
+    except NonFiniteError:  # which says so by itself
+        raise
+    except EnvironmentFailed as error:
+        error.args = (f"evaluation: {error}",)
+        raise
 
 
 @attrs.define(eq=False)
@@ -82,7 +94,8 @@ class Evaluator:
         environment, lineups = self.open(episodes)
         policies = policies_for(environment.behaviors)
         results = []
-        with nullcontext({}) if recorders_for is None else recorders_for(environment.behaviors) as recorders:
+        recording = nullcontext({}) if recorders_for is None else recorders_for(environment.behaviors)
+        with _of_an_evaluation(), recording as recorders:
             for lineup in lineups or (None,):
                 environment.feed = self._feed(environment, seed)
                 results.append(
@@ -118,6 +131,7 @@ class Evaluator:
                 cut, sum(behavior.episodes for behavior in result.behaviors.values()), self._max_episode_steps,
             )  # fmt: skip
 
+    @_of_an_evaluation()
     def open(self, episodes: int) -> tuple[PlayedEnvironment, Sequence[Lineup]]:
         """Create what an evaluation of ``episodes`` episodes needs: the environment, and who plays in it."""
         settings = self._settings()
@@ -126,7 +140,7 @@ class Evaluator:
             with closing(self._environment, self._environment.named, EnvironmentFailed):
                 self._environment = None
         if self._environment is None:
-            name = f"evaluation: {environment_name(settings, self._plugins)}"
+            name = environment_name(settings, self._plugins)
             self._environment = PlayedEnvironment(self._make(settings, num_envs), name)
         return self._environment, self._lineups(self._environment, episodes)
 
