@@ -85,9 +85,18 @@ def test_the_core_has_an_extra_for_every_plugin(member: Member) -> None:
 
 
 def imported_modules(path: Path) -> Iterator[str]:
-    """Top-level names of all modules a file imports, inside functions and for type checkers too."""
+    """Top-level names of all modules a file imports, inside functions too; not those only a type checker sees."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    hidden = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
     for node in ast.walk(tree):
+        if node in hidden:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
