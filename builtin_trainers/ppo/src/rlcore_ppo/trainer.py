@@ -72,7 +72,8 @@ class PPOTrainer(OnPolicyTrainer):
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Take ``num_epoch`` passes over the rollout (algorithm 1), then begin another.
 
-        The rewards that learn do so in ``advantages``. With ``target_kl``, the update ends before the step of the first
+        The rewards that learn do so in ``advantages``, and imitation (``behavioral_cloning``) after the update, in a
+        wrapper of the trainer. With ``target_kl``, the update ends before the step of the first
         minibatch whose KL divergence exceeds 1.5 ``target_kl``; its losses are reported with the others. Raises
         TrainingDiverged if a loss is not finite.
         """

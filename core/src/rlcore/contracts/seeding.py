@@ -3,9 +3,9 @@
 Everything random in a run draws from a stream named by (run seed, purpose, indices) through
 :class:`numpy.random.SeedSequence`, so an episode's seed is the same whichever worker plays it and after a resume.
 
-Purposes in use: ``episode`` (environment, number) and ``evaluation``, and for a behavior NAME ``NAME/weights``,
-``NAME/actions``, ``NAME/minibatches`` or ``NAME/learning``, ``NAME/behavioral_cloning`` and ``NAME/exploit``.
-Curricula draw from ``parameters/PARAMETER``.
+Purposes of the core and of rlcore-torch: ``episode`` (environment, number) and ``evaluation``, and for a behavior
+NAME ``NAME/weights``, ``NAME/actions``, ``NAME/minibatches`` or ``NAME/learning``,
+``NAME/behavioral_cloning`` and ``NAME/exploit``. Curricula draw from ``parameters/PARAMETER``.
 """
 
 from __future__ import annotations

@@ -254,8 +254,8 @@ class OnPolicyTrainer(RolloutTrainer):
     def minimize(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Move the parameters along the clipped gradient of ``loss`` of ``batch``, of all ranks; return the loss.
 
-        With ``target_kl``, no step is taken if the KL divergence of the minibatch exceeds 1.5 times as much. A GPU
-        repeats a recorded :meth:`gradient_step` where it can.
+        With ``target_kl``, no step is taken if the minibatch's KL divergence exceeds 1.5 times ``target_kl``.
+        A GPU repeats a recorded :meth:`gradient_step` where it can.
         """
         found = (self._recorded or self.gradient_step)(loss, batch)
         found.share = batch.share
