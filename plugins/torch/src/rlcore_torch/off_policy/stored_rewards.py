@@ -33,6 +33,7 @@ class StoredEpisodeRewards:
         self.finished: dict[str, list[float]] = {name: [] for name in names}  # sums that no update has reported
         self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
         self._ended = False  # whether an episode ended in one of them
+        self.has_finished = False  # whether an episode ended since the last report
         # A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
         self._most = max(1, min(MOST_STEPS, buffer.capacity // buffer.slots // 2 - 1))
 
@@ -48,7 +49,7 @@ class StoredEpisodeRewards:
         if count:
             self._rows.append(self.reader.buffer.closed_rows)
             if batch.ended.size:
-                self._ended = True
+                self._ended = self.has_finished = True
             if len(self._rows) == self._most:
                 self._compute()
         return count
@@ -59,6 +60,7 @@ class StoredEpisodeRewards:
             self._compute()
         stats = {f"Policy/{name.capitalize()} Reward": sums for name, sums in self.finished.items() if sums}
         self.finished = {name: [] for name in self.finished}
+        self.has_finished = False
         return stats
 
     def state_dict(self) -> dict[str, Any]:
@@ -77,6 +79,7 @@ class StoredEpisodeRewards:
         for name, rewards in self.rewards.items():
             rewards.open = np.array(state[name]["open"])
             self.finished[name] = state[name]["finished"].tolist()
+        self.has_finished = True
 
     def _forget(self, slots: NDArray[np.bool_]) -> None:
         self._compute()

@@ -176,7 +176,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         Sets the learning rate of all optimizers.
         """
-        report = self._episode_rewards.report()
+        report = self._episode_rewards.report() if self._episode_rewards.has_finished else {}
         if self._joined is not None:
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
         self._begun_with = {**self.set_learning_rates(self._ratio.latest), **report}
