@@ -167,7 +167,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     if evaluation.overdue is not None:
         evaluation.restore_boundaries(state.behaviors, evaluation.overdue)
     training.nothing_left = training.resumed_from is not None and training.finished
-    if not training.nothing_left:
+    if evaluation.settings is not None and not training.nothing_left:
         evaluation.begin(state.steps)
     directory.begin(training.nothing_left)
     if saved is None:

@@ -100,7 +100,8 @@ class Training:
         times = boundaries.begin_epoch()
         try:
             if evaluation.overdue is None or not boundaries.reached():
-                evaluation.watch(state.behaviors, state.steps)
+                if evaluation.settings is not None:
+                    evaluation.watch(state.behaviors, state.steps)
                 stopping = self.context.ranks.agreement(boundaries.stopping)
                 with watching(self._progress, QUIET_SECONDS):
                     learn(state, stopping, self._boundary_reached, times)

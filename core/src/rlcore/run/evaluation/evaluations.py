@@ -97,7 +97,8 @@ class RunEvaluation:
 
     def begin(self, step: int) -> None:
         """Set when the first evaluation is due, and make its environment: errors of it are reported before training."""
-        if self.settings is not None and self._interval is not None:
+        assert self.settings is not None, "the run does not evaluate"
+        if self._interval is not None:
             self._next = _multiple_after(step, self._interval) if self.overdue is None else step
             if self._ranks.rank == 0:
                 self.evaluator.open(self.settings.episodes)
