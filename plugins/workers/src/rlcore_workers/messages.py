@@ -62,7 +62,7 @@ class PartMessages:
             yield self._fields[what,], self._envs
 
     def _answered(self) -> Places:
-        """Which optional arrays and which ends an answer has is known from the places before them."""
+        """The places at the front of an answer tell which optional arrays and which ends it has."""
         yield self._fields["episodes",], self._envs
         for spec, rows in self._behaviors:
             present = self._fields[spec.name, "present"]
