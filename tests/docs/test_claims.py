@@ -219,7 +219,8 @@ def test_files_exist() -> None:
 
 
 def test_variables_and_tags_are_in_the_code() -> None:
-    tag = r"^(?:Losses|Policy|Performance|Self-play)/(?:(?:Extrinsic|Curiosity|Rnd|Gail) )?([A-Z][\w ]+)$"  # without the name of a reward
+    # Without the name of a reward.
+    tag = r"^(?:Losses|Policy|Performance|Self-play)/(?:(?:Extrinsic|Curiosity|Rnd|Gail) )?([A-Z][\w ]+)$"
     patterns = (r"\b[A-Z][A-Z0-9]+_[A-Z0-9_]+\b", tag)
     found = [(page, name) for page, text in NAMED for each in patterns for name in re.findall(each, text)]
     assert [f"{page}: {name}" for page, name in found if name not in code()] == []
