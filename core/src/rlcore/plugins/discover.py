@@ -151,8 +151,7 @@ def installed() -> tuple[Plugin, ...]:
             found.setdefault(plugin.label, plugin)
     if not any(plugin.essential for plugin in found.values()):
         # A source tree on PYTHONPATH has no metadata of its own.
-        core = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
-        found[core.label] = core
+        found[CORE_DISTRIBUTION] = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
     return tuple(sorted(found.values(), key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
@@ -162,7 +161,8 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         name, version, keywords = about["Name"], about["Version"], about.get_all("Keywords") or ()
         others = {text: other for text in distribution.requires or () if (other := _required_here(text))}
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
-        versions = {each.version for each in metadata.distributions(name=name)}
+        copies = [*metadata.distributions(name=name)]
+        versions = {each.version for each in copies if len(copies) > 1}  # one copy is not read again
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         problem = f"unreadable metadata ({type(error).__name__}: {error})"
         return Plugin(entry_point.name, entry_point.value, "unknown", "?", refused=problem)
