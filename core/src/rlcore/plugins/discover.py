@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 from rlcore import __version__
 from rlcore.errors import PluginError
-from rlcore.plugins.contract import CONTRACT, contract_problem, declared
+from rlcore.plugins.contract import CONTRACT, KEYWORD, contract_problem
 from rlcore.plugins.failures import failure
 from rlcore.storage.files.access import user_path
 
@@ -181,6 +181,11 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         hidden=tuple(sorted(versions - {version})),
         refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
     )
+
+
+def declared(keywords: str) -> tuple[int, ...]:
+    """The contracts among the keywords of a distribution, however its build backend separates them."""
+    return tuple(map(int, re.findall(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])", keywords)))
 
 
 def handshake(plugin: Plugin, version: str = __version__) -> str | None:
