@@ -158,13 +158,14 @@ def installed() -> tuple[Plugin, ...]:
 
 def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
-        name, version = distribution.name, distribution.version
-        keywords = distribution.metadata.get_all("Keywords") or ()
-        requirements = {text: Requirement(text) for text in distribution.requires or ()}
+        about = distribution.metadata  # each property of a distribution would read and parse the file again
+        name, version, keywords = about["Name"], about["Version"], about.get_all("Keywords") or ()
+        requirements = {text: Requirement(text) for text in about.get_all("Requires-Dist") or ()}
         here = {text: each for text, each in requirements.items() if not each.marker or each.marker.evaluate(NO_EXTRA)}
         others = {text: canonical(each.name) for text, each in here.items()}
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
-        versions = {each.version for each in metadata.distributions(name=name)}
+        found = list(metadata.distributions(name=name))
+        versions = {each.version for each in found} if len(found) > 1 else {version}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         problem = f"unreadable metadata ({type(error).__name__}: {error})"
         return Plugin(entry_point.name, entry_point.value, "unknown", "?", refused=problem)
