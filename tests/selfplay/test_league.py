@@ -94,6 +94,13 @@ def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) ->
     learning = np.flatnonzero(league.learning_slots)
     assert set((learning // 2).tolist()) <= set(range(8)), "steps of exploiters count as those of the run"
     assert league.steps == league.trainer.steps == 200 * 8
+    league.stop_learning()
+    before = [trainer.steps for trainer in league._trainers]
+    for _ in range(30):
+        actions = league.act(batch)
+        batch = environment.step({name: actions})[name]
+        league.observe(actions, batch)
+    assert [trainer.steps for trainer in league._trainers] == before
 
 
 def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Path) -> None:

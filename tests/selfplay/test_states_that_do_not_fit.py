@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +69,25 @@ def test_a_state_of_another_run_raises_one_clear_error_and_changes_nothing(case:
     assert "\n" not in str(caught.value)
     assert difference(before, play.state()) is None
     play.run(10)
+
+
+def arrays(state: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every array of a state, with the keys that lead to it."""
+    for key, value in state.items():
+        if isinstance(value, Mapping):
+            yield from arrays(value, (*path, key))
+        elif isinstance(value, np.ndarray):
+            yield (*path, key), value
+
+
+def test_every_array_is_refused_with_another_shape_or_type_and_nothing_changes() -> None:
+    state, play = played(60, RULES).state()["Agent"], played(47, RULES)
+    before = play.state()
+    found = list(arrays({key: state[key] for key in ("self_play", "self_play_log")}))
+    assert len(found) > 30
+    for path, array in found:
+        longer = np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)])
+        for other in (longer, array[None], array.astype(np.float16)):
+            with pytest.raises(RunStateError):
+                pytest.fail(f"{path}: {play.trainers['Agent'].load_state_dict(damaged(state, path, other))}")
+            assert difference(before, play.state()) is None, path

@@ -1,12 +1,14 @@
-"""The match log: rows, versions of the learner, growth, and its state."""
+"""The match log: rows, versions of the learner, growth, and its state; the order in which games come to it."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
 import pytest
 from resumed_games import difference
 
+from rlcore_ghost.selfplay.finished_games import FinishedGames
 from rlcore_ghost.selfplay.match_log import MatchLog, snapshot_parts
 
 
@@ -105,3 +107,18 @@ def test_a_long_run_keeps_the_log_small_and_loses_no_match_of_any_version():
     matches = log.matches()
     assert counted(matches.names, attrs.asdict(matches)) == expected
     assert (np.diff(matches.step) >= 0).all() and matches.step[-1] == 5000
+
+
+def test_games_of_two_processes_are_taken_in_the_order_of_one():
+    """By step, and then by the number of the environment in the run, of which each process has three."""
+    sent = []
+    exchange = SimpleNamespace(size=2, all_gather=lambda own: sent.append(own) or sent)
+    processes = [FinishedGames(2, exchange, first_env) for first_env in (0, 3)]
+    for step, envs in enumerate(([1, 4], [0, 3, 5], [2])):
+        for games in processes:
+            games.step += 1
+        for env in envs:
+            rows = np.full((1, 2), 10 * step + env)
+            processes[env // 3].add(array(env % 3), players=rows, ranks=rows, owners=rows, uneven=array(0))
+    processes[0].take_of_all()
+    assert processes[1].take_of_all()["players"][:, 0].tolist() == [1, 4, 10, 13, 15, 22]

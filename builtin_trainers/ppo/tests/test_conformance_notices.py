@@ -41,6 +41,11 @@ def with_an_object(trainer: Any, state_dict: Any) -> dict[str, Any]:
     return {**state_dict(), "settings": trainer.settings}
 
 
+def loses_its_rollout(trainer: Any) -> None:
+    load, empty = trainer.load_state_dict, trainer.state_dict()["buffer"]
+    trainer.load_state_dict = lambda state: load({**state, "buffer": empty})
+
+
 def draws_from_the_clock(trainer: Any) -> None:
     trainer._noise._generator = np.random.default_rng()
 
@@ -62,6 +67,7 @@ BROKEN = [
     (lambda trainer: setattr(trainer.optimizer, "step", lambda: None), "test_learns"),
     (around("observe", one_step_late), "test_reads_a_batch_only_while_it_is_valid"),
     (around("state_dict", with_an_object), "test_goes_on_from_its_state_as_if_never_stopped"),
+    (loses_its_rollout, "test_goes_on_from_its_state_as_if_never_stopped"),
     (around("load_state_dict", counting), "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
     (lets_no_reward_learn, "test_rewards_that_learn_are_updated_saved_and_restored"),
     (around("load_model", loads_counters), "test_weights_start_another_run_without_its_counters"),

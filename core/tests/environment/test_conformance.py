@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlcore.contracts.environment import Environment
+from rlcore.errors import ConfigError
 from rlcore_devkit import EnvironmentConformance, TinyCorridor
 
 CORRIDOR = {"length": (6.0, 4.0), "goal_reward": (1.0, 5.0)}
@@ -21,6 +22,34 @@ class ChangedBatches(TinyCorridor):
 class NoFinalMask(ChangedBatches):
     def change(self, batch):
         batch.final_action_mask = None
+
+
+class NoFinalObservations(ChangedBatches):
+    def change(self, batch):
+        batch.final_observations = None
+
+
+class FinalNumbersOfAllSlots(ChangedBatches):
+    def change(self, batch):
+        batch.final_info = {"reward": batch.reward.astype(np.float64)}
+
+
+class RewardsInTurnsOfOthers(ChangedBatches):
+    """Agents act in every second step and are rewarded in every step."""
+
+    def change(self, batch):
+        batch.needs_action = (np.arange(self.num_envs) + self._steps) % 2 == 0
+
+
+class SharesRewardsInTurnsOfOthers(RewardsInTurnsOfOthers):
+    def change(self, batch):
+        super().change(batch)
+        batch.group_reward, batch.reward = batch.reward, np.zeros_like(batch.reward)
+
+
+class NothingAllowed(TinyCorridor):
+    def action_mask(self):
+        return np.zeros((self.num_envs, 2), np.bool_)
 
 
 class LeavesItsBounds(TinyCorridor):
@@ -52,6 +81,13 @@ class ForgetsToCount(TinyCorridor):
         return super().reset(seeds, np.zeros_like(episodes))
 
 
+class KeepsTheArgument(TinyCorridor):
+    def reset(self, seeds, episodes):
+        batches = super().reset(seeds, episodes)
+        self.episodes = episodes
+        return batches
+
+
 class ForgetsStepsOnRestore(TinyCorridor):
     def load_state_dict(self, state):
         return super().load_state_dict({**state, "steps": np.zeros(self.num_envs, np.int64)})
@@ -69,6 +105,13 @@ class ClosesOnce(TinyCorridor):
 class TakesAnyParameter(TinyCorridor):
     def set_parameters(self, parameters):
         super().set_parameters({name: values for name, values in parameters.items() if name in self.parameters})
+
+
+class NamesNoKnownParameter(TinyCorridor):
+    def set_parameters(self, parameters):
+        if "not_a_parameter" in parameters:
+            raise ConfigError("unknown: not_a_parameter")
+        super().set_parameters(parameters)
 
 
 class IgnoresParameters(TinyCorridor):
@@ -105,22 +148,32 @@ class KnowsWhatWasNamedLast(TinyCorridor):
         super().set_parameters({**defaults, **parameters})
 
 
+class WritesIntoTheCallersArrays(TinyCorridor):
+    def set_parameters(self, parameters):
+        super().set_parameters(parameters)
+        for values in parameters.values():
+            values[:] = 0.0
+
+
 class RestoresOtherParameters(TinyCorridor):
     def load_state_dict(self, state):
         return super().load_state_dict({**state, "parameters": state["next_parameters"] | {"goal_reward": 7.0}})
 
 
 RULES: dict[str, tuple[type[TinyCorridor], ...]] = {
-    "test_batches_have_the_shapes_types_and_flags_of_the_contract": (BothFlags, NoFinalMask),
+    "test_batches_have_the_shapes_types_and_flags_of_the_contract": (
+        BothFlags, NoFinalMask, NoFinalObservations, FinalNumbersOfAllSlots, RewardsInTurnsOfOthers,
+        SharesRewardsInTurnsOfOthers, NothingAllowed,
+    ),
     "test_reset_gives_first_observations_without_reward_or_ends": (LeavesItsBounds,),
     "test_equal_seeds_and_actions_give_equal_batches": (FinalNumbersThatDiffer,),
     "test_reset_forgets_what_was_played_before": (GeneratorInOrderOfEvents,),
     "test_an_episode_depends_only_on_its_environment_and_number": (GeneratorInOrderOfEvents,),
-    "test_episodes_start_at_the_given_numbers_and_count_up": (ForgetsToCount,),
+    "test_episodes_start_at_the_given_numbers_and_count_up": (ForgetsToCount, KeepsTheArgument),
     "test_a_restored_environment_goes_on_as_if_never_stopped": (ForgetsStepsOnRestore,),
     "test_close_may_be_called_twice": (ClosesOnce,),
-    "test_an_unknown_parameter_is_refused_with_the_known_ones": (TakesAnyParameter,),
-    "test_parameters_decide_what_is_played": (IgnoresParameters,),
+    "test_an_unknown_parameter_is_refused_with_the_known_ones": (TakesAnyParameter, NamesNoKnownParameter),
+    "test_parameters_decide_what_is_played": (IgnoresParameters, WritesIntoTheCallersArrays),
     "test_parameters_apply_from_the_next_episode_of_an_environment_on": (ChangesOpenEpisodes,),
     "test_an_environment_that_resets_itself_plays_what_a_reset_would_play": (ReadsThemOneEpisodeLate,),
     "test_parameters_are_set_for_each_environment": (OneValueForAll,),
@@ -136,7 +189,7 @@ def test_a_broken_rule_is_noticed(broken: type[TinyCorridor], rule: str) -> None
 
         def make(self, num_envs: int) -> Environment:
             more = {"max_steps": 5} if broken is NoFinalMask else {}
-            return broken(num_envs, masked=broken is NoFinalMask, **more)
+            return broken(num_envs, masked=broken in (NoFinalMask, NothingAllowed), **more)
 
     with pytest.raises((AssertionError, RuntimeError, ValueError, pytest.fail.Exception)):
         getattr(Conformance(), rule)()

@@ -15,7 +15,8 @@ import yaml
 
 import rlcore
 from rlcore import CONTRACT, PluginError, Plugins, Record, RunContext, TrainerSpec, load_plugins, selection_from
-from rlcore.plugins.contract import contracts, declared, renamed, successor
+from rlcore.plugins.contract import contracts, renamed, successor
+from rlcore.plugins.discover import declared
 from rlcore.plugins.failures import failure
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 

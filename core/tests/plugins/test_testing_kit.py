@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 
 from rlcore import Plugins, load_plugins
@@ -46,8 +49,14 @@ def test_clean_import_fails_for_a_module_that_brings_numpy(
 class TestTheConformanceClassOnASoundPlugin(PluginConformance):
     plugin = "acme-tiny/tiny"
 
+    @pytest.fixture
+    def _forgotten(self) -> Iterator[None]:
+        """The next test installs another module of this name."""
+        yield
+        assert "acme_tiny_tiny_hooks" not in sys.modules
+
     @pytest.fixture(autouse=True)
-    def _install(self, installed_plugin: InstallPlugin) -> None:
+    def _install(self, _forgotten: None, installed_plugin: InstallPlugin) -> None:
         installed_plugin("tiny", "acme-tiny", "1", SOURCE)
 
 

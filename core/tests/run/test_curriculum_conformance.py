@@ -109,6 +109,17 @@ def counts_draws(made: Any, *_: Any) -> None:
     made.counted += 1
 
 
+def drifts(made: Any, drawn: EpisodeDraw, episodes: Any) -> None:
+    made.first = getattr(made, "first", int(episodes[0]) // 256)
+    drawn.values += 0.001 * made.first
+
+
+def in_range(sections: Any) -> Any:
+    """Lessons above 9 as lesson 9."""
+    section = sections.get("pay")
+    return {"pay": {"lesson_num": 9}} if section == {"lesson_num": 10**6} else sections
+
+
 BY_CHANCE = draw(lambda made, drawn, episodes: EpisodeDraw(random.random(drawn.values.shape), drawn.draw_id))
 BROKEN: dict[str, tuple[Breaks, str]] = {
     "draws by chance": (BY_CHANCE, EQUAL),
@@ -124,6 +135,22 @@ BROKEN: dict[str, tuple[Breaks, str]] = {
         AGENTS,
     ),
     "a word for a lesson": (answer("status", lambda _: {"pace": {"lesson_num": "many"}, "pay": {}}), SHOWN),
+    "draws by chance for others": (BY_CHANCE, "test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked"),
+    "draws near what it drew first": (
+        draw(drifts),
+        "test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for",
+    ),
+    "writes into reports": (miscounts(lambda told: told.draw_id.fill(0)), EQUAL),
+    "writes into episodes": (draw(lambda made, drawn, episodes: episodes.fill(0)), FINITE),
+    "returns no changes": (answer("advance", lambda _: None), EQUAL),
+    "a lesson without a name": (lesson(1, None, 0, "none"), EQUAL),
+    "a lesson below zero": (lesson(1, "one", -1, "none"), EQUAL),
+    "numbers for tags": (answer("stats", lambda _: {3: 1.0}), SHOWN),
+    "words for statistics": (answer("stats", lambda _: {"Acme/x": "0.5"}), SHOWN),
+    "numbers for sections": (answer("status", lambda _: {"pace": 1, "pay": 2}), SHOWN),
+    "saves pairs": (answer("state_dict", lambda state: list(state.items())), STATE),
+    "counts what groups got": (miscounts(lambda told: float(np.abs(told.group_returns).sum())), AGENTS),
+    "loads nonsense as the last lesson": (loads(lambda sections: [in_range(sections)]), NONSENSE),
     "loads the first half": (
         loads(lambda sections: [{name: sections[name]} for name in ("pace", "pay") if name in sections]),
         NONSENSE,

@@ -43,11 +43,18 @@ class Scribbles(ExtrinsicReward):
         return {}
 
 
+class ScribblesOnActions(ExtrinsicReward):
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        transitions.actions.discrete[...] = 0
+        return {}
+
+
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
         (Doubles, "test_rewards_are_finite_and_one_for_each_transition"),
         (Scribbles, "test_what_it_is_shown_stays_as_it_is"),
+        (ScribblesOnActions, "test_what_it_is_shown_stays_as_it_is"),
     ],
 )
 def test_a_broken_reward_is_noticed(tmp_path: Path, broken: type[ExtrinsicReward], rule: str) -> None:

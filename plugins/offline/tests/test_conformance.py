@@ -60,6 +60,11 @@ def loses_its_optimizers(trainer: Any) -> None:
     trainer.load_state_dict = lambda state: load({**state, "optimizers": fresh})
 
 
+def forgets_its_first_weights(trainer: Any) -> None:
+    first, update = sum(float(each.detach().sum()) for each in trainer.model.parameters()), trainer.update
+    trainer.update = lambda: {**update(), "First": first}
+
+
 class Conformance(OfflineTrainerConformance):
     trainer = "bc"
     hyperparameters = TestBC.hyperparameters
@@ -80,6 +85,7 @@ EVERY_KIND = "test_learns_every_kind_of_action_it_declares_and_acts_in_the_envir
     ("broken", "rule"),
     [
         (loses_its_optimizers, "test_goes_on_from_its_state_as_if_never_stopped"),
+        (forgets_its_first_weights, "test_goes_on_from_its_state_as_if_never_stopped"),
         (lambda trainer: setattr(trainer, "ready", lambda: False), EVERY_KIND),
         (lambda trainer: setattr(trainer, "update", dict), "test_learns_what_good_agents_did"),
     ],

@@ -57,6 +57,19 @@ def test_values_and_gradients_are_those_of_the_layers(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_frozen_parameters_take_the_gradient_from_no_other_one() -> None:
+    torch.manual_seed(0)
+    layers, x = [nn.Linear(5, 4), nn.Linear(4, 4), nn.Linear(4, 2)], torch.randn(9, 5)
+    parameters = [parameter for layer in layers for parameter in layer.parameters()]
+    for chosen in itertools.product((False, True), repeat=len(parameters)):
+        for parameter, learns in zip(parameters, chosen, strict=True):
+            parameter.requires_grad_(learns)
+        learned = [parameter for parameter in parameters if parameter.requires_grad]
+        if learned:
+            sums = (way(x, layers, "tanh", True).sum() for way in (fused_dense, one_by_one))
+            torch.testing.assert_close(*(torch.autograd.grad(each, learned) for each in sums))
+
+
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_a_gradient_of_the_gradient_is_right_or_refused(activation: str) -> None:
     torch.manual_seed(0)

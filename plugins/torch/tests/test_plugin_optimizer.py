@@ -76,6 +76,9 @@ KINDS: dict[str, Make] = {
     "adamw in groups": in_groups,
     "plain sgd": torch_class("SGD"),
     "momentum": torch_class("SGD", momentum=0.9, nesterov=True),
+    "rmsprop": torch_class("RMSprop", momentum=0.5, centered=True),
+    "adagrad": torch_class("Adagrad"),
+    "adafactor": torch_class("Adafactor"),
     "counting": counting,
 }
 EVERY = pytest.mark.parametrize("kind", KINDS)

@@ -53,6 +53,7 @@ def model_and_policy(
 @pytest.mark.parametrize("activation", list(NUMPY_FUNCTIONS))
 def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers: int) -> None:
     model, policy = model_and_policy(behavior(), activation, normalize, layers)
+    assert {parameter.device for parameter in model.parameters()} == {policy.device}
     for seen in (observe(1), observe(8, 1), observe(200, 2)):
         if normalize:
             model.inputs.update_normalizer(model.inputs.raw(seen))

@@ -12,7 +12,8 @@ SIZES = [1, FANOUT, FANOUT + 1, FANOUT**2 + 1]
 
 def filled_tree(size: int, random: np.random.Generator) -> tuple[SumTree, np.ndarray]:
     weights = random.random(size) * (random.random(size) < 0.7)
-    weights[random.integers(size)] = 1.0
+    weights[0] = 0.0  # which a target of 0 must pass
+    weights[random.integers(size // 2, size)] = 1.0
     tree = SumTree(size)
     tree.fill(weights)
     return tree, weights

@@ -6,18 +6,23 @@ import threading
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+import torch
 
 from rlcore import ConfigError, RanksFailed, StopRequests, TrainerWrapper
 from rlcore.run.assemble import latest_episode, number_of_ranks
 from rlcore.run.prepare import prepare
+from rlcore_torch.off_policy.replay_rings import sample_rows
+from rlcore_torch.off_policy.replay_sampler import JoinedReplay
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
 from rlcore_torch.ranks.refusals import refuse_in_ranks
+from rlcore_torch.ranks.torch_ranks import gather_rows
 
 
 @attrs.define
@@ -90,6 +95,36 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
         np.testing.assert_array_equal(one[share.numbers], own + firsts[rank])
         own_agent = [np.count_nonzero(own[:slot] == own[slot]) for slot in range(len(own))]
         np.testing.assert_array_equal(agent[share.numbers], own_agent)
+
+
+def test_ranks_divide_the_minibatch_that_one_process_draws() -> None:
+    """Slots are numbered agent by agent: those of a rank are not side by side."""
+    envs, rows, filled = (3, 1), 6, 43
+    whole = np.random.default_rng(0).random((rows, 8)) < 0.6  # rows with a transition
+    whole.reshape(-1)[filled:] = False
+
+    def draw(ranks: Any) -> Any:
+        count = envs[ranks.rank]
+        share = ranks.share_slots(np.tile(np.arange(count), 2), 3 * ranks.rank)
+        own = whole[:, share.numbers].reshape(-1)
+        buffer: Any = SimpleNamespace(capacity=own.size, slots=2 * count, flags=own, filled=np.flatnonzero(own)[-1] + 1)
+        joined = JoinedReplay(buffer, share, ranks)
+        joined.exchange({})
+        chosen, part = joined.sample(50, np.random.default_rng(1))
+        in_run = np.arange(whole.size).reshape(whole.shape)[:, share.numbers].reshape(-1)
+        assert part.share == len(chosen) / 50
+        return part.places, in_run[chosen]
+
+    parts = in_ranks(draw, 2)
+    places, found = (np.concatenate(each) for each in zip(*parts, strict=True))
+    last = int(np.flatnonzero(whole)[-1]) + 1
+    drawn = sample_rows(whole, last, int(whole.sum()), 50, np.random.default_rng(1))
+    assert sorted(places) == list(range(50)) and found.tolist() == drawn[places].tolist()
+
+
+def test_rows_of_all_ranks_follow_each_other() -> None:
+    for rows in in_ranks(lambda ranks: gather_rows(ranks, torch.full((1 + ranks.rank, 1), ranks.rank)), 2):
+        assert rows.tolist() == [[0], [1], [1]]
 
 
 # ---------------------------------------------------------------- states of all ranks

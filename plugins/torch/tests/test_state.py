@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,16 +17,18 @@ from rlcore_torch.optimization.divergence import largest, remedy
 @pytest.mark.parametrize(
     ("other", "said"),
     [
+        (nn.Linear(2, 1).double(), r"bias is float64 \(1,\) in the checkpoint and \(1,\) in this run \(and 1 more\)"),
+        ({"bias": "0", "weight": np.ones((1, 2), np.float32)}, r"bias is a str in the checkpoint and \(1,\) in"),
         (nn.Linear(3, 1), r"weight is \(1, 3\) in the checkpoint and \(1, 2\) in this run"),
         (nn.Linear(2, 1, bias=False), "missing bias"),
         (nn.Sequential(nn.Linear(2, 1)), r"missing bias \(and 3 more\)"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_and_nothing_changes(other: nn.Module, said: str) -> None:
+def test_weights_that_do_not_fit_are_refused_and_nothing_changes(other: Any, said: str) -> None:
     model = nn.Linear(2, 1)
     before = model_state(model)
     with pytest.raises(RunStateError, match=f"'Walker'.*{said}.*network_settings"):
-        load_model_state(model, model_state(other), "Walker")
+        load_model_state(model, model_state(other) if isinstance(other, nn.Module) else other, "Walker")
     assert all((before[name] == array).all() for name, array in model_state(model).items())
 
 

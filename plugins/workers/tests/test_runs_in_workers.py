@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rlcore import (
 )
 from rlcore.run.components import make_environment
 from rlcore.run.prepare import run_context
+from rlcore_workers import WorkerFailed
 from rlcore_workers.supervisor import Restarts
 
 
@@ -71,6 +73,7 @@ def test_environments_that_save_themselves_continue_in_other_processes(tmp_path:
         second.close()
 
 
+@pytest.mark.filterwarnings("error::ResourceWarning")  # of a socket that is left open
 def test_a_mistake_is_reported_as_in_one_process(tmp_path: Path) -> None:
     messages = []
     for workers in (None, 2):
@@ -78,6 +81,18 @@ def test_a_mistake_is_reported_as_in_one_process(tmp_path: Path) -> None:
             make(tmp_path, workers, "corridors")
         messages.append((str(refused.value), refused.value.key))
     assert messages[0] == messages[1]
+
+
+class OfTwoArguments(ConfigError):
+    """An error that can be pickled, but not unpickled."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what}: {where}")
+
+
+def test_an_error_that_the_run_could_not_unpickle_is_sent_as_text() -> None:
+    sent = pickle.loads(pickle.dumps(WorkerFailed.of(OfTwoArguments("level", "no 7"))))
+    assert str(sent) == "level: no 7" and sent.raised is None and "OfTwoArguments" in sent.details
 
 
 def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_process(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def behavior_text(found: BehaviorDescription) -> str:
         actions.append(f"discrete {'x'.join(map(str, found.discrete))}")
     parts += [f"observes {seen}", f"acts {' and '.join(actions) or 'nothing'}"]
     if found.network is not None:
-        parts.append(f"network {found.network}")
+        parts.append(f"network {found.network.layers}, {found.network.parameters:,} parameters")
     end = "acts without learning" if found.max_steps is None else f"{found.max_steps:,} steps"
     return "; ".join((*parts, end))
 

@@ -38,9 +38,6 @@ class NetworkSize:
     layers: str
     parameters: int
 
-    def __str__(self) -> str:
-        return f"{self.layers}, {self.parameters:,} parameters"
-
 
 @runtime_checkable
 class Trainer(Protocol):

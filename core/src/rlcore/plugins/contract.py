@@ -85,11 +85,6 @@ def contract_problem(numbers: Sequence[int], distribution: str, version: str) ->
     return f"{written}, and this rlcore has contract {CONTRACT}; pip install -U {advice}"
 
 
-def declared(keywords: str) -> tuple[int, ...]:
-    """The contracts among the keywords of a distribution, however its build backend separates them."""
-    return tuple(map(int, re.findall(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])", keywords)))
-
-
 def successor(name: str) -> str | None:
     """Return the sentence about a name that an earlier contract had; None for any other name."""
     now, since = name, 0

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from rlcore import __version__
 from rlcore.errors import PluginError
-from rlcore.plugins.contract import CONTRACT, contract_problem, declared
+from rlcore.plugins.contract import CONTRACT, KEYWORD, contract_problem
 from rlcore.plugins.failures import failure
 from rlcore.storage.files.access import user_path
 
@@ -157,12 +157,12 @@ def installed() -> tuple[Plugin, ...]:
 
 def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
-        about = distribution.metadata  # each access parses the file
+        about = distribution.metadata  # each property of a distribution would read and parse the file again
         name, version, keywords = about["Name"], about["Version"], about.get_all("Keywords") or ()
-        others = {text: other for text in distribution.requires or () if (other := _required_here(text))}
+        others = {text: other for text in about.get_all("Requires-Dist") or () if (other := _required_here(text))}
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
-        copies = [*metadata.distributions(name=name)]
-        versions = {each.version for each in copies if len(copies) > 1}  # one copy is not read again
+        found = list(metadata.distributions(name=name))
+        versions = {each.version for each in found} if len(found) > 1 else {version}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         problem = f"unreadable metadata ({type(error).__name__}: {error})"
         return Plugin(entry_point.name, entry_point.value, "unknown", "?", refused=problem)
@@ -186,6 +186,11 @@ def _required_here(requirement: str) -> str:
     """The canonical name of the distribution; empty if a marker, such as that of an extra, does not hold here."""
     parsed = Requirement(requirement)
     return canonical(parsed.name) if not parsed.marker or parsed.marker.evaluate({"extra": ""}) else ""
+
+
+def declared(keywords: str) -> tuple[int, ...]:
+    """The contracts among the keywords of a distribution, however its build backend separates them."""
+    return tuple(map(int, re.findall(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])", keywords)))
 
 
 def handshake(plugin: Plugin, version: str = __version__) -> str | None:

@@ -56,8 +56,7 @@ class TurnEnvironment(PettingZooEnvironment):
             agent = game.agent_selection
             observation, reward, terminated, truncated, info = game.last()
             arrays, slot = seats[agent] if agent in seats else self._seat(env, agent)
-            # Most games return Python's own False; other values are checked.
-            if (terminated is False and truncated is False) or not (terminated or truncated):
+            if not (terminated or truncated):
                 arrays.turn(slot, observation, reward, info)
                 self.acting[env] = arrays, slot
                 return False

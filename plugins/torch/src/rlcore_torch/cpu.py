@@ -127,7 +127,7 @@ class _Dense(torch.autograd.Function):
                 own = torch.empty_like(grad) if grad is given else grad  # the caller's gradient is not written to
                 ctx.function.backward(grad, kept[k] if rows is None else kept[k].index_select(0, rows), own)
                 grad = own
-            if needed[1 + 2 * k]:
+            if needed[1 + 2 * k] or needed[2 + 2 * k]:
                 answers[1 + 2 * k] = _transposed_product(grad, inputs[k])
                 answers[2 + 2 * k] = grad.sum(0)
             if k > 0 or needed[0]:

@@ -13,10 +13,6 @@ from rlcore import Record, check_target, registry_of
 # ---------------------------------------------------------------- records
 
 
-def _frozen(values: Iterable[str]) -> frozenset[str]:
-    return frozenset(values)
-
-
 OBSERVATIONS = ("image", "vector")  # kinds of observations that an encoder may read
 
 
@@ -41,7 +37,7 @@ class EncoderSpec(Record):
     kind: ClassVar[str] = "encoder"
     key: ClassVar[str] = "vis_encode_type"
 
-    kinds: frozenset[str] = attrs.field(converter=_frozen, validator=[min_len(1), deep_iterable(in_(OBSERVATIONS))])
+    kinds: frozenset[str] = attrs.field(converter=frozenset, validator=[min_len(1), deep_iterable(in_(OBSERVATIONS))])
     settings: str | None = attrs.field(default=None, validator=check_target)
 
 

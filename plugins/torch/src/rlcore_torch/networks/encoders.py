@@ -91,8 +91,12 @@ def image_encoder(kind: str, settings: Any, observation: ObservationSpec, featur
     return ImageEncoder(kind, observation, features)
 
 
-BUILT_IN = {kind: partial(image_encoder, kind) for kind in MINIMUM_SIZE}
-simple, nature_cnn, resnet, match3, fully_connected = BUILT_IN.values()  # the targets of rlcore's own records
+simple = partial(image_encoder, "simple")  # the targets of rlcore's own records
+nature_cnn = partial(image_encoder, "nature_cnn")
+resnet = partial(image_encoder, "resnet")
+match3 = partial(image_encoder, "match3")
+fully_connected = partial(image_encoder, "fully_connected")
+BUILT_IN = dict(zip(MINIMUM_SIZE, (simple, nature_cnn, resnet, match3, fully_connected), strict=True))
 
 
 def image_scale(observation: ObservationSpec) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
+
 from rlcore import Ranks
 
 __all__ = ["StepCount"]
 
 
+@attrs.define
 class StepCount:
     """The agent steps of a trainer, in all ranks.
 
@@ -22,14 +25,12 @@ class StepCount:
         uncounted: Agent steps of this rank that are not in ``steps`` yet.
     """
 
-    def __init__(self, ranks: Ranks, slots: int) -> None:
-        """``slots`` are those of all ranks."""
-        self.steps = 0
-        self.exact_from = 0
-        self.uncounted = 0
-        self._ranks = ranks
-        self._slots = slots
-        self._possible = 0  # agent steps of all ranks that may not be in `steps` yet, at most
+    _ranks: Ranks
+    _slots: int  # of all ranks
+    steps: int = attrs.field(default=0, init=False)
+    exact_from: int = attrs.field(default=0, init=False)
+    uncounted: int = attrs.field(default=0, init=False)
+    _possible: int = attrs.field(default=0, init=False)  # agent steps of all ranks that may not be in `steps`, at most
 
     def add(self, closed: int, needed_from: int) -> None:
         """Count the transitions that ``closed`` in a step of this rank's environments. All ranks call it in each step.
