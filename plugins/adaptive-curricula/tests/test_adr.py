@@ -216,6 +216,15 @@ def test_a_state_of_other_settings_is_refused(adr: Any, told: Any) -> None:
     np.testing.assert_equal(curriculum.state_dict(), before)
 
 
+def test_thresholds_may_change_between_a_checkpoint_and_going_on(adr: Any, told: Any) -> None:
+    saved = adr(length=LENGTH)
+    saved.episodes_ended(told([[1], [1]], [0.5, 0.5]))
+    curriculum = adr(length=LENGTH | {"upper_threshold": 0.5, "episodes": 2})
+    curriculum.load_state_dict(saved.state_dict())
+    curriculum.episodes_ended(told([[1]], [0.5]))
+    assert curriculum.advance({}).redraw and range_of(curriculum, "length") == (0.5, 0.6)
+
+
 def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:
     curriculum = adr(length=LENGTH, mass=LENGTH | {"target": (0.3, 0.4)})
     values = np.concatenate([curriculum.draw_target(np.arange(5), np.full(5, episode)) for episode in range(200)])

@@ -142,7 +142,7 @@ class HookManager(pluggy.PluginManager):
 
     def record_classes(self, hook: str) -> tuple[type[Record], ...]:
         """The classes of the records that a hook specified by ``registry_of`` returns; empty for other hooks."""
-        return getattr(self.specifications[hook], "rlcore_registry", ())
+        return getattr(getattr(self.hook, hook).spec.function, "rlcore_registry", ())
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
@@ -151,8 +151,7 @@ class HookManager(pluggy.PluginManager):
         core's own among them, then local ones. So local plugins come first, and installed ones follow from z to a.
         ``tryfirst``, ``trylast`` and ``wrapper`` change this order.
         """
-        caller: pluggy.HookCaller = getattr(self.hook, hook)
-        return list(reversed(caller.get_hookimpls()))
+        return list(reversed(getattr(self.hook, hook).get_hookimpls()))
 
     def owner(self, plugin_name: str) -> Plugin:
         """The plugin registered under this name; a plugin may itself have registered others, which are local."""
