@@ -137,6 +137,8 @@ def test_stats_and_status_show_the_drawn_regions(made: Any, told: Any) -> None:
         "Environment/Learning Progress/width": 0.25,
         "Environment/Mean Drawn/width": pytest.approx(0.05 * (0.25 + 0.75 + 1.25) + 0.85 * 1.75),
     }
+    whole = made(width=WIDTH | {"limits": (0.0, 3.0), "integer": True})
+    assert whole.stats()["Environment/Mean Drawn/width"] == pytest.approx((0 + 1 + 2 + 3) / 4)
     section = curriculum.status()["width"]
     assert section == {
         "lesson": "[1.5, 2]", "measure": "progress of reward", "value": 1.0, "episodes_left": 3,
