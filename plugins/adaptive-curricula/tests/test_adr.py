@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
+from rlcore_adaptive_curricula.adaptive import Ranges
 from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
 
@@ -154,6 +155,7 @@ def test_rounding_adds_neither_a_step_nor_a_bound(adr: Any, told: Any) -> None:
     assert curriculum.bounds[0][1].moves == 3  # although 1.0 - 0.7 is more than 3 * 0.1
     curriculum.uniforms = lambda *_: np.full((1, 2, 1), np.nextafter(0.9, 0.0))
     assert curriculum.draw(np.zeros(1, np.int64), np.zeros(1, np.int64)).draw_id.tolist() == [[4]]
+    assert Ranges([(1e6, 1e6 + 2)], [True]).draw(np.array([[np.nextafter(1.0, 0.0)]])) == 1e6 + 2
 
 
 @pytest.mark.parametrize(("measure", "high"), [("reward", 0.5), ("group_reward", 0.6), ("length", 0.6)])
@@ -212,6 +214,15 @@ def test_a_state_of_other_settings_is_refused(adr: Any, told: Any) -> None:
     with pytest.raises(RunStateError, match=r"length\.curriculum\.limits: .*\[0.25, 1.0\].*\[0.25, 2.0\]"):
         curriculum.load_state_dict(saved.state_dict())
     np.testing.assert_equal(curriculum.state_dict(), before)
+
+
+def test_thresholds_may_change_between_a_checkpoint_and_going_on(adr: Any, told: Any) -> None:
+    saved = adr(length=LENGTH)
+    saved.episodes_ended(told([[1], [1]], [0.5, 0.5]))
+    curriculum = adr(length=LENGTH | {"upper_threshold": 0.5, "episodes": 2})
+    curriculum.load_state_dict(saved.state_dict())
+    curriculum.episodes_ended(told([[1]], [0.5]))
+    assert curriculum.advance({}).redraw and range_of(curriculum, "length") == (0.5, 0.6)
 
 
 def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:

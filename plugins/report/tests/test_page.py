@@ -149,6 +149,13 @@ def test_final_values_are_those_of_the_last_step_that_all_runs_have(write_run: A
     assert "a 200 4.00 ± 2.83 2.00 to 6.00 2" in page("a-1", "a-2").text
 
 
+def test_what_a_run_did_not_measure_is_left_out(write_run: Any, page: Any) -> None:
+    write_run("a", points=[(100, None), (200, 2.0)])
+    write_run("b", tag="Losses/Nothing", points=[(100, None)], x=1)
+    (chart,) = json.loads(page("a", "b").scripts[0][1])["charts"]
+    assert chart["groups"][0]["levels"][0]["mean"] == [None, 2.0]
+
+
 def test_the_numbers_of_lessons_are_not_smoothed(write_run: Any, page: Any) -> None:
     write_run("a", tag=f"{LESSON_NUMBER}pace", points=[(100, 0.0), (200, 1.0)])
     (chart,) = json.loads(page("a").scripts[0][1])["charts"]
