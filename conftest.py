@@ -5,6 +5,7 @@ The log of rlcore is after each test as it was before, and modules that a test w
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -17,6 +18,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
+
+THRESHOLD = gc.get_threshold()
+gc.set_threshold(1_000_000)  # what tests import is never garbage, and looking for it there takes a third of collecting
 
 MEMORY = Path("/dev/shm")  # the memory file system of Linux
 NIGHTLY = ("learning", "packaging", "faults", "distributed", "documentation", "lint")  # marks of a nightly run
@@ -48,6 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="trainers that tests make, in their own and in forked processes, have torch_settings.fast_cpu: false",
     )
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLD)
 
 
 def pytest_configure(config: pytest.Config) -> None:

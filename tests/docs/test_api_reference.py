@@ -20,10 +20,12 @@ from rlcore_devkit.scaffold.writing import write_plugin
 
 pytestmark = pytest.mark.documentation
 
-NAMES = [name for page in reference().values() for name in page]
-TARGETS = {name.target for name in NAMES}
 ARRAY = re.compile(r"\b(NDArray|Tensor)\b")
 SHAPE = re.compile(r"\[[^\]]*\]|``rows``|\b(slots|shape)\b")
+
+
+def names() -> list[PublicName]:
+    return [name for page in reference().values() for name in page]
 
 
 # ---------------------------------------------------------------- which names are public
@@ -52,7 +54,7 @@ def imported(code: str, where: str = "") -> set[str]:
 
 
 def test_every_name_that_pages_examples_and_plugins_import_is_in_the_reference(tmp_path: Path) -> None:
-    public = {f"{module}.{name.target.rpartition('.')[2]}" for name in NAMES for module in name.imports}
+    public = {f"{module}.{name.target.rpartition('.')[2]}" for name in names() for module in name.imports}
     modules = {module.path for each in packages().values() for module in api_reference.modules(each)}
     used = {path: where for where, code in sources() for path in imported(code, where)}
     for kind in KINDS:
@@ -109,7 +111,7 @@ def functions(name: PublicName) -> Iterator[griffe.Function]:
 
 def test_public_names_have_a_text_and_so_have_their_methods_and_fields() -> None:
     missing = []
-    for name in NAMES:
+    for name in names():
         documented = definition(name)
         missing += [] if text_of(documented) else [name.target]
         if isinstance(documented, griffe.Class):
@@ -123,13 +125,13 @@ def test_public_names_have_a_text_and_so_have_their_methods_and_fields() -> None
 
 
 def test_the_bases_of_public_classes_are_public() -> None:
-    classes = [each for each in map(definition, NAMES) if isinstance(each, griffe.Class)]
-    assert {base.path for cls in classes for base in bases(cls)} <= TARGETS
+    classes = [each for each in map(definition, names()) if isinstance(each, griffe.Class)]
+    assert {base.path for cls in classes for base in bases(cls)} <= {name.target for name in names()}
 
 
 def test_listed_attributes_exist() -> None:
     missing = []
-    for documented in map(definition, NAMES):
+    for documented in map(definition, names()):
         if isinstance(documented, griffe.Class):
             known = {key for cls in (documented, *bases(documented)) for key in cls.members}
             known |= set(re.findall(r"self\.(\w+)", documented.source))
@@ -139,7 +141,7 @@ def test_listed_attributes_exist() -> None:
 
 def test_texts_of_arrays_have_their_shapes() -> None:
     missing = []
-    for name in NAMES:
+    for name in names():
         documented = definition(name)
         for key, text in listed(documented).items() if isinstance(documented, griffe.Class) else ():
             attribute = documented.all_members.get(key)

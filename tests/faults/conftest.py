@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -163,6 +164,14 @@ class Workplace(Place):
 
     def leftovers(self) -> list[Path]:
         return list(self.results.rglob(".rlcore-tmp*"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard_signals() -> None:
+    """A shell without job control has its background commands ignore SIGINT, and ``nohup`` SIGHUP, and all below."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)  # here alone: a process that is started has the default
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,19 @@ def metrics(place: Any) -> list[Any]:
     return [(line["step"], line["stats"].get("Evaluation/Cumulative Reward")) for line in lines]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_policy_that_only_acts_and_changes_no_file(quick: Any, number: signal.Signals) -> None:
+    place = quick()
+    assert place.finish()[0] == 0
+    before = {path: path.read_bytes() for path in place.run.rglob("*") if path.is_file()}
+    process = place.start("--inference", stdout=PIPE, stderr=PIPE)
+    assert any("Not Training" in line for line in process.stdout)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 128 + number and output.splitlines()[-1].startswith("stopped after "), errors
+    assert before == {path: path.read_bytes() for path in place.run.rglob("*") if path.is_file()}
+
+
 def test_a_signal_that_is_sent_twice_at_once_counts_once(quick: Any) -> None:
     """``timeout`` sends it to the process and to its group; wrappers of commands pass Ctrl-C on."""
     place = quick(max_steps=ENDLESS)

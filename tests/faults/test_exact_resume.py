@@ -92,16 +92,18 @@ def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
     assert_ends_equal(place, whole)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_interrupted_anywhere_and_resumed_equals_the_run_never_stopped(
-    workplace: Any, whole_run: Any, assert_equal_from: Any
+    workplace: Any, whole_run: Any, assert_equal_from: Any, number: signal.Signals
 ) -> None:
     """A stop saves one more checkpoint, which an environment that saves its state does not notice."""
     whole, place = whole_run(**MATRIX["PPO, CartPole-v1"]), workplace()
     process = place.start()
     place.wait_for(lambda: len(place.steps) >= 2)
-    os.kill(process.pid, signal.SIGTERM)
+    os.kill(process.pid, number)
     process.join(30)
-    assert process.exitcode == 128 + signal.SIGTERM
+    assert process.exitcode == 128 + number and place.stdout.startswith("interrupted: ")
+    assert all(line.startswith("stopping: ") for line in place.stderr.splitlines()), place.stderr
     stopped = place.verify()[-1]
     assert place.finish("--resume") == 0
     assert_equal_from(place, whole, stopped)

@@ -38,6 +38,17 @@ def test_a_reader_that_takes_one_line_does_not_end_training(quick: Any) -> None:
     place.assert_done()
 
 
+def test_a_policy_that_only_acts_ends_with_its_reader(quick: Any) -> None:
+    """It has no other end."""
+    place = quick()
+    assert place.finish()[0] == 0
+    process = place.start("--inference", stdout=PIPE, stderr=PIPE)
+    assert process.stdout.readline().startswith("run ")
+    process.stdout.close()
+    assert process.wait(20) == 0
+    assert process.stderr.read() == LOST_OUTPUT.format("Broken pipe")
+
+
 def test_the_loss_of_standard_error_is_said_on_standard_output(quick: Any, closed_pipe: int) -> None:
     place = quick()
     code, output, _ = place.finish("--debug", stderr=closed_pipe)

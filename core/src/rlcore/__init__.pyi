@@ -36,7 +36,6 @@ from .contracts.environment import SendsSteps as SendsSteps
 from .contracts.environment import checked_observations as checked_observations
 from .contracts.environment import refuse_unknown_parameters as refuse_unknown_parameters
 from .contracts.environment import spec_mismatch as spec_mismatch
-from .contracts.policy import ChecksPolicies as ChecksPolicies
 from .contracts.policy import ExportAbout as ExportAbout
 from .contracts.policy import Exporter as Exporter
 from .contracts.policy import MemoryPolicy as MemoryPolicy

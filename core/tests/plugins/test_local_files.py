@@ -18,6 +18,7 @@ from rlcore import (
     selection_from,
 )
 from rlcore.plugins.call import Plugins, load_plugins
+from rlcore_devkit.fixtures import RunRlcore
 
 HOOKS = """
 from walker_parts import NAME
@@ -39,7 +40,7 @@ def company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (directory / "walker_parts.py").write_text("NAME = 'bonus'\n")
     (directory / "walker_rewards.py").write_text("import walker_parts\nSettings = Bonus = walker_parts\n")
     yield directory
-    for name in ("walker_hooks", "walker_parts", "walker_rewards"):
+    for name in ("walker_hooks", "walker_parts", "walker_rewards", "mine", "theirs"):
         sys.modules.pop(name, None)
 
 
@@ -68,6 +69,20 @@ def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> Non
     plugins = load_plugins_for(Document(str(company / "walker.yaml"), data))
     assert plugins.record(RewardProviderSpec, "bonus")
     assert ("walker_hooks", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
+
+
+def test_looking_at_a_configuration_imports_only_files_that_the_command_line_names(
+    company: Path, run_rlcore: RunRlcore
+) -> None:
+    file, mine, theirs = company / "walker.yaml", company / "mine.py", company / "theirs.py"
+    mine.write_text("")
+    theirs.write_text("raise RuntimeError\n")
+    file.write_text("behaviors: {}\nplugins: {autoload: false, local: [./theirs.py, ./mine.py]}\n")
+    looked = run_rlcore("validate", file, "-p", f"module:{mine}")
+    warnings = [line.partition(": plugins: ")[2] for line in looked.stderr.splitlines()]
+    what = "./theirs.py was not imported: looking at a configuration runs no code that it names"
+    assert warnings == [f"{what}; --allow-local imports it"] and "mine" in sys.modules
+    assert run_rlcore("validate", file, "--allow-local").exit_code == 4
 
 
 def test_a_file_that_is_missing_or_hides_an_installed_module_is_refused(tmp_path: Path) -> None:

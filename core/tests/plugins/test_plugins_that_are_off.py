@@ -97,6 +97,8 @@ def test_a_key_of_a_plugin_that_is_broken_names_the_reason(
     installed_plugin("other", "other-rl", "2.0", "import a_module_that_is_absent\n")
     (line,) = run_rlcore("validate", file).stdout.splitlines()
     assert "other: unknown key" in line and "plugin 'other' (other-rl 2.0) failed to load: ModuleNotFoundError" in line
+    strict = run_rlcore("validate", file, "--strict-plugins")
+    assert strict.exit_code == 4 and "plugin 'other' (other-rl 2.0) failed to load" in strict.stderr
 
 
 def test_a_mistake_in_a_section_names_its_plugin(file: Path, run_rlcore: RunRlcore) -> None:

@@ -12,7 +12,7 @@ import attrs
 
 from rlcore import BehaviorSpec, ExporterSpec, RunContext, hookimpl
 from rlcore.contracts.policy import ExportAbout
-from rlcore.errors import ConfigError, UnsupportedExport
+from rlcore.errors import UnsupportedExport
 from rlcore.settings import ExportSettings, setting
 
 
@@ -51,10 +51,6 @@ class Weights:
                 return None
         path.write_text(text)
         return {"two lines": "a\nb", "number": 2.0}.get(self.settings.wrong, self.settings.report)
-
-    def check(self, policy: Any, behavior: BehaviorSpec) -> None:
-        if self.settings.wrong == "lacks a package":
-            raise ConfigError(f"{behavior.name} with {len(policy.trainer.weights)} weights needs acme-weights")
 
     def _go_wrong(self, wrong: str, path: Path) -> None:
         if wrong == "raises":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,3 +113,12 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
     assert run_rlcore("run", config, "--resume").exit_code == 0
     assert files().result["outcome"] == "done"
+
+
+def test_garbage_is_looked_for_in_a_training_as_in_any_program(write: Write, tmp_path: Path) -> None:
+    hooks = tmp_path / "garbage.py"
+    hook = "def rlcore_summary_written():\n    print('looks', gc.get_threshold())\n"
+    hooks.write_text(f"import gc\nfrom rlcore import hookimpl\n@hookimpl\n{hook}")
+    plugins = [option for path in (HERE / "stub_plugin.py", hooks) for option in ("-p", f"module:{path}")]
+    done = subprocess.run([sys.executable, "-m", "rlcore", "run", write(), *plugins], capture_output=True, text=True)
+    assert f"looks {gc.get_threshold()}\n" in done.stdout, done.stderr

@@ -166,12 +166,25 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
     run = make_run({**PACED, "checkpoint_settings.inference": True, "environment.num_envs": 3})
     run.start()
     environment, curriculum = parts(run)
-    curriculum.advance = None  # is not asked
+    curriculum.advance = curriculum.summarised = None  # is not asked
     next(run)
     assert len(environment.begun) > 6 and {pace // 10 for _, _, pace, _ in environment.begun} == {3.0}
     for env, episode, pace, _ in environment.begun:
         assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
     run.close()
+
+
+@pytest.mark.parametrize("parameters", [(True, False), (False, True)])
+def test_a_policy_acts_with_and_without_the_parameters_it_learned_with(
+    make_run: Any, parameters: tuple[bool, bool]
+) -> None:
+    bare = {key: value for key, value in PACED.items() if not key.startswith("environment_parameters")}
+    trained, played = (PACED if each else bare for each in parameters)
+    make_run(trained).train()
+    with make_run({**played, "checkpoint_settings.inference": True}) as run:
+        next(run)
+        assert run.behaviors["Agent"].policy_steps == 200
+        assert {pace // 10 for _, _, pace, _ in run.environment.begun} == {0.0}
 
 
 def test_every_episode_of_an_evaluation_begins_with_its_own_draw(make_run: Any) -> None:

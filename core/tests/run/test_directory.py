@@ -76,15 +76,20 @@ def test_force_leaves_what_rlcore_did_not_write(make_run: Any, files: Any, caplo
     assert not (files().path / "Agent" / "events.1").exists() and not (files().path / "plots" / "final").exists()
     assert not (files().path / "tables/200.csv").exists()
     assert [path.name for path in files().path.parent.iterdir()] == ["run"]
-    # What others put among checkpoints stays where no step can meet it.
+    # What others put among checkpoints stays where no step can meet it, and so does what would replace a link.
     (files().path / "checkpoints" / "80").mkdir()
     (files().path / "checkpoints" / "80" / "photo.jpg").write_text("mine")
     (files().path / "checkpoints" / "60" / "notes.txt").write_text("mine")
-    make_run(FORCE, max_steps=80).train()
-    assert files().steps == [40, 80]
+    (files().path / "photo.jpg").write_text("mine")
+    run = make_run(FORCE, max_steps=80)
+    run.start()
+    (files().path / "photo.jpg").symlink_to("nowhere")
+    run.train()
+    assert files().steps == [40, 80] and (files().path / "photo.jpg").is_symlink()
     left = files("run.replaced").everything()
-    assert left == {"checkpoints/60/notes.txt": b"mine", "checkpoints/80/photo.jpg": b"mine"}
-    assert f"{files('run.replaced').path}: checkpoints stays there; rlcore did not write it" in caplog.messages
+    assert left == dict.fromkeys(["checkpoints/60/notes.txt", "checkpoints/80/photo.jpg", "photo.jpg"], b"mine")
+    message = f"{files('run.replaced').path}: checkpoints, photo.jpg stays there; rlcore did not write it"
+    assert message in caplog.messages
 
 
 @pytest.mark.parametrize("changes", [{}, FORCE])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from rlcore.errors import (
-    EnvironmentFailed,
-    NonFiniteError,
-    RunStateError,
-)
+from rlcore.contracts.ranks import Ranks
+from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError
 from rlcore.storage.checkpoint import load_checkpoint
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
@@ -74,6 +72,21 @@ def test_an_environment_that_raises_is_named(make_run: Any, files: Any, changes:
     assert isinstance(caught.value.__cause__, (ZeroDivisionError, OSError))  # --debug shows where
     if changes == faulty("raise in step"):
         check_what_is_left(files(), make_run)
+
+
+@pytest.mark.parametrize(("changes", "whole"), [(faulty("raise in step"), False), ({}, True)])
+def test_other_ranks_are_told_of_an_error_at_once_and_left_only_when_all_is_saved(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any, whole: bool
+) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def close(self: Ranks, error: BaseException | None = None) -> None:
+        seen.append((error is None, (files().path / "result.json").exists()))
+
+    monkeypatch.setattr(Ranks, "close", close)
+    with nullcontext() if whole else pytest.raises(EnvironmentFailed):
+        make_run(changes).train()
+    assert seen[0] == (whole, whole)
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:

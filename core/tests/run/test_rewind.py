@@ -131,6 +131,10 @@ def test_the_command_and_inference_take_a_checkpoint_too(
     ended = run_rlcore("run", path, "--resume", "--checkpoint", "120")
     assert ended.exit_code == 0 and "resumed at step 120" in ended.stdout and files().steps == [40, 80, 120, 160, 200]
     assert run_rlcore("run", path, "--checkpoint", "120").exit_code == 2
+    metrics = files().metrics
+    ended = run_rlcore("run", path, "--resume", "--checkpoint", "80", "--max-steps", "80")
+    assert ended.stdout.startswith("nothing left to learn: max_steps 80 is reached"), "and so nothing is moved or lost"
+    assert files().steps == [40, 80, 120, 160, 200] and files().metrics == metrics
     with make_run({"checkpoint_settings.inference": True, "checkpoint_settings.checkpoint": "80"}) as run:
         run.start()
         assert run.behaviors["Agent"].policy_steps == 80

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
+from rlcore_adaptive_curricula.adaptive import Ranges
 from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
 from rlcore_adaptive_curricula.adr_settings import AdrSettings
 
@@ -148,6 +149,15 @@ def test_a_mean_that_reaches_a_threshold_moves_a_bound(adr: Any, told: Any, side
     assert moved(curriculum, told, side, mean) == pytest.approx(0.5 + 0.1 * side * steps)
 
 
+def test_rounding_adds_neither_a_step_nor_a_bound(adr: Any, told: Any) -> None:
+    curriculum = adr(length=LENGTH | {"initial": 0.7, "boundary_probability": 0.9})
+    assert moved(curriculum, told, 1, 1.0, times=4) == 1.0
+    assert curriculum.bounds[0][1].moves == 3  # although 1.0 - 0.7 is more than 3 * 0.1
+    curriculum.uniforms = lambda *_: np.full((1, 2, 1), np.nextafter(0.9, 0.0))
+    assert curriculum.draw(np.zeros(1, np.int64), np.zeros(1, np.int64)).draw_id.tolist() == [[4]]
+    assert Ranges([(1e6, 1e6 + 2)], [True]).draw(np.array([[np.nextafter(1.0, 0.0)]])) == 1e6 + 2
+
+
 @pytest.mark.parametrize(("measure", "high"), [("reward", 0.5), ("group_reward", 0.6), ("length", 0.6)])
 def test_the_measure_says_what_of_an_episode_counts(adr: Any, told: Any, measure: str, high: float) -> None:
     curriculum = adr(length=LENGTH | {"measure": measure})
@@ -177,11 +187,11 @@ def test_the_status_shows_what_is_missing_at_the_next_judged_bound(adr: Any, tol
 
 def test_another_runs_status_gives_its_ranges(adr: Any, told: Any) -> None:
     one, other = adr(length=LENGTH, start=START), adr(length=LENGTH, start=START)
-    for draw_id in ([1, 0], [-1, 0], [0, 1], [0, 2], [0, 3]):
+    for draw_id in ([1, 0], [2, 0], [3, 0], [-1, 0], [0, 1], [0, 2], [0, 3]):  # 0.8 - 0.5 is more than 3 * 0.1
         one.episodes_ended(told([draw_id] * 3, [1.0] * 3))
         one.advance({})
     other.load_status(one.status() | {"gravity": {"lesson_num": 3}})
-    assert [range_of(other, name) for name in ("length", "start")] == [(0.4, 0.6), (1.0, 4.0)]
+    assert [range_of(other, name) for name in ("length", "start")] == [(0.4, 0.8), (1.0, 4.0)]
     drawn = [each.draw(np.zeros(20, np.int64), np.arange(20)).values for each in (one, other)]
     np.testing.assert_equal(drawn[1], drawn[0])
 
@@ -191,6 +201,7 @@ def test_a_status_beyond_the_limits_is_refused(adr: Any) -> None:
     with pytest.raises(RunStateError, match=r"length: .*range \[0.1, 0.6\], .*limits .* \[0.25, 1\]"):
         curriculum.load_status({"start": {"low": 1.0, "high": 3.0}, "length": {"low": 0.1, "high": 0.6}})
     assert range_of(curriculum, "start") == (1.0, 1.0)
+    curriculum.load_status(curriculum.status())  # of ranges that are points
     curriculum.load_status({"length": {"lesson_num": 2}})  # from ML-Agents: this curriculum has no lessons
     assert range_of(curriculum, "length") == (0.5, 0.5)
 
@@ -203,6 +214,15 @@ def test_a_state_of_other_settings_is_refused(adr: Any, told: Any) -> None:
     with pytest.raises(RunStateError, match=r"length\.curriculum\.limits: .*\[0.25, 1.0\].*\[0.25, 2.0\]"):
         curriculum.load_state_dict(saved.state_dict())
     np.testing.assert_equal(curriculum.state_dict(), before)
+
+
+def test_thresholds_may_change_between_a_checkpoint_and_going_on(adr: Any, told: Any) -> None:
+    saved = adr(length=LENGTH)
+    saved.episodes_ended(told([[1], [1]], [0.5, 0.5]))
+    curriculum = adr(length=LENGTH | {"upper_threshold": 0.5, "episodes": 2})
+    curriculum.load_state_dict(saved.state_dict())
+    curriculum.episodes_ended(told([[1]], [0.5]))
+    assert curriculum.advance({}).redraw and range_of(curriculum, "length") == (0.5, 0.6)
 
 
 def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:

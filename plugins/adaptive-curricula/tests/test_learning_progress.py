@@ -121,6 +121,15 @@ def test_a_state_of_other_settings_is_refused(made: Any) -> None:
         made(width=WIDTH | {"bins": 5}).load_state_dict(saved)
 
 
+def test_the_window_may_change_between_a_checkpoint_and_going_on(made: Any, told: Any) -> None:
+    saved, curriculum = made(width=WIDTH), made(width=WIDTH | {"window": 4, "refresh": 2})
+    feed(saved, told, 0, [9.0, 9.0, 1.0, 1.0, 1.0, 1.0])  # of the latest four, none differs
+    curriculum.load_state_dict(saved.state_dict())
+    assert curriculum.stats()["Environment/Learning Progress/width"] > 0.0  # as it was saved, until the next refresh
+    feed(curriculum, told, 1, [0.0, 0.0])
+    assert curriculum.stats()["Environment/Learning Progress/width"] == 0.0
+
+
 def test_stats_and_status_show_the_drawn_regions(made: Any, told: Any) -> None:
     curriculum = made(width=WIDTH)
     feed(curriculum, told, 3, [0.0, 0.0, 1.0, 1.0])
@@ -128,6 +137,8 @@ def test_stats_and_status_show_the_drawn_regions(made: Any, told: Any) -> None:
         "Environment/Learning Progress/width": 0.25,
         "Environment/Mean Drawn/width": pytest.approx(0.05 * (0.25 + 0.75 + 1.25) + 0.85 * 1.75),
     }
+    whole = made(width=WIDTH | {"limits": (0.0, 3.0), "integer": True})
+    assert whole.stats()["Environment/Mean Drawn/width"] == pytest.approx((0 + 1 + 2 + 3) / 4)
     section = curriculum.status()["width"]
     assert section == {
         "lesson": "[1.5, 2]", "measure": "progress of reward", "value": 1.0, "episodes_left": 3,

@@ -160,9 +160,16 @@ def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message:
         made(seed=SEEDS | change).load_state_dict(made(seed=SEEDS).state_dict())
 
 
+def test_the_largest_number_draws_the_last_level_although_the_shares_add_up_to_less_than_1(made: Any) -> None:
+    replay = made(seed=SEEDS | {"levels": 10}).parts["seed"]
+    replay.load_state_dict(replay.state_dict() | {"shares": np.full(10, 0.1), "played": np.ones(10, np.bool_)})
+    assert replay.draw(np.array([[0.0, np.nextafter(1.0, 0.0)]])).tolist() == [9]
+
+
 def test_stats_and_status_show_the_repeated_levels(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"staleness": 0.0})
     play(curriculum, told, [(0, 0.0), (0, 1.0), (3, 0.0)])
+    assert curriculum.parts["seed"].known.scores()[[0, 3]].tolist() == [1.0, math.inf]
     entropy = -(0.8 * math.log(0.8) + 0.2 * math.log(0.2))
     assert curriculum.stats() == {
         "Environment/Levels Played/seed": 2.0,

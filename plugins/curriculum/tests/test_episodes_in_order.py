@@ -42,6 +42,12 @@ class Plain:
         return due
 
 
+def test_an_episode_is_waited_for_while_64_others_of_each_environment_end() -> None:
+    order, numbers = EpisodesInOrder(1, num_envs=100), np.arange(1, 6400)
+    order.add(numbers, numbers.astype(float))
+    assert order.pop(0) is None
+
+
 step = st.tuples(
     st.sets(st.integers(0, SLOTS - 1)),  # whose episodes end
     st.sets(st.integers(0, SLOTS - 1), max_size=1),  # whose is lost

@@ -66,6 +66,7 @@ def test_evenly_spaced_numbers_give_the_distribution(
     ("kind", "parameters", "low", "high"),
     [
         ("uniform", {"min_value": -1.7e308, "max_value": 1.7e308}, -1.7e308, 1.7e308),
+        ("uniform", {"min_value": 0.9, "max_value": 0.9}, 0.9, 0.9),
         ("multirangeuniform", {"intervals": [[-1.7e308, 1.7e308]]}, -1.7e308, 1.7e308),
         ("multirangeuniform", {"intervals": [[2, 2]]}, 2, 2),
         ("multirangeuniform", {"intervals": [*[[0, 0.1]] * 10, [7, 7]]}, 0, 0.1),  # shares add up to less than 1

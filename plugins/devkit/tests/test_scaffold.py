@@ -57,21 +57,22 @@ def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
 
 
 def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
+    """Tests of every kind, but not the longest; tests/packaging runs all."""
     kinds = [kind for kind in KINDS if kind not in TORCH and (kind != "sampler" or find_spec("rlcore_curriculum"))]
     kinds.remove("hooks")  # of two such packages, each would ask for an owner
     made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in kinds]
     made.append(written(tmp_path, "hooks", "reward", "schedule", name="walker", distribution="acme-rl-walker"))
-    run_tests(tmp_path / "site", made)
+    long = "TestPlugin or TestTrainer or never_stopped or among_several or same_values_in_any_order"
+    run_tests(tmp_path / "site", made, "-k", f"not ({long}) or loads or learns")
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 def test_new_plugins_in_pytorch_pass_their_own_tests(tmp_path: Path) -> None:
     """A few tests of each long conformance class; tests/packaging runs all."""
     made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in KINDS if kind in TORCH]
-    long = "TestDistribution or TestExporter or TestSampler or TestTrainer"
-    run_tests(
-        tmp_path / "site", made, "-k", f"not ({long}) or learns or vector or never_stopped or is_a_function or improves"
-    )
+    long = "TestDistribution or TestEncoder or TestExporter or TestPlugin or TestSampler or TestTrainer"
+    kept = "loads or learns or vector or is_a_function or improves or gradient or features_have"
+    run_tests(tmp_path / "site", made, "-k", f"not ({long}) or {kept}")
 
 
 # ------------------------------------------------------------ what is written
@@ -90,18 +91,20 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return parent
 
 
+@pytest.mark.xdist_group("everything")
 @pytest.mark.skipif(find_spec("ruff") is None, reason="needs ruff")
-@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=" ".join)
-def test_ruff_finds_nothing_with_the_settings_of_the_package(everything: Path, command: list[str]) -> None:
-    ruff = [sys.executable, "-m", "ruff", *command, "--no-cache", "."]
-    checked = subprocess.run(ruff, cwd=everything, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout
+def test_ruff_finds_nothing_with_the_settings_of_the_package(everything: Path) -> None:
+    for command in (["check"], ["format", "--check"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--no-cache", "."]
+        checked = subprocess.run(ruff, cwd=everything, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout
 
 
 def files_of(directory: Path) -> Iterable[Path]:
     return (path for path in directory.rglob("*") if path.is_file())
 
 
+@pytest.mark.xdist_group("everything")
 def test_nothing_of_the_templates_is_left_in_the_files(everything: Path) -> None:
     for path in files_of(everything):
         assert path.suffix != ".jinja"

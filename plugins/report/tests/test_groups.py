@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import ConfigError
+from rlcore_report import charts
 from rlcore_report.groups import differences, grouped
 from rlcore_report.render import value_text
 from rlcore_report.runs import ReportedRun, read_runs
@@ -55,6 +56,8 @@ def test_groups_have_names_of_their_own(write_run: Any) -> None:
 
 def test_only_keys_that_differ_are_listed_with_the_values_of_each_group(runs: Any) -> None:
     assert differences(grouped(runs), value_text) == {"behaviors.Agent.hyperparameters.lr": (("0.1",), ("0.5",))}
+    together = grouped(runs, [("all", "*")])
+    assert differences(together, value_text) == {"behaviors.Agent.hyperparameters.lr": (("0.1", "0.5"),)}
 
 
 def test_a_key_that_a_run_lacks_is_not_set(write_run: Any) -> None:
@@ -79,5 +82,25 @@ def test_the_result_of_a_group_is_the_spread_of_its_runs(runs: Any) -> None:
     assert fast.seconds.mean == 90.0 and fast.scores == Spread(0)
 
 
+def test_a_run_counts_to_its_result_and_has_a_row_without_any(write_run: Any) -> None:
+    ended, fresh = runs_of(write_run("a", points=[(100, 1.0)]), write_run("b", points=[], outcome=None))
+    assert ended.steps == 200
+    (row,) = results(grouped([fresh]), ["Agent"])
+    assert (row.behavior, row.outcomes, row.returns.runs) == ("", "not finished", 0)
+
+
+def test_a_page_has_so_many_charts_and_counts_the_others(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "MAX_CHARTS", 1)
+    runs = runs_of(write_run("a"), write_run("b", tag="Losses/Policy Loss"))
+    (section,), left = charts.sections(grouped(runs), ["Agent"])
+    assert (section.title, section.behavior, len(section.charts), left) == ("Returns", "", 1, 1)
+
+
 def test_time_is_split_into_known_parts_and_the_rest(runs: Any) -> None:
     assert times(grouped(runs))["slow"] == {"environment": 6.0, "start": 1.0, "other": 3.0}
+
+
+def test_a_part_that_a_run_does_not_have_took_no_time(write_run: Any) -> None:
+    other = write_run("a-2", 2)
+    (other / "run_logs/timers.json").write_text('{"total": 8.0}')
+    assert times(grouped(runs_of(write_run("a-1"), other)))["a"] == {"environment": 3.0, "start": 0.5, "other": 5.5}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rlcore import LESSON_NUMBER
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_report.render import duration, number, value_text
 
@@ -146,3 +147,16 @@ def test_final_values_are_those_of_the_last_step_that_all_runs_have(write_run: A
     write_run("a-1", 1, points=[(100, 1.0), (200, 2.0)])
     write_run("a-2", 2, points=[(100, 3.0), (200, 6.0), (300, 9.0)])
     assert "a 200 4.00 ± 2.83 2.00 to 6.00 2" in page("a-1", "a-2").text
+
+
+def test_what_a_run_did_not_measure_is_left_out(write_run: Any, page: Any) -> None:
+    write_run("a", points=[(100, None), (200, 2.0)])
+    write_run("b", tag="Losses/Nothing", points=[(100, None)], x=1)
+    (chart,) = json.loads(page("a", "b").scripts[0][1])["charts"]
+    assert chart["groups"][0]["levels"][0]["mean"] == [None, 2.0]
+
+
+def test_the_numbers_of_lessons_are_not_smoothed(write_run: Any, page: Any) -> None:
+    write_run("a", tag=f"{LESSON_NUMBER}pace", points=[(100, 0.0), (200, 1.0)])
+    (chart,) = json.loads(page("a").scripts[0][1])["charts"]
+    assert [level["runs"] for level in chart["groups"][0]["levels"]] == [[[0.0, 1.0]]] * 3

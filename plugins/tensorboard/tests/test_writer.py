@@ -94,6 +94,24 @@ def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
     assert read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)[-1].wall_time == now
 
 
+@pytest.mark.parametrize("now", [0.0, 98.0, 1_790_000_000.0, 1_790_000_009.0])
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        "events.out.tfevents.1790000000.host.12.0",  # as TensorFlow and PyTorch name their files
+        "events.out.tfevents.1790000000.999999999.host.12",
+        "events.out.tfevents.99.000000000.host.12",  # seconds with another number of digits
+        "of another program.tfevents",
+    ],
+)
+def test_a_new_file_sorts_after_all_that_are_there(earlier: str, now: float) -> None:
+    names = [earlier, event_file.new_name([earlier], now)]
+    names.append(event_file.new_name(names, now))
+    assert names[0] < names[1] < names[2]
+    # Names with seconds are counted on; they must not grow with each resume.
+    assert (len(names[1]) == len(names[2])) == earlier.startswith("events.out.tfevents.1")
+
+
 def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,6 +129,7 @@ def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
     writer.close()
 
 
+@pytest.mark.filterwarnings("error::ResourceWarning")  # of a file that is left open
 def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_gets_no_event(tmp_path: Path) -> None:
     declared: list[str] = []
     context = SimpleNamespace(directory=tmp_path / "run", resumed_steps={}, own_files=declared.append)
@@ -123,7 +142,9 @@ def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_g
     before = (tmp_path / "backup").read_bytes()
     writer.write("Walker", 2000, stats(3.0))
     writer.write("Walker", 3000, stats(5.0))
+    writer.write("Walker[2]", 3000, stats())
     writer.close()
+    assert [*(tmp_path / "run").glob(declared.pop())] == [*(tmp_path / "run/Walker[2]").iterdir()]
     assert (tmp_path / "backup").read_bytes() == before
     assert points(read(tmp_path / "run/Walker"), CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0), (3000, 6.0)]
     there = {f"Walker/{path.name}" for path in (tmp_path / "run/Walker").iterdir()}

@@ -28,7 +28,7 @@ class PPOTrainer(OnPolicyTrainer):
     :class:`rlcore_torch.OnPolicyTrainer` for the rest.
 
     Attributes:
-        hyperparameters: The settings of the behavior.
+        hyperparameters: The block ``hyperparameters``.
         clip_range: Tensor [] with the clip range of the probability ratio, as its schedule has it now.
         entropy_weight: Tensor [] with the weight of the entropy bonus, as its schedule has it now.
     """
@@ -72,10 +72,10 @@ class PPOTrainer(OnPolicyTrainer):
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Take ``num_epoch`` passes over the rollout (algorithm 1), then begin another.
 
-        The rewards that learn do so in ``advantages``, and imitation (``behavioral_cloning``) after the update, in a
-        wrapper of the trainer. With ``target_kl``, the update ends before the step of the first
-        minibatch whose KL divergence exceeds 1.5 ``target_kl``; its losses are reported with the others. Raises
-        TrainingDiverged if a loss is not finite.
+        The rewards that learn do so in ``advantages``, and imitation (``behavioral_cloning``) after the update, in
+        ``rlcore_torch.imitation.ImitatingTrainer``, which wraps this trainer. With ``target_kl``, the update ends
+        before the step of the first minibatch whose KL divergence exceeds 1.5 ``target_kl``; its losses are reported
+        with the others. Raises TrainingDiverged if a loss is not finite.
         """
         rollout = self.rollout()
         advantages, returns = self.advantages(rollout)

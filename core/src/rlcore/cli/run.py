@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import sys
@@ -95,6 +96,9 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     from rlcore.contracts.saved_values import hide_overflow_warnings
 
     hide_overflow_warnings()
+    own_process, threshold = bool(click.get_current_context().obj), gc.get_threshold()
+    if own_process:  # what a start imports and makes stays: looking for garbage in it takes a tenth of the time
+        gc.set_threshold(1_000_000)
     launch = launched()
     leads = launch is None or launch.leads
     show_log(leads=leads)
@@ -117,11 +121,13 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
         return ends_within(seconds, f"closing {what}", last_words)
 
     run.close_deadline = deadline
-    own_process = bool(click.get_current_context().obj)
     progress = show_progress(run) if leads else nullcontext(lambda: None)
     with interrupts(run, own_process), progress as end_progress:
         with first_rank_reports(launch, ConfigError):
             run.start()
+        if own_process:
+            gc.freeze()
+            gc.set_threshold(*threshold)
         if not leads:
             run.train()
             return exit_code(run)

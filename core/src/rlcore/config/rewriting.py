@@ -1,9 +1,9 @@
-"""The steps that rewrite a document before it is checked, in the order in which a configuration is loaded.
+"""The steps that rewrite a document before it is checked; :mod:`rlcore.config.load` calls them in order.
 
 The command line changes entries: ``--set a.b=1``, and the flags that stand for a key. Behaviors inherit from
-``default_settings``, and the environment of evaluations from ``environment``. Plugins change what they like. Then
-shorter ways to write a block become one: ``environment_parameters`` gets the shape ``{NAME: {curriculum: {type: ...,
-...}}}``, where ML-Agents has three more, which all mean lessons: a number, a sampler, and ``{curriculum: [lessons]}``.
+``default_settings``, and the environment of evaluations from ``environment``. Plugins change what they like. Shorter
+ways to write a block become one: ``environment_parameters`` gets the shape ``{NAME: {curriculum: {type: ..., ...}}}``,
+where ML-Agents has three more, which all mean lessons: a number, a sampler, and ``{curriculum: [lessons]}``.
 """
 
 from __future__ import annotations

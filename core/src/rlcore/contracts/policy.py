@@ -186,17 +186,6 @@ class Exporter(Protocol):
         """
 
 
-@runtime_checkable
-class ChecksPolicies(Exporter, Protocol):
-    """An exporter that may need more for some policies, such as another package."""
-
-    def check(self, policy: Policy, behavior: BehaviorSpec) -> None:
-        """Raise :class:`rlcore.ConfigError` if an export of ``policy`` needs what is not installed.
-
-        Called for each behavior before the first step of a run. ``policy`` has the networks that will be exported.
-        """
-
-
 def policy_module(policy: Policy) -> Any:
     """Return the policy as one PyTorch module on the CPU, from raw observations to actions of the environment.
 

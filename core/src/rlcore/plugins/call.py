@@ -231,8 +231,7 @@ class Plugins(Registry):
         processed = dict(stats)
         for owner, implementation in self._manager.each(PROCESS_SUMMARY):
             with self._manager.tolerated(owner, PROCESS_SUMMARY):
-                shown = MappingProxyType(processed)
-                arguments = {"run": run, "behavior": behavior, "step": step, "stats": shown}
+                arguments = {"run": run, "behavior": behavior, "step": step, "stats": MappingProxyType(processed)}
                 answer = self._manager.one(implementation, PROCESS_SUMMARY, **arguments)
                 processed = processed | _checked_statistics(answer, owner.described)
         return processed

@@ -10,6 +10,7 @@ import importlib
 import json
 import re
 import sys
+from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,6 @@ PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 """The pattern that names of plugins match: lower-case letters, digits and dashes, a letter first."""
 LOCAL_PREFIX = "module:"
 CORE_DISTRIBUTION = "rlcore"
-NO_EXTRA = {"extra": ""}  # for markers of requirements
 
 # What turned a plugin on or off.
 Why = Literal["autoload", "config", "RLCORE_PLUGINS", "RLCORE_PLUGIN_AUTOLOAD", "-p"]
@@ -151,20 +151,18 @@ def installed() -> tuple[Plugin, ...]:
             found.setdefault(plugin.label, plugin)
     if not any(plugin.essential for plugin in found.values()):
         # A source tree on PYTHONPATH has no metadata of its own.
-        core = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
-        found[core.label] = core
+        found[CORE_DISTRIBUTION] = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
     return tuple(sorted(found.values(), key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
 def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
-        name, version = distribution.name, distribution.version
-        keywords = distribution.metadata.get_all("Keywords") or ()
-        requirements = {text: Requirement(text) for text in distribution.requires or ()}
-        here = {text: each for text, each in requirements.items() if not each.marker or each.marker.evaluate(NO_EXTRA)}
-        others = {text: canonical(each.name) for text, each in here.items()}
+        about = distribution.metadata  # each property of a distribution would read and parse the file again
+        name, version, keywords = about["Name"], about["Version"], about.get_all("Keywords") or ()
+        others = {text: other for text in about.get_all("Requires-Dist") or () if (other := _required_here(text))}
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
-        versions = {each.version for each in metadata.distributions(name=name)}
+        found = list(metadata.distributions(name=name))
+        versions = {each.version for each in found} if len(found) > 1 else {version}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         problem = f"unreadable metadata ({type(error).__name__}: {error})"
         return Plugin(entry_point.name, entry_point.value, "unknown", "?", refused=problem)
@@ -181,6 +179,13 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         hidden=tuple(sorted(versions - {version})),
         refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
     )
+
+
+@cache  # each load of plugins reads the requirements of all of them
+def _required_here(requirement: str) -> str:
+    """The canonical name of the distribution; empty if a marker, such as that of an extra, does not hold here."""
+    parsed = Requirement(requirement)
+    return canonical(parsed.name) if not parsed.marker or parsed.marker.evaluate({"extra": ""}) else ""
 
 
 def declared(keywords: str) -> tuple[int, ...]:

@@ -51,15 +51,20 @@ class Answer(NamedTuple):
 class HookManager(pluggy.PluginManager):
     """The manager of a process's plugins, created by ``load_plugins`` and passed down; there is no global one.
 
-    ``specifications`` is the module of rlcore's hooks. With ``strict``, the failure of a notification is raised.
+    ``hooks`` is the module of rlcore's hooks. With ``strict``, the failure of a notification is raised.
 
     Attributes:
         owners: The registered plugins by label, the name that pluggy knows them by.
         calls: How often each hook was called.
         failures: How often each failure of a notification happened.
+        specifications: The specification of each hook by name: core's in the order of their module, then those of
+            plugins.
+        registries: The hook and the record class of each kind of record, core's before those that plugins added.
     """
 
-    def __init__(self, specifications: ModuleType, *, strict: bool = False) -> None:
+    specifications: dict[str, Callable[..., Any]]
+
+    def __init__(self, hooks: ModuleType, *, strict: bool = False) -> None:
         super().__init__(ENTRY_POINT_GROUP)
         self.owners: dict[str, Plugin] = {}
         self.calls: Counter[str] = Counter()
@@ -67,7 +72,8 @@ class HookManager(pluggy.PluginManager):
         self._strict = strict
         self._log = logging.getLogger("rlcore.plugins")
         self._left_out: list[object] = []  # plugins that are not asked in the current call of a factory
-        self.add_hookspecs(specifications)
+        self.registries: dict[str, tuple[str, type[Record]]] = {}
+        self.add_hookspecs(hooks)
 
     # ------------------------------------------------------------ registration
 
@@ -125,24 +131,18 @@ class HookManager(pluggy.PluginManager):
                         f"{first} is one already; call the kind something else"
                     )
 
-    @property
-    def specifications(self) -> dict[str, Callable[..., Any]]:
-        """The specification of each hook by name: core's in the order of their module, then those of plugins."""
+    def add_hookspecs(self, module_or_class: Any) -> None:
+        """Take up the hooks of a module or a class."""
+        super().add_hookspecs(module_or_class)
         found = {name: caller.spec.function for name, caller in vars(self.hook).items() if caller.spec is not None}
-        return dict(sorted(found.items(), key=lambda item: _place(item[1])))
-
-    @property
-    def registries(self) -> dict[str, tuple[str, type[Record]]]:
-        """The hook and the record class of each kind of record, core's before those that plugins added."""
-        found: dict[str, tuple[str, type[Record]]] = {}
+        self.specifications = dict(sorted(found.items(), key=lambda item: _place(item[1])))
         for name in self.specifications:
             for record_class in self.record_classes(name):
-                found.setdefault(record_class.kind, (name, record_class))
-        return found
+                self.registries.setdefault(record_class.kind, (name, record_class))
 
     def record_classes(self, hook: str) -> tuple[type[Record], ...]:
         """The classes of the records that a hook specified by ``registry_of`` returns; empty for other hooks."""
-        return getattr(self.specifications[hook], "rlcore_registry", ())
+        return getattr(getattr(self.hook, hook).spec.function, "rlcore_registry", ())
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
@@ -151,8 +151,7 @@ class HookManager(pluggy.PluginManager):
         core's own among them, then local ones. So local plugins come first, and installed ones follow from z to a.
         ``tryfirst``, ``trylast`` and ``wrapper`` change this order.
         """
-        caller: pluggy.HookCaller = getattr(self.hook, hook)
-        return list(reversed(caller.get_hookimpls()))
+        return list(reversed(getattr(self.hook, hook).get_hookimpls()))
 
     def owner(self, plugin_name: str) -> Plugin:
         """The plugin registered under this name; a plugin may itself have registered others, which are local."""
@@ -324,7 +323,7 @@ def problems(plugin: object, manager: HookManager, only: str | None = None) -> l
 
 def _is_function(plugin: object, name: str) -> bool:
     """Whether an attribute exists and is callable as a hook. Evaluates no property."""
-    static = inspect.getattr_static(plugin, name, None)
+    static = vars(plugin).get(name) if isinstance(plugin, ModuleType) else inspect.getattr_static(plugin, name, None)
     return isinstance(static, staticmethod | classmethod) or inspect.isroutine(static)
 
 

@@ -73,10 +73,9 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
             training = _create(run, ranks, saved, environments)
             context, boundaries = training.context, training.boundaries
             _restore(training, saved)
-            behaviors = training.behaviors.values()
             if run.config.export:
-                boundaries.exports.exporters = make_exporters(run.config, run.plugins, context, behaviors)
-            boundaries.writers = make_writers(run.config, run.plugins, context)
+                boundaries.exports.exporters = make_exporters(run.config, run.plugins, context)
+            boundaries.writers = [] if training.nothing_left else make_writers(run.config, run.plugins, context)
         for writer in reversed(boundaries.writers):
             close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
         _report_start(training)

@@ -19,7 +19,7 @@ import attrs
 
 from rlcore import __version__
 from rlcore.contracts.environment import BehaviorSpec
-from rlcore.contracts.policy import ChecksPolicies, ExportAbout, Exporter, Policy
+from rlcore.contracts.policy import ExportAbout, Exporter, Policy
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
 from rlcore.plugins.call import Plugins
@@ -91,10 +91,8 @@ def _problem(directory: Path, made: Path, report: object) -> str | None:
     return None
 
 
-def make_exporters(
-    config: RunConfig, plugins: Plugins, context: RunContext, behaviors: Iterable[BehaviorRun]
-) -> list[OpenExporter]:
-    """The exporters of the ``export`` block; none if nothing is learned. ConfigError if one lacks a package."""
+def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenExporter]:
+    """The exporters of the ``export`` block; none if nothing is learned."""
     if context.inference or context.ranks.rank:
         return []
     made = []
@@ -102,14 +100,6 @@ def make_exporters(
         spec = plugins.record(ExporterSpec, reference)
         exporter = plugins.create(spec, settings=settings, run=context)
         made.append(OpenExporter(exporter, spec, settings))
-        if not isinstance(exporter, ChecksPolicies):
-            continue
-        for behavior in behaviors:
-            try:
-                with blamed(spec.described, f"to check behavior {behavior.name!r}"):
-                    exporter.check(_policy_of(behavior), behavior.spec)
-            except ConfigError as error:
-                raise ConfigError(error.message, key=("export", reference)) from error
     return made
 
 

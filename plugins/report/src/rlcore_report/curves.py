@@ -104,7 +104,7 @@ def shortened(series: Series, most: int = MAX_POINTS) -> Series:
     padded = np.full((len(ends), each), np.nan)
     padded.flat[:count] = series.values
     means = np.ma.masked_invalid(padded).mean(axis=1).filled(np.nan)
-    return Series(series.steps[ends], means, series.averaged * each)
+    return Series(series.steps[ends], means, each)
 
 
 def at(series: Series, grid: NDArray[np.int64], held: bool = False) -> Array:

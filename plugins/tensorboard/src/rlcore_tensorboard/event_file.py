@@ -56,9 +56,8 @@ def new_name(earlier: Collection[str], wall_time: float) -> str:
     """Return the name of a file that starts at ``wall_time``; it sorts after the names of ``earlier`` files."""
     newest = max(earlier, default="")
     name = _name(int(wall_time * 1e9))
-    if name <= newest:
-        found = re.match(rf"{re.escape(PREFIX)}(\d+)", newest)
-        name = _name((int(found[1]) + 1) * 10**9) if found else name
+    if name <= newest and (found := re.match(rf"{re.escape(PREFIX)}(\d+)", newest)):
+        name = _name((int(found[1]) + 1) * 10**9)
     # Seconds with another number of digits, or the name of another program. A longer name sorts after its prefix.
     return name if name > newest else f"{newest}.{os.getpid()}"
 

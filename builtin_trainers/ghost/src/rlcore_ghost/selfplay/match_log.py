@@ -1,4 +1,4 @@
-"""The match log of a run: who played whom, how it ended, and when. All ratings are computed from it.
+"""The match log of a run: who played whom, how it ended, and when. ``rlcore ratings`` computes from it.
 
 A *player* is a policy with a name: the learner of a behavior (``"Player"``), one of its snapshots (``"Player@20000"``,
 the policy of step 20,000), or a fixed opponent (``"minimax"``). A *match* has T teams, each played by one player, and

@@ -231,7 +231,7 @@ def joint_log_prob_entropy(
     """Return the joint log-probability [B] and entropy of actions, in nats.
 
     The entropy is [B], or [] if it does not depend on the observation. One that is only reported need not be
-    differentiable, which saves time. ``mean`` [B, continuous], ``log_std`` [continuous] and ``raw`` [B, continuous] are
+    differentiable, which saves time. ``columns`` [B, ...], the distribution's input, and ``raw`` [B, continuous] are
     those of the continuous parts; ``logits`` [B, logits], masked already, and ``choices`` [B, branches] those of the
     branches. Raises ValueError without either.
     """

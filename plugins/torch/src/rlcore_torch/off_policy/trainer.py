@@ -1,8 +1,8 @@
 """The off-policy template: store transitions, and take gradient steps on samples of them.
 
 A subclass provides a network, optimizers and one gradient step (see ``minibatch_trainer.py``), and may
-change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, the
-normalizer and state live here.
+change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, and the
+state live here.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "
 
 
 def linear(progress: float) -> float:
-    """ML-Agents' ``linear``."""
+    """ML-Agents' ``linear``: the way gone is the progress made."""
     return progress
 
 
@@ -39,14 +39,16 @@ BUILT_IN: Mapping[str, Callable[[float], float]] = {"constant": constant, "cosin
 
 @attrs.frozen
 class Schedule:
-    """A value that goes from ``initial`` to ``final`` over ``max_steps`` agent steps, as ``share`` says.
+    """A value that goes down from ``initial`` to ``final`` over ``max_steps`` agent steps, as ``share`` says.
+
+    It stays at ``initial`` if that is not above ``final``.
 
     Calling a schedule with the number of agent steps taken returns the value.
 
     Attributes:
-        share: One of ``BUILT_IN`` or another function of progress.
+        share: One of ``BUILT_IN`` or another function from progress to the share of the way.
         initial: Value at step 0.
-        final: Value from ``max_steps`` on.
+        final: Value that a share of 1 gives.
         max_steps: Agent steps until the final value.
     """
 
