@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,19 @@ def test_the_training_continues_and_saves_what_it_would_save_if_it_waited(
     ours, theirs = (files(name).status["Agent"] for name in ("run", "waiting"))
     assert [each["steps"] for each in ours["checkpoints"]] == [each["steps"] for each in theirs["checkpoints"]]
     assert not list(files().path.rglob(".rlcore-tmp*"))
+
+
+def test_ctrl_c_while_a_save_is_waited_for_leaves_its_status_behind(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Future[None], timeout: float | None = None) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Future, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_run(ASYNCHRONOUS).train()
+    assert [each["steps"] for each in files().status["Agent"]["checkpoints"]] == files().steps == [40]
 
 
 def test_what_the_training_changes_meanwhile_is_copied_first(

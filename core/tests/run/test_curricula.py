@@ -166,7 +166,7 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
     run = make_run({**PACED, "checkpoint_settings.inference": True, "environment.num_envs": 3})
     run.start()
     environment, curriculum = parts(run)
-    curriculum.advance = None  # is not asked
+    curriculum.advance = curriculum.summarised = None  # is not asked
     next(run)
     assert len(environment.begun) > 6 and {pace // 10 for _, _, pace, _ in environment.begun} == {3.0}
     for env, episode, pace, _ in environment.begun:

@@ -156,6 +156,16 @@ def test_checkpoints_so_frequent_that_no_episode_ends_are_warned_of_once(
         assert warning.startswith("behavior 'Agent': no episode ended in the last ") and advice in warning
 
 
+def test_steps_without_an_end_of_an_episode_are_counted_from_the_start_of_a_process(
+    make_run: Any, kill_after: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    identity = {"environment.type": "identity"}
+    kill_after(make_run(identity), 50)
+    run = make_run({**identity, "checkpoint_settings.resume": True})
+    assert next(run).behaviors["Agent"].steps == 50  # ten after the checkpoint, and an episode of both takes 16
+    assert not [text for text in caplog.messages if "no episode ended" in text]
+
+
 # ---------------------------------------------------------------- Run.evaluate
 
 

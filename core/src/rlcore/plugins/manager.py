@@ -323,7 +323,7 @@ def problems(plugin: object, manager: HookManager, only: str | None = None) -> l
 
 def _is_function(plugin: object, name: str) -> bool:
     """Whether an attribute exists and is callable as a hook. Evaluates no property."""
-    static = inspect.getattr_static(plugin, name, None)
+    static = vars(plugin).get(name) if isinstance(plugin, ModuleType) else inspect.getattr_static(plugin, name, None)
     return isinstance(static, staticmethod | classmethod) or inspect.isroutine(static)
 
 
