@@ -66,6 +66,7 @@ def test_a_run_on_ray_equals_one_in_processes_and_in_one_process(tmp_path: Path,
     assert one == processes == ray != []
 
 
+@pytest.mark.daily
 def test_the_first_actors_that_answer_are_not_mixed_up(tmp_path: Path, opened: list[Any]) -> None:
     opened.append(make(tmp_path, {"executor": "ray", "count": 3, "wait_for": 1, "cpus": 0.1}, 5))
     checked = Checked(opened[-1])
@@ -75,7 +76,6 @@ def test_the_first_actors_that_answer_are_not_mixed_up(tmp_path: Path, opened: l
         checked.play(1)
 
 
-@pytest.mark.daily
 def test_only_the_open_episodes_of_a_failing_actor_are_lost(
     tmp_path: Path, opened: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 from rlcore import ExtrinsicReward, Ranks, Recording, RewardProvider, RunConfig, load_plugins
+
+installed = cache(load_plugins)  # the runs of a property differ in other things
 
 
 def run_of(
@@ -24,5 +27,5 @@ def run_of(
         inference=inference,
         create_reward_providers=lambda *_: [*rewards] or [ExtrinsicReward()],
         read_recording=read_recording,
-        plugins=load_plugins(),
+        plugins=installed(),
     )

@@ -37,6 +37,7 @@ class Pairs(TrainerConformance):
 class TestGhostOfPPO(Pairs):
     trainer = "ppo"
     hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
+    steps = 150
 
 
 @pytest.mark.learning
@@ -56,6 +57,7 @@ class TestLeagueOfPPO(Pairs):
     hyperparameters = TestGhostOfPPO.hyperparameters
     settings: ClassVar[dict[str, Any]] = {"self_play": {**SELF_PLAY, "league": {}}}
     num_envs = 16
+    steps = 100
     trainer_class = "League"
     skip: ClassVar[dict[str, str]] = {
         "test_rewards_that_learn_are_updated_saved_and_restored": "each policy of a league has rewards of its own"

@@ -20,7 +20,7 @@ class TestSAC(TrainerConformance):
     trainer = "rlcore-sac/sac"
     hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
-    steps = 120
+    steps = 60
     learns_within = 4000
 
 
@@ -39,5 +39,5 @@ class TestSACWithEveryOption(TrainerConformance):
     }
     settings = {"network_settings": {"hidden_units": 16, "num_layers": 2, "normalize": True}, "max_steps": 10_000}
     num_envs = 4
-    steps = 30
+    steps = 20
     learns_within = 1000

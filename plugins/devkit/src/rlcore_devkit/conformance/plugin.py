@@ -47,8 +47,7 @@ class PluginConformance(Rules):
         assert doctor(self.plugin, "bounds") == []
 
     def test_loads_and_implements_a_hook(self) -> None:
-        plugins = self.loaded()
-        assert plugins.implemented(self.installed().label)
+        assert self.loaded().implemented(self.installed().label)
 
     def test_every_record_has_a_summary(self) -> None:
         plugins = self.loaded()

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -75,13 +76,16 @@ class RecordRules(Rules):
         """Return the record."""
         return (plugins or self.plugins()).record(self.record_class, self.reference)
 
+    @cached_property
+    def _record(self) -> Any:
+        return self.record()
+
     def block(self, **settings: Any) -> Any:
         """Return the checked block, None without a settings class; ``settings`` override those of the class."""
-        record = self.record()
-        if getattr(record, "settings", None) is None:
+        if getattr(self._record, "settings", None) is None:
             return None
-        typed = {"type": self.reference} if "type" in attrs.fields_dict(record.resolve("settings")) else {}
-        return checked_block(record, {**typed, **self.settings, **settings})
+        typed = {"type": self.reference} if "type" in attrs.fields_dict(self._record.resolve("settings")) else {}
+        return checked_block(self._record, {**typed, **self.settings, **settings})
 
     def context(self, *behaviors: BehaviorSpec, directory: Path | None = None) -> RunContext:
         """Return a run with these behaviors, in :attr:`directory` by default."""
