@@ -51,6 +51,9 @@ def test_prioritized_fictitious_self_play_weighs_opponents_by_the_results(parame
     sampler = PrioritizedSampler(PrioritizedParameters(**parameters))
     found = sampler.probabilities(candidates([0.9, 0.5, 0.2], 1e9))
     np.testing.assert_allclose(found, np.array(weights) / sum(weights), atol=1e-6)
+    few = sampler.probabilities(candidates([1.0, 0.5], 4))  # 4.5 of 5 games, and 2.5
+    odds = {"hard": (0.1 / 0.5) ** sampler.settings.power, "variance": 0.09 / 0.25}
+    assert few[0] / few[1] == pytest.approx(odds[sampler.settings.weighting])
 
 
 def made(directory: Path, envs: int = 12, **league: Any) -> tuple[Any, Any, str, Any]:
@@ -93,14 +96,35 @@ def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) ->
         assert exploiter.resets >= 2 and exploiter.first_model == first[each]
     learning = np.flatnonzero(league.learning_slots)
     assert set((learning // 2).tolist()) <= set(range(8)), "steps of exploiters count as those of the run"
-    assert league.steps == league.trainer.steps == 200 * 8
     league.stop_learning()
-    before = [trainer.steps for trainer in league._trainers]
     for _ in range(30):
         actions = league.act(batch)
         batch = environment.step({name: actions})[name]
         league.observe(actions, batch)
-    assert [trainer.steps for trainer in league._trainers] == before
+    assert [league.steps, *(trainer.steps for trainer in league._trainers)] == [200 * 8, 200 * 8, 200 * 2, 200 * 2]
+
+
+@pytest.mark.parametrize(
+    ("updates", "resets"),
+    [
+        ([(1.0, 0)] * 12, [0] * 5 + [1] * 6 + [2]),  # the running mean of wins is 1 - 0.8^n: 0.67, and then 0.74
+        ([(0.5, 599), (0.5, 600), (0.5, 1199), (0.5, 1200)], [0, 1, 1, 2]),  # ten times save_steps
+    ],
+)
+def test_an_exploiter_starts_again_with_the_first_weights(tmp_path: Path, updates: Any, resets: list[int]) -> None:
+    _, league, _, batch = made(tmp_path)
+    league.begin(batch)
+    first, learned = ({name: array + more for name, array in league.state_dict()["model"].items()} for more in (1, 2))
+    league.load_model(first)
+    exploiter: Any = league.exploiters["main_exploiter_1"]
+    exploiter.trainer.ready = lambda: True
+    for number, (result, steps) in enumerate(updates):
+        exploiter.trainer.load_model(learned)
+        exploiter.trainer.trainer.steps = steps
+        exploiter.trainer.update = lambda result=result: {"Self-play/Win Rate": result}
+        assert league.update()["League/main_exploiter_1/Resets"] == resets[number]
+        weights = first if resets[number] > [0, *resets][number] else learned
+        assert difference(exploiter.trainer.state_dict()["model"], weights) is None
 
 
 def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Path) -> None:

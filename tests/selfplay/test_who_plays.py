@@ -206,6 +206,11 @@ def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update(
     assert [trainer.ghosts.pool.member(place).version for place in trainer.ghosts.pool.window] == [0, 1]
     assert trainer.controller.changes == 1
     assert {trainer.ghosts.pool.member(place).version for place in trainer.ghosts.assigned.ravel()} == {1}
+    trainer.update()
+    trainer.ghosts.swap()
+    assert {trainer.ghosts.pool.member(place).version for place in trainer.ghosts.assigned.ravel()} == {2}
+    trainer.ghosts.save()
+    assert [each.name for each in trainer.snapshots] == ["Agent@0", "Agent@40", "Agent@40.2"]
 
 
 @pytest.mark.parametrize(("sitting", "expected"), [([0, 3], [0, 3]), ([1, 2], [1]), ([3], [3]), ([2], None)])

@@ -160,7 +160,11 @@ class Learned(Gaussian):
         return columns + self.log_std.exp() * noise**3
 
 
-@pytest.mark.parametrize("distribution", [Gaussian, Learned])
+class Renamed(Gaussian):
+    """A distribution of a plugin whose draws NumPy knows, with the parameters of one policy."""
+
+
+@pytest.mark.parametrize("distribution", [Gaussian, Learned, Renamed])
 def test_rows_draw_from_the_distribution_of_their_own_snapshot(distribution: type[Gaussian]) -> None:
     spec = behavior(discrete=())
     policies: list[Policy] = []

@@ -62,7 +62,7 @@ def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool) -> Minibatch:
 def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
     """Loops over transitions; the network is asked for one row at a time."""
     h, rows = trainer.hyperparameters, len(batch.advantage)
-    advantages = batch.advantage.tolist()
+    advantages, clip_range = batch.advantage.tolist(), float(trainer.clip_range)
     policy = value = entropy = 0.0
     for row in range(rows):
         with torch.no_grad():
@@ -88,7 +88,7 @@ def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
                 row_entropy -= sum(p * math.log(p) for p in probabilities if p > 0)
                 offset += size
         ratio = math.exp(log_prob - float(batch.old_log_prob[row]))
-        clipped = min(max(ratio, 1 - trainer.clip_range), 1 + trainer.clip_range)
+        clipped = min(max(ratio, 1 - clip_range), 1 + clip_range)
         policy -= min(ratio * advantages[row], clipped * advantages[row]) / rows
         entropy += row_entropy / rows
         heads = len(trainer.providers)
@@ -101,7 +101,7 @@ def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
                 error = max(error, (near - target) ** 2)
             value += error / rows / heads
     # The heads' losses are added up: a second reward must not make the first value learn more slowly.
-    total = policy + h.value_coefficient * heads * value - trainer.entropy_weight * entropy
+    total = policy + h.value_coefficient * heads * value - float(trainer.entropy_weight) * entropy
     return {"total": total, "policy": policy, "value": value, "entropy": entropy}
 
 
@@ -122,10 +122,23 @@ def test_the_loss_is_that_of_a_loop_over_transitions(
     with torch.no_grad():
         for parameter in trainer.model.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    trainer.model.double()
     batch = random_minibatch(trainer, 9, masked=space != "discrete")
+    batch = batch.map(lambda x: x.double() if x.is_floating_point() else x)
     found, expected = trainer.loss(batch), naive_loss(trainer, batch)
     for part, number in expected.items():
-        assert getattr(found, part).item() == pytest.approx(number, rel=1e-4, abs=1e-5), part
+        assert getattr(found, part).item() == pytest.approx(number, rel=1e-6), part
+
+    weights = list(trainer.model.parameters())
+    directions = [torch.randn(each.shape, generator=torch.Generator().manual_seed(3)).double() for each in weights]
+    grads = torch.autograd.grad(found.total, weights)
+    slope = sum((grad * direction).sum().item() for grad, direction in zip(grads, directions, strict=True))
+    moved = []
+    for step in (1e-5, -2e-5):
+        with torch.no_grad():
+            torch._foreach_add_(weights, directions, alpha=step)
+        moved.append(naive_loss(trainer, batch)["total"])
+    assert slope == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-4)
 
 
 def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrainer) -> None:
@@ -142,7 +155,7 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
     assert found.total.item() == pytest.approx(expected["total"], rel=1e-4)
 
 
-def test_a_state_with_other_rewards_is_refused_and_changes_nothing(make_trainer: MakeTrainer) -> None:
+def test_a_state_with_other_rewards_or_agents_is_refused_and_changes_nothing(make_trainer: MakeTrainer) -> None:
     environment = IdentityEnvironment(3, discrete=(4,))
     block = {"reward_signals": {"learning": {}}}
     saved = make_trainer(environment, block=block, plugins=with_learning_rewards()).state_dict()
@@ -152,6 +165,8 @@ def test_a_state_with_other_rewards_is_refused_and_changes_nothing(make_trainer:
             parameter.fill_(0.5)
     with pytest.raises(RunStateError, match=r"reward_signals learning, this configuration extrinsic"):
         trainer.load_state_dict(saved)
+    with pytest.raises(RunStateError, match=r"the checkpoint is of 2 agents, this run has 3; set environment.num_envs"):
+        trainer.load_state_dict(make_trainer(IdentityEnvironment(2, discrete=(4,))).state_dict())
     assert all(bool((parameter == 0.5).all()) for parameter in trainer.model.parameters())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, RunStateError
+from rlcore_devkit.conformance.states import assert_equal, copied
 
 MakeTrainer = Callable[..., Any]
 
@@ -187,20 +187,20 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         buffer_size=30,
         batch_size=15,
     )
-    open_over_an_update = 0
+    open_over_an_update = kept = 0
     for closed, open_steps in rollouts_of(trainer, script, 6):
         rollout, expected = trainer.rollout(), [step.drawn_with for step in in_order(closed)]
         np.testing.assert_allclose(rollout.log_prob[np.flatnonzero(rollout.valid)].numpy(), expected, atol=2e-4)
-        open_over_an_update += sum(each is not None for each in open_steps)
+        batches = list(trainer.minibatches(rollout, *trainer.advantages(rollout)))
+        ratios = [(trainer.evaluate(batch)[0] - batch.old_log_prob).abs() > 1e-3 for batch in batches]
+        assert torch.cat(ratios).sum() <= kept + 1, "only actions of before the update have another ratio than 1"
+        kept = sum(each is not None for each in open_steps)
+        open_over_an_update += kept
     assert (open_over_an_update > 3) == turns
 
 
-@pytest.mark.parametrize("turns", [False, True])
-def test_a_rollout_with_memory_that_an_earlier_version_saved_begins_again(
-    make_trainer: MakeTrainer, turns: bool
-) -> None:
-    """An earlier version did not store what actions were drawn with."""
-    settings: dict[str, Any] = {"network": {"memory": {"memory_size": 8, "sequence_length": 4}}, "buffer_size": 60}
+def begun(make_trainer: MakeTrainer, turns: bool, settings: Any) -> tuple[Script, Any, AgentBatch]:
+    """A trainer in the middle of a rollout."""
     script = Script(turns)
     trainer = make_trainer(script, **settings)
     batch = script.batch(first=True)
@@ -209,7 +209,17 @@ def test_a_rollout_with_memory_that_an_earlier_version_saved_begins_again(
         trainer.act(batch)
         batch = script.batch()
         trainer.observe(None, batch)
-    older = copy.deepcopy(trainer.state_dict())
+    return script, trainer, batch
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_rollout_with_memory_that_an_earlier_version_saved_begins_again(
+    make_trainer: MakeTrainer, turns: bool
+) -> None:
+    """An earlier version did not store what actions were drawn with."""
+    settings: dict[str, Any] = {"network": {"memory": {"memory_size": 8, "sequence_length": 4}}, "buffer_size": 60}
+    script, trainer, batch = begun(make_trainer, turns, settings)
+    older = copied(trainer.state_dict())
     for name in ("columns", "logits", "final_memory"):
         del older["buffer"][name]
     older["buffer"]["memory"] = older["buffer"]["memory"][..., :8]
@@ -223,3 +233,27 @@ def test_a_rollout_with_memory_that_an_earlier_version_saved_begins_again(
         batch = script.batch()
         resumed.observe(None, batch)
     resumed.update()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"observations": lambda seen: {"seen": seen["seen"][[0] * 15]}}, "'seen' has 15 rows, and the rollout 13"),
+        ({"observations": lambda seen: {"seen": seen["seen"][:-1]}}, "'seen' has 12 rows, and the rollout 13"),
+        ({"final_rows": lambda rows: rows * 0 + np.array([13, 0])}, "'final_rows' has rows that are not of"),
+        ({"cuts": lambda _: np.array([[0, 3]])}, "'cuts' has rows that are not of"),
+        ({"cuts": lambda _: np.array([[-1, 0]])}, "'cuts' has rows that are not of"),
+        ({"cursor": lambda cursor: cursor * 0 + 14}, "'row' and 'cursor' are beyond the rollout"),
+        ({"row": lambda _: 14}, "'row' and 'cursor' are beyond the rollout"),
+    ],
+)
+def test_a_rollout_with_rows_of_another_one_is_refused_and_nothing_changes(
+    make_trainer: MakeTrainer, changed: dict[str, Callable[[Any], Any]], said: str
+) -> None:
+    _, trainer, _ = begun(make_trainer, False, {"buffer_size": 60})
+    before = copied(trainer.state_dict())
+    state = copied(before)
+    state["buffer"] |= {name: change(state["buffer"][name]) for name, change in changed.items()}
+    with pytest.raises(RunStateError, match=said):
+        trainer.load_state_dict(state)
+    assert_equal(before, trainer.state_dict())

@@ -83,9 +83,10 @@ def check(trainer: SACTrainer, environment: Ragged, steps: int) -> int:
 
 
 @pytest.mark.parametrize("kind", ["all act", "turns", "aborted", "groups"])
-@pytest.mark.parametrize("options", [{"steps_per_update": 400}, {"steps_per_update": 5, "buffer_size": 20}])
+@pytest.mark.parametrize(("per_update", "size"), [(400, 400), (5, 20), (400, 20)])
 def test_each_provider_reports_the_reward_of_every_episode(
-    make_trainer: MakeTrainer, kind: str, options: dict[str, Any]
+    make_trainer: MakeTrainer, kind: str, per_update: int, size: int
 ) -> None:
     environment = Ragged(kind)
-    assert check(trained(make_trainer, environment, **options), environment, 200) > 80
+    trainer = trained(make_trainer, environment, steps_per_update=per_update, buffer_size=size)
+    assert check(trainer, environment, 200) > 80

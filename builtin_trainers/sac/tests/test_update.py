@@ -212,6 +212,9 @@ class Plain:
             self.adam(0.5 * (weight[:, None] * error**2).mean(), names[str(k)])
             stats[f"Losses/Q{k + 1} Loss"] = 0.5 * error.square().mean().item()
             errors.append(error.sum(1).abs().detach())
+            if k == 0:
+                means = (error + target).mean(0).tolist()
+                stats |= dict(zip(("Policy/Extrinsic Value", "Policy/Learning Value"), means, strict=False))
 
         for name in [name for name in self.p if name.startswith("targets.")]:
             critic = self.p[name.replace("targets.", "critics.")]
@@ -219,7 +222,14 @@ class Plain:
 
         if self.h.learn_entcoef:
             self.learn_temperatures(batch, log_prob, branches)
-        return stats, 0.5 * (errors[0] + errors[1])
+        temperatures = self.p["log_temperature"].exp().tolist()
+        entropies = [branch.entropy().mean().item() for branch in branches]
+        if log_prob is not None:
+            stats["Policy/Continuous Entropy Coeff"] = temperatures.pop(0)
+            entropies.append(-log_prob.mean().item())
+        if branches:
+            stats["Policy/Discrete Entropy Coeff"] = sum(temperatures) / len(branches)
+        return {**stats, "Policy/Entropy": sum(entropies)}, 0.5 * (errors[0] + errors[1])
 
     def learn_temperatures(self, batch: TransitionBatch, log_prob: Tensor | None, branches: list[Categorical]) -> None:
         excess = []  # of entropy, over its target

@@ -87,8 +87,7 @@ def test_loss_penalty_and_reward_of_a_linear_discriminator(make_gail: Any, rollo
     assert stats["Policy/GAIL Policy Estimate"] == pytest.approx(probability.mean(), rel=1e-5)
     assert stats["Policy/GAIL Expert Estimate"] == pytest.approx(theirs.mean(), rel=1e-5)
     gradient = probability @ rows_of(given, use_actions) / 15 - (1 - theirs) @ rows_of(drawn.given[0], use_actions) / 15
-    length = np.linalg.norm(weight)
-    gradient += 20 * (length - 1) * weight / length
+    gradient += 20 * weight * (1 - 1 / np.linalg.norm(weight))
     moved = reward.state_dict()["model"]["estimate.weight"][0] - weight  # by Adam: first by the learning rate
     np.testing.assert_allclose(moved, -reward.settings.learning_rate * np.sign(gradient), rtol=1e-3)
     assert set(stats) == {

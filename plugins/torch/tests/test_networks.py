@@ -20,7 +20,8 @@ from rlcore_torch import (
     PolicyHead,
     RunningNormalizer,
 )
-from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE
+from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE, ResidualBlock
+from rlcore_torch.networks.recurrent import Recurrent
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)
 SPACES = BehaviorSpec("Agent", (VECTOR,), 8, (4, 4), -np.ones(8, np.float32), np.ones(8, np.float32))
@@ -50,6 +51,13 @@ def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int)
         BUILT_IN[kind](None, camera(64, smallest - 1), 16)
     for advised in str(refused.value).rpartition(" to ")[2].split(" or "):
         BUILT_IN[advised](None, camera(64, smallest - 1), 16)
+
+
+def test_a_residual_block_adds_its_input() -> None:
+    block, x = ResidualBlock(4), torch.randn(2, 4, 5, 6)
+    for parameter in block.parameters():
+        nn.init.zeros_(parameter)
+    assert block(x).equal(x)
 
 
 def test_images_are_height_width_channels() -> None:
@@ -91,6 +99,13 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
         wide = PolicyHead(256, ActionLayout(SPACES), init, Gaussian(SPACES)).linear.weight
         assert wide[:8].std().item() == pytest.approx(0.2 / 16, rel=0.1), "means"
         assert wide[8:].std().item() == pytest.approx(0.1 / 16, rel=0.1), "logits"
+
+
+def test_a_recurrent_layer_begins_with_open_forget_gates_and_a_scheme_for_each_gate() -> None:
+    lstm = Recurrent(6, 8, "orthogonal").lstm
+    assert lstm.bias_ih_l0.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8 and not lstm.bias_hh_l0.any()
+    for gate in (*lstm.weight_ih_l0.chunk(4), *lstm.weight_hh_l0.chunk(4)):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(4))
 
 
 # ---------------------------------------------------------------- normalization

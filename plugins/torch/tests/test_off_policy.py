@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from rlcore import (
     Environment,
     ExtrinsicReward,
     RewardProvider,
+    RunStateError,
     TrainingDiverged,
     Transitions,
     UnsupportedSpace,
@@ -179,6 +181,17 @@ def unbounded(slots: int, least: float = -np.inf) -> Environment:
     return environment
 
 
+def test_the_beginning_is_standard_normal_in_a_part_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counter, "squashed", False)
+    environment = unbounded(8)
+    trainer = counter(environment, buffer_init_steps=8 * 500, batch_size=8, buffer_size=4096)
+    taken: list[Any] = [actions.continuous for _, actions, _ in play(trainer, environment, 500)]
+    bounded, free = np.concatenate(taken).T
+    deciles = [NormalDist().inv_cdf(k / 10) for k in range(1, 10)]
+    for counts in (np.histogram(bounded, 10, (-3, 5))[0], np.bincount(np.searchsorted(deciles, free), minlength=10)):
+        assert counts.sum() == 4000 and chi_squared(counts) < 31
+
+
 @pytest.mark.parametrize(
     ("named", "told"),
     [
@@ -288,6 +301,17 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
             other.update()
         taken.append(other.gradient_steps - trainer.gradient_steps)
     assert taken == [0] * 10 + [6, 12]
+
+
+def test_without_the_buffer_a_random_beginning_is_not_cut_short() -> None:
+    environment, h = TinyCorridor(3), {"batch_size": 6, "buffer_init_steps": 90}
+    trainer = counter(environment, **h)
+    learn(trainer, environment, 10)
+    other = resumed(trainer, environment, **h)
+    learn(other, environment, 30)
+    assert other.first_step == 93
+    with pytest.raises(RunStateError, match=r"the checkpoint is of 3 agents, this run has 2; set environment.num_envs"):
+        resumed(trainer, TinyCorridor(2), **h)
 
 
 @pytest.mark.parametrize("buffer", [False, True])

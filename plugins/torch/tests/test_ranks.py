@@ -99,9 +99,8 @@ def test_slots_are_numbered_as_in_one_process(by_agent: bool) -> None:
 
 def test_ranks_divide_the_minibatch_that_one_process_draws() -> None:
     """Slots are numbered agent by agent: those of a rank are not side by side."""
-    envs, rows, filled = (3, 1), 6, 43
-    whole = np.random.default_rng(0).random((rows, 8)) < 0.6  # rows with a transition
-    whole.reshape(-1)[filled:] = False
+    envs, whole = (3, 1), np.random.default_rng(0).random((6, 8)) < 0.6  # rows with a transition
+    whole[5, 3:] = False
 
     def draw(ranks: Any) -> Any:
         count = envs[ranks.rank]
@@ -117,8 +116,7 @@ def test_ranks_divide_the_minibatch_that_one_process_draws() -> None:
 
     parts = in_ranks(draw, 2)
     places, found = (np.concatenate(each) for each in zip(*parts, strict=True))
-    last = int(np.flatnonzero(whole)[-1]) + 1
-    drawn = sample_rows(whole, last, int(whole.sum()), 50, np.random.default_rng(1))
+    drawn = sample_rows(whole, int(np.flatnonzero(whole)[-1]) + 1, int(whole.sum()), 50, np.random.default_rng(1))
     assert sorted(places) == list(range(50)) and found.tolist() == drawn[places].tolist()
 
 

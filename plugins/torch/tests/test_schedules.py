@@ -55,6 +55,7 @@ def test_a_schedule_of_a_plugin_goes_the_share_of_the_way_it_returns(acme: Acme)
     warm_up = acme(lambda progress: max(0.0, 1.0 - 4.0 * progress))
     np.testing.assert_allclose([warm_up(0), warm_up(125), warm_up(250), warm_up(1000)], [0.1, 0.15, 0.2, 0.2])
     assert acme(lambda progress: np.float32(0.5))(7) == pytest.approx(0.15)
+    assert acme(lambda progress: 1.0 + 5e-10)(7) == 0.1, "rounding leaves no bound"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
 from rlcore_torch import Rollout
+from rlcore_torch.on_policy.advantages import explained_variances
 from rlcore_torch.on_policy.minibatch import approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 
@@ -97,6 +98,7 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
     shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
     np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
     assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
+    assert explained_variances(x := np.ones((2, 1), np.float32), x, [""]) == {"Losses/Explained Variance": 0.0}
 
 
 @pytest.mark.parametrize("sizes", [[2, 2, 2], [1, 2, 3]])
