@@ -11,7 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +62,14 @@ def assert_ends_equal(place: Any, whole: Any) -> None:
         assert [entry["run_steps"] for entry in status[section]["checkpoints"]] == place.steps
 
 
-def trials() -> list[Any]:
-    names = [(trial, list(MATRIX)[trial % len(MATRIX)]) for trial in range(TRIALS)]
-    daily = [[pytest.mark.daily] if trial < len(MATRIX) and name in DAILY else [] for trial, name in names]
-    return [
-        pytest.param(trial, id=f"{trial} {name}", marks=marks)
-        for (trial, name), marks in zip(names, daily, strict=True)
-    ]
+def trials() -> Iterator[Any]:
+    for trial in range(TRIALS):
+        name = list(MATRIX)[trial % len(MATRIX)]
+        daily = trial < len(MATRIX) and name in DAILY
+        yield pytest.param(trial, id=f"{trial} {name}", marks=pytest.mark.daily if daily else ())
 
 
-@pytest.mark.parametrize("trial", trials())
+@pytest.mark.parametrize("trial", [*trials()])
 def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
     workplace: Any, whole_run: Any, settings_of: Any, trial: int
 ) -> None:

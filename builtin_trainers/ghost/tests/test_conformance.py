@@ -23,6 +23,7 @@ class Pairs(TrainerConformance):
 
     settings: ClassVar[dict[str, Any]] = {"self_play": SELF_PLAY}
     trainer_class = "GhostTrainer"
+    steps = 150
 
     def make(self, environment: Any, seed: int = 1, plugins: Any = None, **settings: Any) -> Any:
         [behavior] = environment.behaviors.values()
@@ -37,7 +38,6 @@ class Pairs(TrainerConformance):
 class TestGhostOfPPO(Pairs):
     trainer = "ppo"
     hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
-    steps = 150
 
 
 @pytest.mark.learning
@@ -57,7 +57,6 @@ class TestLeagueOfPPO(Pairs):
     hyperparameters = TestGhostOfPPO.hyperparameters
     settings: ClassVar[dict[str, Any]] = {"self_play": {**SELF_PLAY, "league": {}}}
     num_envs = 16
-    steps = 100
     trainer_class = "League"
     skip: ClassVar[dict[str, str]] = {
         "test_rewards_that_learn_are_updated_saved_and_restored": "each policy of a league has rewards of its own"

@@ -20,7 +20,6 @@ class TestPPO(TrainerConformance):
     trainer = "rlcore-ppo/ppo"
     hyperparameters = SMALL
     settings = {"network_settings": {**NETWORK, "normalize": True}}
-    steps = 150
 
 
 class TestPPOWithASharedBodyAndEveryOption(TrainerConformance):
@@ -29,7 +28,6 @@ class TestPPOWithASharedBodyAndEveryOption(TrainerConformance):
         **SMALL, "shared_critic": True, "value_clip": 0.5, "target_kl": 0.05, "advantage_normalization": "minibatch",
     }  # fmt: skip
     settings = {"network_settings": NETWORK, "time_horizon": 16}
-    steps = 150
 
 
 class TestPPOWithMemory(MemoryTrainerConformance):

@@ -8,7 +8,7 @@ import pydoc
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -86,8 +86,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     combinations = [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH, OFF_POLICY, CONTINUOUS, ("stats", "sampler")]
     for number, kinds in enumerate(combinations):
         for name, distribution in (("x", "x-rl"), ("walker", None), (LONG, "a-distribution-of-forty-characters-01234")):
-            package = new_package(name, kinds, distribution=distribution)
-            write_plugin(package, parent / f"{number}-{name}", about)
+            write_plugin(new_package(name, kinds, distribution=distribution), parent / f"{number}-{name}", about)
     return parent
 
 
@@ -100,13 +99,9 @@ def test_ruff_finds_nothing_with_the_settings_of_the_package(everything: Path) -
         assert checked.returncode == 0, checked.stdout
 
 
-def files_of(directory: Path) -> Iterable[Path]:
-    return (path for path in directory.rglob("*") if path.is_file())
-
-
 @pytest.mark.xdist_group("everything")
 def test_nothing_of_the_templates_is_left_in_the_files(everything: Path) -> None:
-    for path in files_of(everything):
+    for path in filter(Path.is_file, everything.rglob("*")):
         assert path.suffix != ".jinja"
         text = path.read_text(encoding="utf-8").replace("${{ matrix.", "")  # which belongs to GitHub's workflows
         assert "{{" not in text and "{%" not in text
