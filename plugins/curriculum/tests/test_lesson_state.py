@@ -47,7 +47,10 @@ def test_a_change_names_both_lessons_and_redraws_episodes(script: Any) -> None:
 
 @pytest.mark.parametrize(("forward", "back"), [("true", "false"), ("false", "true")])
 def test_a_change_resets_if_its_own_criterion_asks_for_it(script: Any, forward: str, back: str) -> None:
-    text = TEXT.replace("signal_smoothing: false", f"signal_smoothing: false, require_reset: {forward}")
+    asking = f"{{behavior: B, threshold: 1, min_lesson_length: 2, require_reset: {forward}}}"
+    text = TEXT.replace(CRITERION, f"[{CRITERION}, {asking}]", 1)  # one of several suffices, also of parameters
+    other = f"[{{name: a, value: 1, completion_criteria: {CRITERION}}}, {{name: b, value: 2}}]"
+    text = changed(text, "gravity: 9.8", f"gravity: {{curriculum: {other}}}")
     running = script(changed(text, "threshold: -1, ", f"threshold: -1, require_reset: {back}, "))
     for event in ("2 2", "-9"):
         running.play(event)
@@ -150,6 +153,15 @@ def test_a_threshold_may_change_and_lessons_may_follow(make: Any, in_the_second:
         lessons.load_state_dict(in_the_second)
         assert lessons.status()["length"]["lesson_num"] == 1
         assert lessons.status()["length"]["episodes_left"] == 1
+
+
+def test_a_threshold_that_was_lowered_is_compared_at_once(script: Any, make: Any) -> None:
+    running = script(TEXT)
+    for event in ("2 2", "0.5 0.5"):
+        running.play(event)
+    lessons = make(TEXT.replace("threshold: 1,", "threshold: 0,"))
+    lessons.load_state_dict(running.lessons.state_dict())
+    assert lessons.advance({"B": 0, "C": 0}).lessons == (LessonChange("length", 2, "Long", 1, "Mid"),)
 
 
 def test_a_lesson_that_was_the_last_begins_to_be_measured_when_another_follows(
