@@ -39,7 +39,7 @@ def test_a_reader_that_takes_one_line_does_not_end_training(quick: Any) -> None:
 
 
 def test_a_policy_that_only_acts_ends_with_its_reader(quick: Any) -> None:
-    """It has no other end."""
+    """Nothing else ends a run with ``--inference``."""
     place = quick()
     assert place.finish()[0] == 0
     process = place.start("--inference", stdout=PIPE, stderr=PIPE)

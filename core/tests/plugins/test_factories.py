@@ -214,6 +214,7 @@ def test_targets_of_every_kind_are_called_by_keyword_and_their_answers_checked(
         "Exporter: it lacks export": (ExporterSpec(**names, suffix=".x"), outside),
     }
     for said, (record, arguments) in calls.items():
-        with pytest.raises(PluginError, match=f"which is not a {said}"):
+        with pytest.raises(PluginError, match=f"which is not a {said}") as caught:
             plugins.create(record, **arguments)
+        assert "Porting a plugin" not in str(caught.value), "no earlier contract did without these"
         assert received.pop() == arguments

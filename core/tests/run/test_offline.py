@@ -169,7 +169,9 @@ def test_commands_on_a_run_without_an_environment(
     done = run_rlcore("evaluate", files().path, "--set", "environment.type=corridor", "--episodes", "2")
     assert done.exit_code == 0 and "over 2 episodes" in done.stdout
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(offline()))
+    path.write_text(yaml.safe_dump(offline({"stats.console": {}})))
+    done = run_rlcore("run", path, "--force")
+    assert "Agent. Step: 50." in done.stdout and "episode was completed" not in done.stdout
     refused = run_rlcore("run", path, "--num-envs", "4")
     assert refused.exit_code == 2
     assert "--num-envs: this run learns from recorded data, so no environment is stepped" in refused.stderr

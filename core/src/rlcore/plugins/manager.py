@@ -132,7 +132,7 @@ class HookManager(pluggy.PluginManager):
                     )
 
     def add_hookspecs(self, module_or_class: Any) -> None:
-        """Take up the hooks of a module or a class."""
+        """Add the hooks of a module or a class, in one order."""
         super().add_hookspecs(module_or_class)
         found = {name: caller.spec.function for name, caller in vars(self.hook).items() if caller.spec is not None}
         self.specifications = dict(sorted(found.items(), key=lambda item: _place(item[1])))
@@ -147,9 +147,9 @@ class HookManager(pluggy.PluginManager):
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
 
-        Pluggy calls first what was registered last. ``load_plugins`` registers installed plugins by name,
-        core's own among them, then local ones. So local plugins come first, and installed ones follow from z to a.
-        ``tryfirst``, ``trylast`` and ``wrapper`` change this order.
+        Pluggy calls first what was registered last. :meth:`Plugins.load` registers installed plugins by name, as
+        ``discover.installed`` sorts them, then local ones. So local plugins come first, and installed ones, core's own
+        among them, follow from z to a. ``tryfirst``, ``trylast`` and ``wrapper`` change this order.
         """
         return list(reversed(getattr(self.hook, hook).get_hookimpls()))
 

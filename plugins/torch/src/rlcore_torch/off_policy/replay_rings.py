@@ -248,7 +248,7 @@ class ReplayRings:
     # ------------------------------------------------------------ inside
 
     def _claim(self, rows: Rows) -> None:
-        """Takes ``rows`` for new observations; the transitions they held are gone."""
+        """Overwrite ``rows``, the oldest ones of a full buffer, with new observations."""
         self._closed -= int(np.count_nonzero(self.flags[rows]))
         self._flags[rows] = 0
         self._segments.change(rows)
