@@ -24,7 +24,7 @@ def promise(directory: Path) -> Any:
 @pytest.mark.parametrize(
     ("case", "workers"),
     [
-        ("memory", HALF),
+        pytest.param("memory", HALF, marks=pytest.mark.learning),
         ("ghost", HALF),
         pytest.param("ppo", HALF, marks=DEEP),
         pytest.param("sac", HALF, marks=DEEP),

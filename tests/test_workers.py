@@ -53,7 +53,7 @@ def test_environments_that_save_themselves_are_resumed_by_as_many_workers(
         train(tmp_path, "corridor", second, 600, resume=True)
 
 
-@pytest.mark.parametrize("behavior", [PPO, SAC], ids=["ppo", "sac"])
+@pytest.mark.parametrize("behavior", [PPO, pytest.param(SAC, marks=pytest.mark.learning)], ids=["ppo", "sac"])
 def test_a_run_without_the_workers_that_failed_counts_and_learns_from_the_others(
     tmp_path: Path, behavior: dict[str, object]
 ) -> None:
