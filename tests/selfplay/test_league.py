@@ -98,8 +98,7 @@ def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) ->
     assert set((learning // 2).tolist()) <= set(range(8)), "steps of exploiters count as those of the run"
     league.stop_learning()
     for _ in range(30):
-        actions = league.act(batch)
-        batch = environment.step({name: actions})[name]
+        batch = environment.step({name: (actions := league.act(batch))})[name]
         league.observe(actions, batch)
     assert [league.steps, *(trainer.steps for trainer in league._trainers)] == [200 * 8, 200 * 8, 200 * 2, 200 * 2]
 
@@ -155,6 +154,7 @@ def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
     league.begin(batch)
     controller, weak = league.trainer.controller, f"{main}.main_exploiter_1"
     ghost = controller.player(f"{main}@0")
+    assert controller.elo.advantages.tolist() == [0.0, 0.0], "one for each team, by default"
     for behavior, value in ((main, 1.0), (weak, 0.0)):  # the main policy wins against its snapshot, the exploiter loses
         trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
         slots = np.arange(len(trainer.ghosts.place))

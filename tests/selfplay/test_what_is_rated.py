@@ -58,6 +58,7 @@ def test_a_game_of_ghosts_alone_is_logged_at_the_step_of_training() -> None:
     trainer.stop_learning()
     play_one_game(trainer, world)
     assert trainer.steps == 1 and trainer.controller.log.matches().step.tolist() == [1, 1]
+    assert trainer.statistics()["Self-play/Opponent ELO"] == 1200.0
 
 
 def test_the_seats_of_learners_get_what_the_environment_reports_of_ended_episodes() -> None:

@@ -114,11 +114,10 @@ def test_games_of_two_processes_are_taken_in_the_order_of_one():
     sent = []
     exchange = SimpleNamespace(size=2, all_gather=lambda own: sent.append(own) or sent)
     processes = [FinishedGames(2, exchange, first_env) for first_env in (0, 3)]
-    for step, envs in enumerate(([1, 4], [0, 3, 5], [2])):
-        for games in processes:
-            games.step += 1
+    for step, envs in enumerate(([1, 4], [0, 3, 5], [2]), 1):
+        processes[0].step = processes[1].step = step
         for env in envs:
             rows = np.full((1, 2), 10 * step + env)
             processes[env // 3].add(array(env % 3), players=rows, ranks=rows, owners=rows, uneven=array(0))
     processes[0].take_of_all()
-    assert processes[1].take_of_all()["players"][:, 0].tolist() == [1, 4, 10, 13, 15, 22]
+    assert processes[1].take_of_all()["players"][:, 0].tolist() == [11, 14, 20, 23, 25, 32]

@@ -129,7 +129,6 @@ def test_an_update_stops_before_the_minibatch_that_passes_the_target_kl(
     ratio = torch.cat([found.log_ratio.detach() for _, found in losses]).exp()
     clipped = [each.double().mean().item() for each in (ratio < 0.8, ratio > 1.2)]
     assert min(clipped) > 0 and stats["Policy/Clip Fraction"] == pytest.approx(sum(clipped), abs=1e-6)
-    assert stats["Policy/KL Divergence"] == pytest.approx(np.mean(kl), rel=1e-4)
     for tag, part in (("Losses/Policy Loss", "policy"), ("Losses/Value Loss", "value"), ("Policy/Entropy", "entropy")):
         assert stats[tag] == pytest.approx(np.mean([getattr(found, part).item() for _, found in losses]), rel=1e-5)
     plain, steps = make_trainer(environment, num_epoch=6, **settings), 0

@@ -48,14 +48,20 @@ def trained(make_trainer: MakeTrainer, environment: Ragged, **hyperparameters: A
     return make_trainer(environment, plugins=plugins, block=block, **options)
 
 
-def check(trainer: SACTrainer, environment: Ragged, steps: int) -> int:
-    """Play, and compare what each update reports with the episodes that ended before; return how many it reported."""
-    [name] = environment.behaviors
+def check(made: Callable[[], SACTrainer], environment: Ragged, steps: int) -> int:
+    """Play, and compare what each update reports with the episodes that ended before; return how many it reported.
+
+    In the middle of episodes, the trainer is resumed from its state.
+    """
+    [name], trainer = environment.behaviors, made()
     batch = first_batch(environment)
     trainer.begin(batch)
     ended: list[tuple[float, float]] = []  # sums of rewards, with and without the group's
     sums, waiting, reported = np.zeros((SLOTS, 2)), [True] * SLOTS, 0
-    for _ in range(steps):
+    for step in range(steps):
+        if step == steps // 2 + 2:  # within the episodes of all agents
+            state, trainer = trainer.state_dict(), made()
+            trainer.load_state_dict(state)
         acting = [True] * SLOTS if batch.needs_action is None else batch.needs_action.tolist()
         waiting = [w or a for w, a in zip(waiting, acting, strict=True)]
         actions = trainer.act(batch)
@@ -88,5 +94,5 @@ def test_each_provider_reports_the_reward_of_every_episode(
     make_trainer: MakeTrainer, kind: str, per_update: int, size: int
 ) -> None:
     environment = Ragged(kind)
-    trainer = trained(make_trainer, environment, steps_per_update=per_update, buffer_size=size)
-    assert check(trainer, environment, 200) > 80
+    options = {"steps_per_update": per_update, "buffer_size": size, "save_replay_buffer": True}
+    assert check(lambda: trained(make_trainer, environment, **options), environment, 200) > 80

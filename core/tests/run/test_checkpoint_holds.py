@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,15 @@ class Mirror:
     def rlcore_checkpoint_removed(self, run: RunContext, step: int, path: Path) -> None:
         assert path == run.directory / "checkpoints" / str(step) and not path.exists()
         self.events.append(("removed", step))
+
+
+def test_other_processes_can_read_which_checkpoints_a_run_holds(make_run: Any, files: Any) -> None:
+    run, seen = make_run(), []
+    run.plugins.register(Mirror(40, release=160), "mirror")
+    for _ in run:
+        file = files().path / "run_logs" / "held_checkpoints.json"
+        seen.append(json.loads(file.read_text()) if file.exists() else None)
+    assert seen == [{"held": [40]}] * 3 + [None]
 
 
 def train(make_run: Any, mirror: Mirror, changes: Any = None, **behavior: Any) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError
 from rlcore.run.saved import provenance
 from rlcore.run.saved.run import SavedRun
+from rlcore_devkit.fixtures import RunRlcore
 
 NAMED = {
     "id": ("environment: {id: 'acme:World-v0'}", ["acme:World-v0"]),
@@ -38,3 +40,14 @@ def test_a_run_of_another_user_is_opened_only_if_that_is_allowed(
         SavedRun.open(tmp_path)
     with pytest.raises(ConfigError, match="behaviors: missing"):
         SavedRun.open(tmp_path, allow_local=True)
+
+
+def test_commands_ask_before_they_run_code_of_another_user(
+    make_run: Any, files: Any, bare_run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run({"environment.id": "acme:World"}).train()
+    monkeypatch.setattr(provenance, "written_by_this_user", lambda *paths: False)
+    path = files().path
+    for words in (("evaluate", path), ("run", "--resume", "--run-id", "run", "--results-dir", path.parent)):
+        refused = bare_run_rlcore(*words)
+        assert refused.exit_code == 2 and "was written by another user, and its configuration has" in refused.stderr

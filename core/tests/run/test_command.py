@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rlcore.cli.run import typed_flags
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -39,6 +40,13 @@ def test_what_is_typed_is_what_is_trained(write: Write, files: Any, run_rlcore: 
     assert 1 < episodes <= 100 and f" of all {episodes} episodes; " in done.stdout
     assert "debug: plugin core (rlcore" in run_rlcore("run", config, "--debug", "--force").stderr
     assert written(files)["debug"] is True and written(files)["env_settings"]["seed"] == 7
+
+
+def test_flags_of_behaviors_reach_those_that_only_the_environment_names_too() -> None:
+    keys = [("behaviors", "A", "max_steps"), ("default_settings", "max_steps")]
+    assert typed_flags({"max_steps": 50.0}, {"behaviors": {"A": {}}, "default_settings": {}}) == dict.fromkeys(
+        keys, 50.0
+    )
 
 
 @pytest.mark.parametrize(("flags", "said"), REFUSED["flags of run"])

@@ -42,6 +42,16 @@ def test_initialize_from_takes_the_weights_of_the_newest_intact_checkpoint_and_n
     assert not state["Agent"]["optimizer"]["momentum"].any()
 
 
+def test_a_run_that_started_from_another_is_resumed_by_the_file_that_says_so(
+    write: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    assert run_rlcore("run", write()).exit_code == 0
+    second = write(FROM)
+    assert run_rlcore("run", second).exit_code == 0
+    assert run_rlcore("run", second, "--resume", "--max-steps", "240").exit_code == 0
+    assert files("second").steps[-1] == 240
+
+
 def test_weights_that_are_not_there_or_do_not_fit_are_refused_whole(make_run: Any, files: Any, tmp_path: Path) -> None:
     with pytest.raises(RunStateError, match=r"checkpoint_settings.initialize_from 'run': is neither a run directory"):
         make_run(FROM).train()

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from rlcore.cli.run import refuse_configuration_of_another
 from rlcore.config.dump import config_text, is_sealed
-from rlcore.errors import RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage import store
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_state import require_run
+from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -109,6 +111,9 @@ def test_the_configuration_of_a_copy_resumes_no_original(make_run: Any, files: A
     refused = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", *more)
     assert refused.exit_code == 2
     assert "is in the directory of run 'copied' and names run 'run'; say which with --run-id" in refused.stderr
+    acting = make_run({"checkpoint_settings.inference": True})
+    with pytest.raises(ConfigError, match="'copied' and names run 'run'"):
+        refuse_configuration_of_another(files("copied").path / "configuration.yaml", acting)
     resumed = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", "--run-id", "copied", *more)
     assert resumed.exit_code == 0 and files("copied").steps[-1] == 160
     assert files().everything() == before
@@ -125,3 +130,7 @@ def test_an_entry_that_is_not_what_it_should_be_is_damage(make_run: Any, files: 
     for entry, value in REFUSALS:
         with pytest.raises(RunStateError, match="checkpoints/40: cannot be used: "):
             require_run(path, state | {"run": state["run"] | {entry: value}})
+    save_checkpoint(path.parent, 60, state | {"run": state["run"] | {"overdue": "x"}})
+    with make_run(RESUME) as run:
+        run.start()
+        assert run.resumed_from == path

@@ -92,6 +92,7 @@ def test_rlcore_run_prints_the_lines_before_the_first_summary(write: Any, run_rl
     assert [line.split("  ")[0] for line in lines[:6]] == [
         "run", "plugins", "device", "environment", "Agent", "resume",
     ]  # fmt: skip
+    assert lines[3] == "environment  corridor, 2 copies"
     assert lines[4] == "Agent        numpy; 2 agents; observes 6; acts discrete 2; 200 steps"
     assert lines[6].startswith("Agent. Step: 50.")
     assert signs(lines) == []

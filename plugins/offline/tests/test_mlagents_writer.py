@@ -15,6 +15,7 @@ from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline import read_recording, recording_problem
 from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_offline.mlagents_format import MLAgentsFormat
+from rlcore_offline.mlagents_messages import DemonstrationMeta
 
 VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
 BOUNDS = np.array([-2.0, -np.inf], np.float32), np.array([6.0, np.inf], np.float32)
@@ -70,9 +71,13 @@ def test_what_was_written_comes_back_in_units_of_ml_agents(tmp_path: Path, name:
 
 def test_each_step_has_the_action_that_ml_agents_pairs_with_it(tmp_path: Path) -> None:
     """The loader of ML-Agents takes the action beside an observation, and reward and end of the next step."""
-    recording = random_recording(BEHAVIORS["branches"], [3, 1, 5])
-    write(tmp_path / "Walker", recording)
-    file = DemonstrationFile(tmp_path / "Walker" / "Walker.demo")
+    recording, name = random_recording(BEHAVIORS["branches"], [3, 1, 5]), "A walker with a long name"
+    write(tmp_path / name, recording)
+    file = DemonstrationFile(path := tmp_path / name / f"{name}.demo")
+    content = path.read_bytes()
+    meta = DemonstrationMeta.FromString(content[1 : 1 + content[0]])
+    assert (meta.demonstration_name, meta.number_episodes) == ("A walker w", 3)
+    assert meta.mean_reward == pytest.approx(recording.reward.sum() / 3)
     pairs = list(file.pairs())
     assert len(pairs) == 9 + 3
     paired = [(one, other.agent_info) for one, other in pairwise(pairs) if not one.agent_info.done]

@@ -19,6 +19,7 @@ from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline import recording_problem
 from rlcore_offline.minari_format import MinariFormat
+from rlcore_offline.minari_writer import dataset_id, env_spec_of
 
 pytestmark = pytest.mark.smoke
 
@@ -78,6 +79,9 @@ def test_minari_opens_it_with_the_environment_it_came_from(write) -> None:
     environment = dataset.recover_environment()
     assert environment.unwrapped.goal_velocity == 0.05
     assert gymnasium.spec("MountainCar-v0").kwargs == {}  # the registry's own is left alone
+    lake = env_spec_of(RecordingAbout("gymnasium", "FrozenLake-v1", {"is_slippery": False}))
+    assert lake is not None and lake.kwargs == {"map_name": "4x4", "is_slippery": False}
+    assert [dataset_id(name) for name in ("car-v3", "my car")] == ["car-v3", "my_car-v0"]
     environment.close()
 
 

@@ -22,7 +22,7 @@ class Fading(pettingzoo.ParallelEnv):
     """Agents with real actions that die at different times; ``late`` ones come at the second step.
 
     An agent sees the time and a number, and gets its action as reward. An agent dies at a random step from 2 to 7, and
-    what is left is truncated after 6 steps.
+    all are truncated after 6 steps, also one that dies then.
     """
 
     metadata = {"name": "fading_v0", "render_modes": []}
@@ -54,7 +54,7 @@ class Fading(pettingzoo.ParallelEnv):
         self.time += 1
         rewards = {agent: float(actions[agent][0]) for agent in self.agents}
         terminated = {agent: bool(self.deaths[agent] == self.time) for agent in self.agents}
-        truncated = {agent: self.time == 6 and not terminated[agent] for agent in self.agents}
+        truncated = dict.fromkeys(self.agents, self.time == 6)
         infos: dict[str, Any] = {agent: {"age": self.time} for agent in self.agents}
         seen = self._seen()
         if self.wrong == "vanish" and self.time == 2:

@@ -122,7 +122,7 @@ def plain_parallel(game: pettingzoo.ParallelEnv, seed: int) -> dict[str, Told]:
         seen, rewards, terminated, truncated, _ = game.step({agent: np.array([action]) for agent in here})
         for agent in {*here, *game.agents}:
             known = agent in here
-            flags = (terminated[agent], truncated[agent]) if known else (False, False)
+            flags = (terminated[agent], truncated[agent] and not terminated[agent]) if known else (False, False)
             told.setdefault(agent, []).append(
                 (values(seen[agent]), np.float32(rewards[agent] if known else 0.0), *flags)
             )

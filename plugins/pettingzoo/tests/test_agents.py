@@ -59,7 +59,9 @@ def test_a_team_is_a_number_each_or_a_mapping(team: Any) -> None:
 
 
 def test_slots_are_ordered_by_environment(make: Any) -> None:
-    environment = make("zoo_games:fading", 3, behaviors={"G": {"agents": ["ghost_*"], "team": {"*_0": 5, "*_[12]": 6}}})
+    environment = make(
+        "zoo_games:fading", 3, behaviors={"G": {"agents": ["ghost_*"], "team": {"*_0": 5, "*_[12]": 6, "*_2": 6}}}
+    )
     spec = environment.behaviors["G"]
     assert spec.env_index.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert spec.team is not None and spec.team.tolist() == [5, 6, 6] * 3

@@ -34,8 +34,7 @@ class Killed(RankJob):
     """Its second rank is killed in every attempt."""
 
     def _attempt(self, *given: Any) -> list[Rank]:
-        place: Any = None
-        return [Rank(None, place, -9, killed=True), Rank(None, place, -9)]
+        return [Rank(None, None, -9, killed=True), Rank(None, None, -9)]  # type: ignore[arg-type]
 
 
 def test_ranks_start_again_as_often_as_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def test_the_entropy_of_all_parts_has_a_gradient_if_it_is_asked_for(differentiab
 
 
 def test_a_single_allowed_option_is_certain_and_its_gradient_finite() -> None:
-    logits = torch.tensor([[3.0, -2.0, 0.5]], requires_grad=True)
+    logits = torch.tensor([[3.0, 3e38, 0.5]], requires_grad=True)
     masked = mask_logits(logits, torch.tensor([[False, True, False]]))
     log_prob, entropy = joint_log_prob_entropy(layout(discrete=(3,)), None, None, masked, None, torch.tensor([[1]]))
     (log_prob + entropy).sum().backward()

@@ -183,8 +183,7 @@ def unbounded(slots: int, least: float = -np.inf) -> Environment:
 
 def test_the_beginning_is_standard_normal_in_a_part_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counter, "squashed", False)
-    environment = unbounded(8)
-    trainer = counter(environment, buffer_init_steps=8 * 500, batch_size=8, buffer_size=4096)
+    trainer = counter(environment := unbounded(8), buffer_init_steps=8 * 500, batch_size=8, buffer_size=4096)
     taken: list[Any] = [actions.continuous for _, actions, _ in play(trainer, environment, 500)]
     bounded, free = np.concatenate(taken).T
     deciles = [NormalDist().inv_cdf(k / 10) for k in range(1, 10)]

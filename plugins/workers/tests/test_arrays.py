@@ -178,14 +178,17 @@ def batch(ends: list[bool], **changed: Any) -> AgentBatch:
 
 def test_aborted_rows_and_rows_without_a_worker() -> None:
     arrays = joined([[0, 1], [0]], [0, 2, 3])
-    arrays.part(0).put({"A": batch([True, False])}, np.zeros(2, np.int64))
+    arrays.part(0).put({"A": batch([True, False], aborted=np.array([False, True]))}, np.zeros(2, np.int64))
     arrays.part(1).put({"A": batch([False], reward=np.ones(1, np.float32))}, np.zeros(1, np.int64))
     lost = arrays.batches({}, lost={1})["A"].aborted
-    assert lost is not None and lost.tolist() == [False, False, True]
+    assert lost is not None and lost.tolist() == [False, True, True]
+    told = arrays.batches({})["A"].aborted
+    assert told is not None and told.tolist() == [False, True, False]
     arrays.silence(0)
     whole = arrays.batches({})["A"]
     assert whole.needs_action is not None and whole.needs_action.tolist() == [False, False, True]
     assert whole.ended.size == 0 and whole.reward.tolist() == [0, 0, 1]
+    assert not whole.observations["seen"].any()  # of a worker that may have failed while it wrote
 
 
 @pytest.mark.parametrize(
