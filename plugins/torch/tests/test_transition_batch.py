@@ -90,5 +90,5 @@ def test_a_batch_is_what_a_walk_through_the_episodes_finds(history: History, n_s
         np.testing.assert_allclose(batch.discount[b], [goes_on * 0.9 ** len(stretch), 0.6 ** len(stretch)], rtol=1e-6)
     np.testing.assert_array_equal(batch.weight, weight)
     assert (after is not None) == ends, "without the end of an episode there is nothing after it"
-    assert after is None or after.rewards.tolist() == [False, True]
+    assert after is None or after.ignores_done.tolist() == [False, True]
     assert reader_of(buffer, [ExtrinsicReward()]).read(rows).after_ends is None, "all values end with their episodes"

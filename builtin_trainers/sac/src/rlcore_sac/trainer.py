@@ -154,7 +154,7 @@ class SACTrainer(OffPolicyTrainer):
             next_value = self._soft_value(batch.next_inputs, batch.next_mask, next_noise)
             if (after := batch.after_ends) is not None:
                 goes_on = self._soft_value(after.inputs, after.mask, next_noise)
-                next_value = torch.where(after.rewards, goes_on, next_value)
+                next_value = torch.where(after.ignores_done, goes_on, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
             if (steps := batch.between) is not None:
                 drawn = model.draw(steps.inputs, steps.mask, between_noise)

@@ -102,7 +102,7 @@ class ParameterFeed:
         return {
             "playing": self.playing.copy(),
             "values": self.values.copy(),
-            "stamp": self.draw_id.copy(),
+            "stamp": self.draw_id.copy(),  # the name in checkpoints of format 4
             "next_values": self._next_values.copy(),
             "next_stamp": self._next_draw_id.copy(),
         }

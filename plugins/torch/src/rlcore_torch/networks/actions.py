@@ -195,7 +195,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, logits.clamp(min=LEAST_LOGIT), MASKED_LOGIT)
 
 
-def masked(logits: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+def numpy_mask_logits(logits: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return what :func:`mask_logits` returns, in NumPy."""
     return np.where(mask, np.maximum(logits, np.float32(LEAST_LOGIT)), np.float32(MASKED_LOGIT))
 

@@ -30,7 +30,7 @@ from rlcore import (
     restore_generator,
     saved_mapping,
 )
-from rlcore_torch.networks.actions import ActionNoise, masked
+from rlcore_torch.networks.actions import ActionNoise, numpy_mask_logits
 from rlcore_torch.networks.networks import to_numpy
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
@@ -122,7 +122,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         if layout.branches:
             lot = generator.random((slots, layout.logits), dtype=np.float32)[own]
             if batch.action_mask is not None:
-                lot = masked(lot, batch.action_mask)
+                lot = numpy_mask_logits(lot, batch.action_mask)
             choices = layout.greedy_choices(lot)
         return raw, choices
 

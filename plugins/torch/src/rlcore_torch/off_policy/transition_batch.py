@@ -68,12 +68,12 @@ class AfterEnds:
     Attributes:
         inputs: Normalized observations, each [B, ...]; those of ``next_inputs`` where the episode did not end.
         mask: [B, logits] whether each option is allowed; None: every option is.
-        rewards: [R] whether each reward has ``ignore_done``.
+        ignores_done: [R] whether each reward has ``ignore_done``.
     """
 
     inputs: Inputs
     mask: Tensor | None
-    rewards: Tensor
+    ignores_done: Tensor
 
 
 @attrs.define(eq=False)

@@ -158,7 +158,7 @@ class OnPolicyTrainer(RolloutTrainer):
         else:
             ended = (buffer.terminated[:rows] | buffer.truncated[:rows]) & valid
             starts = sequence_starts(ended, self.model.memory.sequence_length)
-            # What was remembered after a kept row is of the weights before the update.
+            # What was remembered after an action that was chosen before the latest update is of older weights.
             starts[1:2, ~np.isnan(buffer.kept_log_prob)] = True
             valid_of_all, starts = self._of_all(valid, starts & valid)
             table = SequenceTable(starts, valid_of_all)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, derive_generator
 from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_layers, numpy_network
-from rlcore_torch.networks.actions import gumbel_noise, masked
+from rlcore_torch.networks.actions import gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import Gaussian
 from rlcore_torch.networks.networks import to_numpy
 from rlcore_torch.policy.row_groups import RowGroups
@@ -89,7 +89,7 @@ class ActorStack:
         ]
         columns, logits = head.split(groups.in_order(outputs))
         if logits is not None and action_mask is not None:
-            logits = masked(logits, action_mask[groups.rows])
+            logits = numpy_mask_logits(logits, action_mask[groups.rows])
         raw = choices = None
         if columns is not None:
             raw = columns

@@ -15,7 +15,7 @@ from torch import nn
 from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.backend import Backend
 from rlcore_torch.cpu import MOST_ROWS, NumpyActor, draws_agree
-from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, masked
+from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
 from rlcore_torch.networks.networks import Actor, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
@@ -131,7 +131,7 @@ class ActorPolicy:
         else:
             columns, logits = self._torch_parameters(observations, memory)
         if mask is not None and logits is not None:
-            logits = masked(logits, mask)
+            logits = numpy_mask_logits(logits, mask)
         return columns, logits
 
     @torch.inference_mode()
