@@ -183,6 +183,7 @@ from .records import RunOptionSpec as RunOptionSpec
 from .records import StatsWriterSpec as StatsWriterSpec
 from .records import TrainerSpec as TrainerSpec
 from .records import check_target as check_target
+from .records import frozen_set as frozen_set
 from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
 from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds

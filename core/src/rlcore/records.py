@@ -37,7 +37,8 @@ def _matching(pattern: re.Pattern[str]) -> Any:
     return check
 
 
-def _frozen(values: Iterable[str]) -> frozenset[str]:
+def frozen_set(values: Iterable[str]) -> frozenset[str]:
+    """The converter of attrs fields of records that are sets of names."""
     return frozenset(values)
 
 
@@ -173,7 +174,7 @@ class TrainerSpec(Record):
 
     settings: str = attrs.field(validator=check_target)
     network: str = attrs.field(default="rlcore.settings:PolicySettings", validator=check_target)
-    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
+    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=frozen_set)
     offline: bool = False
     behavioral_cloning: bool = False
     memory: bool = False

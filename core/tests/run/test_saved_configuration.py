@@ -96,7 +96,7 @@ def test_a_resume_says_what_it_changes_and_defaults_that_earlier_versions_wrote_
     ):
         caplog.clear()
         with caplog.at_level("INFO", "rlcore"):
-            # How a run is started and saved is no change of what it does.
+            # How a run is started and saved changes nothing of what it does.
             make_run({**RESUME, "checkpoint_settings.asynchronous": True}, max_steps=steps, summary_freq=20).train()
         assert [text for text in caplog.messages if "resumes with" in text] == [
             f"{files().path}: resumes with another configuration: {changes}"

@@ -31,7 +31,7 @@ def test_errors_are_answers(method: str) -> None:
 
 
 class Killed(RankJob):
-    """Its second rank is killed in every attempt."""
+    """A job whose second rank is killed in every attempt."""
 
     def _attempt(self, *given: Any) -> list[Rank]:
         return [Rank(None, None, -9, killed=True), Rank(None, None, -9)]  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 from attrs.validators import deep_iterable, in_, min_len
 
-from rlcore import Record, check_target, registry_of
+from rlcore import Record, check_target, frozen_set, registry_of
 
 # ---------------------------------------------------------------- records
 
@@ -37,7 +37,7 @@ class EncoderSpec(Record):
     kind: ClassVar[str] = "encoder"
     key: ClassVar[str] = "vis_encode_type"
 
-    kinds: frozenset[str] = attrs.field(converter=frozenset, validator=[min_len(1), deep_iterable(in_(OBSERVATIONS))])
+    kinds: frozenset[str] = attrs.field(converter=frozen_set, validator=[min_len(1), deep_iterable(in_(OBSERVATIONS))])
     settings: str | None = attrs.field(default=None, validator=check_target)
 
 
