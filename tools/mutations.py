@@ -223,22 +223,24 @@ def try_one(checkout: Path, mutation: dict[str, Any], tests: list[str]) -> str:
     text = file.read_text()
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
 
-    def fails() -> bool:
+    def run() -> subprocess.CompletedProcess[bytes] | None:
         try:
-            done = subprocess.run(command, cwd=checkout, capture_output=True, timeout=SECONDS)
+            return subprocess.run(command, cwd=checkout, capture_output=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            return True
-        if done.returncode in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
-            raise SystemExit(done.stderr.decode())
-        return done.returncode != 0
+            return None
 
     try:
         file.write_text(mutated(text, mutation))
-        caught = fails()
+        broken = run()
     finally:
         file.write_text(text)
-    if caught and fails():
-        return "tests fail without it"
+    caught = broken is None or broken.returncode != 0  # also if the tests cannot be imported
+    if caught:
+        whole = run()
+        if whole is not None and whole.returncode in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+            raise SystemExit(whole.stderr.decode())
+        if whole is None or whole.returncode != 0:
+            return "tests fail without it"
     return "caught" if caught else "survived"
 
 
