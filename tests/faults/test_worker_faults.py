@@ -88,8 +88,9 @@ def test_policy_fail_ends_the_run_at_the_first_failure(
 ) -> None:
     settings = {"count": 2, "on_failure": "fail", "step_timeout": 3.0}
     opened.append(make(tmp_path, settings, 4, [fault(kind, 2, 0, 1)]))
-    with pytest.raises(EnvironmentFailed, match=rf"worker 1 .*{message}"):
+    with pytest.raises(EnvironmentFailed, match=rf"worker 1 .*{message}") as failed:
         Checked(opened[-1]).play(3)
+    assert kind != "hang" or "faulty_environment.py" in str(failed.value.__cause__), "where it is"
 
 
 def test_policy_drop_continues_without_a_worker(tmp_path: Path, opened: list[Any]) -> None:

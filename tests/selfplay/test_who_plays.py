@@ -6,16 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from fault_cases import DUELS
-from worlds_of_games import KINDS, Numbered, Recorder, World, ghost_trainer
+from worlds_of_games import KINDS, Numbered, Recorder, World, ghost_trainer, ghost_trainers
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, Run
+from rlcore import Actions, AgentBatch, BehaviorSpec, PluginError, Run
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import GhostTrainer
+from rlcore_ghost.settings import SelfPlaySettings
 
 SETTINGS = {"save_steps": 40, "swap_steps": 25, "team_change": 60, "window": 3}
 
@@ -142,6 +144,24 @@ def test_swaps_count_the_steps_of_ghosts_and_snapshots_those_of_the_trainer() ->
     assert trainer.trainer.steps == 360 and trainer.ghosts.ghost_steps == 1_080
     assert trainer.ghosts.swaps == 1 + 1_080 // 120
     assert [trainer.ghosts.pool.member(place).step for place in trainer.ghosts.pool.window] == [100, 200, 300]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (lambda candidates, count: np.full(count, len(candidates.names)), "an index outside -1 to 0"),
+        (lambda candidates, count: np.full(count, -2), "an index outside -1 to 0"),
+        (lambda candidates, count: np.zeros(count), r"float64 of shape \(8,\), not 8 indices"),
+        (lambda candidates, count: np.zeros(count + 1, np.int64), r"int64 of shape \(9,\), not 8 indices"),
+    ],
+)
+def test_a_wrong_answer_of_a_sampler_of_opponents_is_refused(answer: Any, problem: str) -> None:
+    world = World("together", 4, (1, 1), seed=5)
+    sampler = SimpleNamespace(sample=lambda candidates, count, generator: answer(candidates, count))
+    block = SelfPlaySettings(play_against_latest_model_ratio=0.0)
+    trainer = ghost_trainers(world, block, {"Agent": [0, 1]}, sampler=sampler)["Agent"][1]
+    with pytest.raises(PluginError, match=rf"self_play.opponents 'uniform': SimpleNamespace.sample returned {problem}"):
+        trainer.begin(world.begin())
 
 
 def test_snapshots_stay_while_anyone_plays_as_them_and_places_are_used_again() -> None:

@@ -135,6 +135,9 @@ class Play:
             assert acted[name].discrete is not None
             needed = self.batches[name].needs_action
             chosen = acted[name].discrete[:, 0]
+            learns = trainer.learning_slots & (True if needed is None else needed)
+            own = Recorder.LEARNS + self.batches[name].observations["seen"][learns, 0]
+            assert (chosen[learns] == own).all(), "who learns takes the actions of the trainer"
             done.append((chosen if needed is None else np.where(needed, chosen, -1)).tolist())
         self.batch = self.world.step()
         self.batches = self.parts()

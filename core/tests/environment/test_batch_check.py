@@ -106,6 +106,15 @@ def test_a_batch_of_another_shape_or_kind_is_refused_whenever_it_comes(case: str
     assert caught.value.exit_code == 3
 
 
+@pytest.mark.parametrize("what", ["reward", "terminated", "truncated"])
+def test_one_wrong_array_beside_those_of_the_batch_before_is_refused(what: str) -> None:
+    check, latest = BatchCheck(SPEC, lambda: "at step 60"), batch()
+    check.check(latest)
+    setattr(latest, what, np.zeros(SLOTS, np.complex64))
+    with pytest.raises(EnvironmentFailed, match=f"{what} is an array of complex64"):
+        check.check(latest)
+
+
 def test_what_is_no_batch_is_refused() -> None:
     with pytest.raises(EnvironmentFailed, match="its entry in the batches is a tuple, not an AgentBatch"):
         check_after(1).check((1, 2, 3))  # type: ignore[arg-type]

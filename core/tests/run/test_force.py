@@ -14,7 +14,7 @@ from rlcore import hookimpl
 from rlcore.errors import NonFiniteError, PluginError, RunStateError
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.lock import is_locked
+from rlcore.storage.files.lock import RunLock, is_locked
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}
@@ -145,6 +145,22 @@ def test_a_replaced_run_is_deleted_only_as_it_was_where_it_was(
     before = place.everything()
     run.train()
     assert place.everything() == before and len(before) > 10
+
+
+def test_a_replaced_run_that_someone_holds_stays_while_a_later_one_is_deleted(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    make_run(max_steps=100).train()
+    run = make_run(FORCE)
+    run.start()
+    abandon(run)
+    held, lock = files("run.replaced"), RunLock(files("run.replaced").path)
+    lock.acquire()
+    make_run(FORCE).train()
+    before = held.everything()
+    make_run(FORCE).train()
+    lock.release()
+    assert held.everything() == before and not files("run.replaced-2").path.exists()
 
 
 def test_a_name_that_a_user_gave_is_not_taken(make_run: Any, files: Any) -> None:

@@ -99,7 +99,7 @@ def test_an_environment_that_is_created_again_plays_the_episode_of_a_new_one(mak
 
 
 def test_the_time_limit_is_an_argument_of_every_environment(make) -> None:
-    environment = make("MountainCar-v0", 2, parameters={"max_episode_steps": None})
+    environment = make("MountainCar-v0", 2, parameters={"max_episode_steps": None}, max_episode_steps=4)
     environment.set_parameters({"max_episode_steps": per_env(3, 5)})
     begin(environment)
     assert [step(environment).truncated.tolist() for _ in range(5)] == [
