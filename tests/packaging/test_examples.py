@@ -35,7 +35,7 @@ GROUPS = (
         beside=("rlcore-gymnasium",),
         quick={
             "dqn_plugin": "TestPlugin or learns or never_stopped",
-            "td3_plugin": "not TestTD3 or never_stopped",
+            "td3_plugin": "not TestTD3 or never_stopped or episodes_of_every_kind",
         },
     ),
     Group(  # parts of runs with PPO or SAC
