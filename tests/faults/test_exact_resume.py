@@ -33,7 +33,7 @@ MATRIX: dict[str, dict[str, Any]] = {
 }
 TRIALS = int(os.environ.get("RLCORE_ATTACK_TRIALS", len(MATRIX)))
 DAILY = ("PPO, CartPole-v1", "saves often")
-HARMLESS = ("no episode ended between two checkpoints", "a replay buffer of", "do not add up to 0")
+HARMLESS = ("no episode ended in the last", "a replay buffer of", "do not add up to 0")
 
 
 @pytest.fixture

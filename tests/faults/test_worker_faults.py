@@ -6,6 +6,7 @@ step, so that every row of every batch is checked.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.faults
 
 
 def held() -> tuple[int, int, int]:
-    """Descriptors, threads and shared memory of this process."""
+    """Descriptors, threads and shared memory of this process, without what garbage of other tests holds."""
+    gc.collect()
     maps = Path("/proc/self/maps").read_text().count("memfd:rlcore")
     return descriptors(), len(os.listdir("/proc/self/task")), maps
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import ray.exceptions
 
 from rlcore import ConfigError, EnvironmentFailed
 from rlcore_ray.actor import PartActor
 from rlcore_ray.executor import RayWorker
 from rlcore_ray.ranks import Rank, RankJob
+from rlcore_ray.session import LOCAL_ONLY
 from rlcore_workers import WorkerFailed
 
 pytestmark = pytest.mark.smoke
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module, imported as a run would: tests of this process that start Ray need it so."""
+    for name, value in LOCAL_ONLY.items():
+        monkeypatch.setenv(name, value)
+    return importlib.import_module("ray")
 
 
 def test_hosts_need_the_same_version_of_rlcore(tmp_path: Path) -> None:
@@ -46,11 +55,11 @@ def test_ranks_start_again_as_often_as_the_command_says(capsys: pytest.CaptureFi
     assert capsys.readouterr().err.splitlines() == [f"rank 1 ended (signal 9){more}" for more in (*again, "")]
 
 
-def test_ranks_wait_for_room_as_long_as_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_wait_for_room_as_long_as_the_command_says(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 101.0, 103.0, 103.5])
     monkeypatch.setattr("rlcore_ray.ranks.monotonic", lambda: next(clock))
-    monkeypatch.setattr("ray.wait", lambda *given, timeout: ([], []))
-    monkeypatch.setattr("ray.available_resources", dict)
+    monkeypatch.setattr(ray, "wait", lambda *given, timeout: ([], []))
+    monkeypatch.setattr(ray, "available_resources", dict)
     with pytest.raises(EnvironmentFailed, match=r"no room for 2 ranks .* also after 3 s \(--wait\)"):
         RankJob(2, {"CPU": 1.0}, 3.0, 0)._wait_for_room(Mock(), [])
     assert not list(clock)
@@ -63,9 +72,11 @@ def test_ranks_wait_for_room_as_long_as_the_command_says(monkeypatch: pytest.Mon
         ("RaySystemError", "Ray lost its answer: RaySystemError: System error: gone"),
     ],
 )
-def test_an_answer_that_ray_does_not_have_says_why(monkeypatch: pytest.MonkeyPatch, error: str, told: str) -> None:
+def test_an_answer_that_ray_does_not_have_says_why(
+    ray: Any, monkeypatch: pytest.MonkeyPatch, error: str, told: str
+) -> None:
     worker = RayWorker(Mock(), Mock())
     worker.begin("close")
-    monkeypatch.setattr("ray.get", Mock(side_effect=getattr(ray.exceptions, error)("gone")))
+    monkeypatch.setattr(ray, "get", Mock(side_effect=getattr(ray.exceptions, error)("gone")))
     with pytest.raises(WorkerFailed, match=f"^{told}$"):
         worker.result()
