@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from rlcore import ConfigErrors, Plugins, apply_overrides, load_config, load_plugins, main, read_document
-from rlcore_devkit import PluginConformance
 from rlcore_migrate.hints import foreign_keys, value_hint
 
 pytest.importorskip("rlcore_ppo")
@@ -28,11 +27,6 @@ BLOCKS = (
     "behaviors: {{B: {{}}}}\nenvironment: {{type: gymnasium, {key}: 1}}",
 )
 LEARNED = ", from which it is learned while learn_entcoef is true"
-
-
-@pytest.mark.smoke
-class TestPlugin(PluginConformance):
-    plugin = "rlcore-migrate/migrate"
 
 
 @pytest.fixture(scope="module")
