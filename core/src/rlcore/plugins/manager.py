@@ -142,7 +142,7 @@ class HookManager(pluggy.PluginManager):
 
     def record_classes(self, hook: str) -> tuple[type[Record], ...]:
         """The classes of the records that a hook specified by ``registry_of`` returns; empty for other hooks."""
-        return getattr(getattr(self.hook, hook).spec.function, "rlcore_registry", ())
+        return getattr(self.specifications[hook], "rlcore_registry", ())
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
