@@ -31,13 +31,13 @@ class PresetCase:
 
 TASKS = {
     "preset-cartpole": PresetCase(env_id="CartPole-v1", algorithm="ppo", preset="ppo-discrete", steps=100_000),
-    "preset-pendulum": PresetCase(env_id="Pendulum-v1", algorithm="sac", preset="sac", steps=20_000),
-    "preset-lunarlander": PresetCase(env_id="LunarLander-v3", algorithm="ppo", preset="ppo-discrete", steps=500_000),
+    "preset-pendulum": PresetCase(env_id="Pendulum-v1", algorithm="sac", preset="sac", steps=8_000),
+    "preset-lunarlander": PresetCase(env_id="LunarLander-v3", algorithm="ppo", preset="ppo-discrete", steps=300_000),
     "preset-halfcheetah-ppo": PresetCase(
         env_id="HalfCheetah-v5",
         algorithm="ppo",
         preset="ppo-continuous",
-        steps=200_000,
+        steps=100_000,
         zoo_entry="HalfCheetah-v4",
     ),
     "preset-halfcheetah-sac": PresetCase(

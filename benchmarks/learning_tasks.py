@@ -15,8 +15,8 @@ from ppo_trainings import PPOCase
 from sac_trainings import SACCase
 from trainings import Training
 
-ATARI_WRAPPERS = (
-    {"name": "AtariPreprocessing", "noop_max": 30, "frame_skip": 4, "screen_size": 84},
+ATARI_WRAPPERS = (  # a quarter of the usual number of pixels, for a CPU
+    {"name": "AtariPreprocessing", "noop_max": 30, "frame_skip": 4, "screen_size": 42},
     {"name": "FrameStackObservation", "stack_size": 4},
 )
 MINIGRID_WRAPPERS = (
@@ -28,7 +28,7 @@ MUJOCO: dict[str, Any] = {
     "rollout_rows": 256,
     "batch_size": 256,
     "num_epoch": 10,
-    "steps": 200_000,
+    "steps": 100_000,
     "normalize": True,
     "normalize_rewards": True,
     # With a deviation of 1 most actions of the untrained policy are cut off at the bounds, and either library learns on
@@ -40,7 +40,7 @@ PPO = {
         env_id="CartPole-v1", num_envs=8, rollout_rows=128, batch_size=256, num_epoch=10, steps=100_000
     ),
     "ppo-acrobot": PPOCase(
-        env_id="Acrobot-v1", num_envs=8, rollout_rows=256, batch_size=256, num_epoch=10, steps=150_000
+        env_id="Acrobot-v1", num_envs=8, rollout_rows=128, batch_size=256, num_epoch=10, steps=60_000
     ),
     "ppo-lunarlander": PPOCase(
         env_id="LunarLander-v3",
@@ -60,7 +60,7 @@ PPO = {
         rollout_rows=128,
         batch_size=256,
         num_epoch=10,
-        steps=60_000,
+        steps=40_000,
         entropy_coefficient=0.01,
     ),
     "ppo-halfcheetah": PPOCase(env_id="HalfCheetah-v5", **MUJOCO),
@@ -75,7 +75,7 @@ PPO = {
         rollout_rows=128,
         batch_size=256,
         num_epoch=4,
-        steps=100_000,
+        steps=50_000,
         learning_rate=2.5e-4,
         epsilon=0.1,
         entropy_coefficient=0.01,
@@ -89,7 +89,7 @@ SAC = {
     "sac-invertedpendulum": SACCase(
         env_id="InvertedPendulum-v5", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
     ),
-    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000),
+    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, width=128, batch_size=128),
 }
 TASKS: Mapping[str, PPOCase | SACCase] = {**PPO, **SAC}
 
