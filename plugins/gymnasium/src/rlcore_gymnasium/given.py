@@ -24,6 +24,8 @@ from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameters import WayFinder
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 
+__all__ = ["adapt", "add_copies", "closing_on_error"]
+
 NUM_ENVS = ("environment", "num_envs")
 
 
