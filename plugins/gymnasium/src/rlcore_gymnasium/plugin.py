@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
+from rlcore_gymnasium.modules import is_importable, not_importable
+from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -30,6 +32,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             name="gymnasium",
             target="rlcore_gymnasium.environment:make_environment",
             parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
+            block="rlcore_gymnasium.settings:GymnasiumSettings",
             video=True,
             names_behaviors=False,
             libraries=("gymnasium", "mujoco"),
@@ -40,24 +43,27 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 
 @hookimpl
 def rlcore_check_config(config: RunConfig) -> None:
+    local = [Path(name).stem for name in config.plugins.local if name.endswith(".py")]
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
             try:
-                check_id(settings.id)
+                check_id(settings.id, local)
+                for entry in wrapper_entries(getattr(settings, "wrappers", ())):
+                    entry.check(local)
             except ConfigError as error:
                 raise ConfigError(error.message, key=(*block, *error.key)) from error
 
 
-def check_id(env_id: str | None) -> None:
-    """Raise ConfigError for an id that cannot be one.
+def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
+    """Raise ConfigError for an id that cannot be one. ``local`` are the modules of files that the configuration names.
 
     No module that the id names is imported. An unregistered id without a module is refused if it is close to a
     registered one: code of a plugin may register others when the run starts.
     """
     module, _, name = (env_id or "").rpartition(":")
     if module and module not in sys.modules:
-        if not _is_installed(module.partition(".")[0]):
-            raise _not_importable(env_id, module, "it is not installed")
+        if not is_importable(module, local):
+            raise not_importable(env_id, module, "it is not installed", ID)
     elif not name or not (_is_gymnasiums(name) or name in _registry() or not _nearest_id(module, name)):
         raise _unknown(env_id, module, name)
 
@@ -69,16 +75,11 @@ def registered(env_id: str | None) -> EnvSpec:
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:
-            raise _not_importable(env_id, module, one_line(error)) from error
+            raise not_importable(env_id, module, one_line(error), ID) from error
     spec = _registry().get(name)
     if spec is None:
         raise _unknown(env_id, module, name)
     return spec
-
-
-def _not_importable(env_id: str | None, module: str, reason: str) -> ConfigError:
-    hint = "; run: pip install 'rlcore-gymnasium[atari]'" if module == "ale_py" else ""
-    return ConfigError(f"{env_id!r}: cannot import {module!r}: {reason}{hint}", key=ID)
 
 
 def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
@@ -95,13 +96,6 @@ def _nearest_id(module: str, name: str) -> str | None:
     if close is None and name.startswith("ALE/") and not module:
         return f"ale_py:{name}"
     return f"{module}:{close}" if close and module else close
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return bool(package) and find_spec(package) is not None
-    except ValueError:  # __main__ and the like, which cannot be looked for
-        return True
 
 
 def _is_gymnasiums(name: str) -> bool:
