@@ -359,6 +359,25 @@ class KeyHints(Record):
 
 
 @attrs.frozen(kw_only=True)
+class Preset(Record):
+    """Values for a class of environments, which ``preset`` of a configuration names.
+
+    ``target`` names a mapping: a part of a configuration, such as ``{"default_settings": {"trainer_type": "ppo",
+    "hyperparameters": {...}}, "environment": {"num_envs": 8}}``. rlcore merges it under the configuration: every key
+    that the user gives wins, and behaviors inherit the ``default_settings``. It must have a ``trainer_type``, so that a
+    file with another one is refused, and it cannot have ``plugins``. ``environment`` is used if the file has one too.
+
+    Attributes:
+        source: Where the values come from: papers, or the files of other libraries, with what was changed.
+    """
+
+    kind: ClassVar[str] = "preset"
+    key: ClassVar[str] = "preset"
+
+    source: str
+
+
+@attrs.frozen(kw_only=True)
 class RunOptionSpec(Record):
     """An extra option of ``rlcore run``: ``--NAME VALUE`` sets the key ``sets`` of the configuration.
 

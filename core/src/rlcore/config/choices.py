@@ -74,7 +74,7 @@ class Choices(Reader):
             return data
         if cls is RunConfig:
             if data.get("default_settings") is None and not data.get("behaviors"):
-                errors.add("behaviors", "missing; list a behavior, or give default_settings")
+                errors.add("behaviors", "missing; list a behavior, or give default_settings or a preset")
             if not isinstance(data.get("export", {}), Mapping):  # a list of names was rewritten before
                 said = "a list of exporters' names, or a mapping from exporters to settings"
                 errors.add("export", f"must be {said}, not {shown(data['export'])}")

@@ -17,6 +17,7 @@ import attrs
 from rlcore.config.choices import Choices
 from rlcore.config.document import Block, ConfigErrors, Document, Items, Problems, value_at
 from rlcore.config.dump import plain
+from rlcore.config.presets import with_named_behavior, with_preset
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import (
     inherit_defaults,
@@ -60,14 +61,16 @@ def load_document(
 ) -> tuple[RunConfig, Document]:
     """The checked, complete configuration, as plugins modify it, and the document that it was built from.
 
-    The document has what behaviors and evaluations inherit; with :func:`located` it gives a
-    place to errors that are found later.
+    The document has what behaviors and evaluations inherit, and the values of its preset; with
+    :func:`located` it gives a place to errors that are found later.
 
     ``measuring`` is for :class:`rlcore.SavedRun`: plugins of rewards, statistics writers, exporters and
     sections may be absent, because measuring policies does not need them. Its ``export`` has the settings of
     ``exporter`` only. Raises :class:`rlcore.ConfigErrors` with every problem.
     """
     document = with_modules_beside(document)
+    with located(document):
+        document = with_named_behavior(with_preset(document, plugins), plugins)
     # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
     document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
     document = with_parameter_blocks(document)

@@ -13,8 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
+
 from rlcore.config.document import Document
 from rlcore.config.load import located
+from rlcore.config.presets import preset_line
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import RunStateError
@@ -165,7 +168,8 @@ class Run:
         """
         self.start()
         training = self._started
-        return RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+        found = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+        return attrs.evolve(found, preset=preset_line(self._prepared.document))
 
     # ------------------------------------------------------------ what can be looked at
 

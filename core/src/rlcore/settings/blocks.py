@@ -365,6 +365,12 @@ class ExportSettings:
 class RunConfig:
     """A whole configuration, checked and complete."""
 
+    preset: str | None = setting(
+        None,
+        "Preset of a plugin, whose values lie under those of the file (an rlcore key). A configuration that was loaded "
+        "has the values, and no preset.",
+        record="preset",
+    )
     behaviors: dict[str, BehaviorSettings] = setting(factory=dict, description="How each behavior learns.")
     default_settings: BehaviorSettings | None = setting(
         None, "Settings that behaviors inherit. A behavior that is not listed has exactly these."

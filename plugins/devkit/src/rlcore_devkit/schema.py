@@ -105,7 +105,7 @@ class _SchemaWriter:
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         names: Schema = {"type": "array", "items": self._choice("exporter")}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
-        listed = [{"required": ["behaviors"]}, {"required": ["default_settings"]}]
+        listed = [{"required": [key]} for key in ("behaviors", "default_settings", "preset")]
         title = {"$schema": DIALECT, "title": "rlcore configuration"}
         return title | schema | {"anyOf": listed, "$defs": self.definitions}
 
@@ -133,8 +133,14 @@ class _SchemaWriter:
                 default = default_of(fields[choice.key])
                 able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
                 properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
+                inherits = cls is BehaviorSettings  # its trainer may be that of default_settings, or of a preset
+                if inherits:
+                    allowed = [self._allowed(choice, record) for _, record in able]
+                    any_of = [each for index, each in enumerate(allowed) if each not in allowed[:index]]
+                    missing = {"not": {"required": [choice.key]}}
+                    rules.append({"if": missing, "then": {"properties": {key: {"anyOf": any_of}}}})
                 for name, record in able:
-                    condition = _has(choice.key, name, required=name != default)
+                    condition = _has(choice.key, name, required=inherits or name != default)
                     rules.append({"if": condition, "then": {"properties": {key: self._allowed(choice, record)}}})
             elif choice.by == "name":
                 by_name = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}

@@ -156,11 +156,7 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
 
 def _install_hint(error: BaseException) -> str:
     text = str(error).lower()
-    if "moviepy" in text:
-        return "; run: pip install 'rlcore-gymnasium[video]'"
-    if "mujoco" in text:
-        return "; run: pip install 'rlcore-gymnasium[mujoco]'"
-    for extra, word in (("box2d", "box2d"), ("classic-control", "pygame"), ("toy-text", "toy"), ("jax", "jax")):
+    for extra, word in (("video", "moviepy"), ("mujoco", "mujoco"), ("box2d", "box2d"), ("video", "pygame")):
         if word in text:
-            return f"; run: pip install 'gymnasium[{extra}]'"
-    return ""
+            return f"; run: pip install 'rlcore-gymnasium[{extra}]'"
+    return "; run: pip install 'gymnasium[jax]'" if "jax" in text else ""

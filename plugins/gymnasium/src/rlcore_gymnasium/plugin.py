@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
 from rlcore_gymnasium.modules import is_importable, not_importable
+from rlcore_gymnasium.worlds import world_of
 from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ def rlcore_check_config(config: RunConfig) -> None:
 def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
     """Raise ConfigError for an id that cannot be one. ``local`` are the modules of files that the configuration names.
 
-    No module that the id names is imported. An unregistered id without a module is refused if it is close to a
+    No module of the id is imported. An unregistered id without a module is refused if it is close to a
     registered one: code of a plugin may register others when the run starts.
     """
-    module, _, name = (env_id or "").rpartition(":")
+    module, name = _parts(env_id)
     if module and module not in sys.modules:
         if not is_importable(module, local):
             raise not_importable(env_id, module, "it is not installed", ID)
@@ -69,8 +70,11 @@ def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
 
 
 def registered(env_id: str | None) -> EnvSpec:
-    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments."""
-    module, _, name = (env_id or "").rpartition(":")
+    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments.
+
+    The module of a package that :mod:`rlcore_gymnasium.worlds` knows need not be named.
+    """
+    module, name = _parts(env_id)
     if module:
         try:
             importlib.import_module(module)
@@ -82,10 +86,23 @@ def registered(env_id: str | None) -> EnvSpec:
     return spec
 
 
+def _parts(env_id: str | None) -> tuple[str, str]:
+    """Return the module to import for an id, empty if none is needed, and the id without a module in front."""
+    module, _, name = (env_id or "").rpartition(":")
+    loaded = sys.modules.get("gymnasium")
+    if module or not name or (loaded is not None and name in loaded.registry) or _is_gymnasiums(name):
+        return module, name
+    known = world_of(name)
+    if known is not None:
+        return known.module, name
+    namespace = name.partition("/")[0] if "/" in name else ""
+    return (namespace if namespace.isidentifier() and is_importable(namespace) else ""), name
+
+
 def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
     if not name:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
-    close = _nearest_id(module, name)
+    close = _nearest_id(module if (env_id or "").startswith(f"{module}:") else "", name)
     hint = f"; did you mean {close!r}?" if close else ""
     elsewhere = "" if module else " (an environment of another package is written 'its_module:Name-v0')"
     return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
@@ -93,8 +110,6 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
 
 def _nearest_id(module: str, name: str) -> str | None:
     close = nearest(name, _registry())
-    if close is None and name.startswith("ALE/") and not module:
-        return f"ale_py:{name}"
     return f"{module}:{close}" if close and module else close
 
 
