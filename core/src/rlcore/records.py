@@ -246,6 +246,9 @@ class EnvironmentSpec(Record):
             unchecked.
         parameters: The attrs class of an entry of ``environment.parameters``, which says how the environment parameter
             of that name reaches the environment; None refuses that block.
+        block: The attrs class of the whole ``environment`` block, if this type has keys of its own there, as
+            ``"package.module:Name"``; derives from :class:`rlcore.EnvironmentSettings`. The ``settings`` of ``target``
+            have this class.
         video: Whether the environment can write a film of every whole episode into the directory ``run.video``, if that
             is not None.
         names_behaviors: Whether the environment has names for its behaviors. An environment without names has one
@@ -265,6 +268,7 @@ class EnvironmentSpec(Record):
 
     settings: str | None = attrs.field(default=None, validator=check_target)
     parameters: str | None = attrs.field(default=None, validator=check_target)
+    block: str | None = attrs.field(default=None, validator=check_target)
     video: bool = False
     names_behaviors: bool = True
     libraries: tuple[str, ...] = ()
