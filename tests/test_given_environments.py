@@ -53,6 +53,18 @@ def test_a_run_in_a_given_environment_is_resumed_bit_for_bit(tmp_path: Path) -> 
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole") != before
 
 
+def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path) -> None:
+    start = {"results_dir": str(tmp_path), "run_id": "run"}
+    config = {
+        "preset": "ppo-discrete",
+        "default_settings": {"max_steps": 64},
+        "checkpoint_settings": start,
+        "stats": {"console": False},
+    }
+    with Run(config, environment=acrobot) as run:
+        assert run.train()["Acrobot"].steps >= 64
+
+
 class Counted(gymnasium.Env[Any, Any]):
     """One observation for ever. Reward 1 each step; an episode has five steps. Counts how often it is closed."""
 

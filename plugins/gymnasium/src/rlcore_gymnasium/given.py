@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
@@ -32,16 +33,16 @@ NUM_ENVS = ("environment", "num_envs")
 def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Environment | None:
     """Return the environment for objects of Gymnasium, None for an object of another kind.
 
-    A vectorized object has all copies; it is used as it is. Raises ConfigError for several or no behaviors, and if the
-    number of copies does not fit.
+    A vectorized object has all copies; it is used as it is. The behavior has the only name in the file, or that of the
+    environment if the file has none. Raises ConfigError for several names, and if the number of copies does not fit.
     """
     if not isinstance(made, gymnasium.Env | VectorEnv):
         return None
     name = _name(made)
-    if len(run.behavior_names) != 1:
+    if len(run.behavior_names) > 1:
         raise ConfigError(
             f"{name} has one behavior, which has the name of the only entry here; there must be one entry, not "
-            f"{', '.join(run.behavior_names) or 'none'}",
+            f"{', '.join(run.behavior_names)}",
             key=("behaviors",),
         )
     made_so_far: list[Any] = [made]
@@ -70,7 +71,7 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     spec = EnvSpec("Program-v0", f"{__name__}:_without_arguments")
     finder = WayFinder(spec, name, settings.parameters)
     kind = SavingEnvironment if is_known(envs[0]) else InProcessEnvironment
-    return kind(name, run.behavior_names[0], vector, finder, make_env)
+    return kind(name, _behavior(name, run), vector, finder, make_env)
 
 
 @contextmanager
@@ -124,12 +125,18 @@ def _vectorized(envs: list[Any], name: str, _: EnvironmentSettings, run: RunCont
     adapter = ADAPTERS.get(mode)
     if adapter is None:
         raise ConfigError(f"{name}: does not declare when it resets; set metadata['autoreset_mode'] of its class")
-    return adapter(name, run.behavior_names[0], made)
+    return adapter(name, _behavior(name, run), made)
 
 
 def _name(made: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> str:
     """Return the id of an environment, or the name of its class."""
     return made.spec.id if made.spec is not None else type(made.unwrapped).__name__
+
+
+def _behavior(name: str, run: RunContext) -> str:
+    """Return the name of the behavior: ``Pong`` for an environment ``ALE/Pong-v5`` if the file has no name."""
+    own = re.sub(r"-v\d+$", "", name.rpartition("/")[2])
+    return run.behavior_names[0] if run.behavior_names else re.sub(r"[^A-Za-z0-9._-]", "_", own)
 
 
 def _without_arguments() -> Any:
