@@ -43,6 +43,9 @@ RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if
 # The advice if no plugin exchanges between the processes that torchrun started.
 RANKS_ADVICE = "pip install rlcore-torch, or turn it on with -p torch if it is installed"
 
+# The environment.type of an environment that a Python program gives to its run.
+PROGRAM = "program"
+
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
 ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."

@@ -199,11 +199,16 @@ class _SchemaWriter:
         kind, key = choice.kind, choice.key
         default = named or default_of(getattr(attrs.fields(base), key))
         rules = [
-            {"if": _has(key, name, required=name != default), "then": self._settings(record, "settings")}
+            {"if": _has(key, name, required=name != default), "then": self._block(base, choice, record)}
             for name, record in self._named(kind)
         ]
         schema: Schema = {"type": "object", "properties": {key: self._choice(kind)}}
         return schema | ({"allOf": rules} if rules else {})
+
+    def _block(self, base: type, choice: Choice, record: Record) -> Schema:
+        """The block of a record: of its own class, or of ``base`` if it names none."""
+        own = getattr(record, choice.attribute) is not None
+        return self._settings(record, choice.attribute) if own else self._class(base)
 
     def _typed_blocks(self, base: Any) -> Schema:
         """A mapping of blocks that name their records: a block is named after its record, or names one."""
