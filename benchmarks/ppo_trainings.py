@@ -1,17 +1,24 @@
 """One PPO training, stated once and given to each library in its own words.
 
-All use two tanh layers of 64 units for the policy and two for the value, Gaussian or categorical actions with a
-state-independent deviation, Adam with epsilon 1e-5 at a constant rate, and advantages standardized per minibatch.
+All use two tanh layers of 64 units for the policy and two for the value (for images, one convolutional network for
+both), Gaussian or categorical actions with a state-independent deviation, Adam with epsilon 1e-5 at a constant rate,
+and advantages standardized per minibatch.
 Libraries are imported by the class that needs them, so a process loads only the one it measures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from trainings import RlcoreTraining, Training, stable_baselines3_returns
+from trainings import (
+    RlcoreTraining,
+    Training,
+    rlcore_world,
+    stable_baselines3_environment,
+    stable_baselines3_returns,
+)
 
 WIDTH = 64
 
@@ -21,14 +28,20 @@ class PPOCase:
     """The task of a training, and PPO's hyperparameters."""
 
     env_id: str
+    options: Mapping[str, Any] = attrs.field(factory=dict)  # arguments of the environment
+    wrappers: Sequence[Mapping[str, Any]] = ()  # Gymnasium's: a name, and its arguments beside it
     num_envs: int
     rollout_rows: int  # environment steps in one rollout
     batch_size: int
     num_epoch: int
     steps: int  # agent steps to learn from: whole rollouts
     lstm_units: int = 0  # of an LSTM in the policy and one in the value, in the place of one layer; 0 for none
+    images: bool = False  # the network of Mnih et al. 2015 (doi:10.1038/nature14236), for policy and value together
     normalize: bool = False  # observations by their running mean and deviation, clipped at 5
+    normalize_rewards: bool = False  # by the running deviation of the discounted return, clipped at 10
+    clip_rewards: float | None = None
     initial_log_std: float = 0.0  # of continuous actions, in the environment's units
+    entropy_coefficient: float = 0.0
     learning_rate: float = 3e-4
     gamma: float = 0.99
     lambd: float = 0.95
@@ -57,6 +70,16 @@ class PPOCase:
 
 def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Training:
     """``blocks`` are further ones of the configuration."""
+    network: dict[str, Any] = {
+        "hidden_units": WIDTH,
+        "num_layers": 1 if case.lstm_units else 2,
+        "activation": "tanh",
+        "init": "orthogonal",
+        "normalize": case.normalize,
+        "memory": {"memory_size": 2 * case.lstm_units, "sequence_length": 64} if case.lstm_units else None,
+    }
+    if case.images:
+        network |= {"vis_encode_type": "nature_cnn", "hidden_units": 512, "num_layers": 0, "activation": "relu"}
     behavior = {
         "trainer_type": "ppo",
         "hyperparameters": {
@@ -67,26 +90,23 @@ def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
             "learning_rate_schedule": "constant",
             "epsilon": case.epsilon,
             "lambd": case.lambd,
-            "beta": 0.0,
+            "beta": case.entropy_coefficient,
             "value_coefficient": case.value_coefficient,
             "max_grad_norm": case.max_grad_norm,
             "adam_epsilon": case.adam_epsilon,
             "initial_log_std": case.initial_log_std,
             "advantage_normalization": "minibatch",
+            "shared_critic": case.images,
+            **({"normalize_rewards": True} if case.normalize_rewards else {}),
+            **({} if case.clip_rewards is None else {"clip_rewards": case.clip_rewards}),
         },
-        "network_settings": {
-            "hidden_units": WIDTH,
-            "num_layers": 1 if case.lstm_units else 2,
-            "activation": "tanh",
-            "init": "orthogonal",
-            "normalize": case.normalize,
-            "memory": {"memory_size": 2 * case.lstm_units, "sequence_length": 64} if case.lstm_units else None,
-        },
+        "network_settings": network,
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "time_horizon": case.rollout_rows,
         "max_steps": case.steps,
     }
-    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, **blocks)
+    world = rlcore_world(case.options, case.wrappers)
+    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, world, **blocks)
 
 
 class StableBaselines3Training:
@@ -97,19 +117,14 @@ class StableBaselines3Training:
 
     def __init__(self, case: PPOCase, seed: int, processes: bool = False) -> None:
         from stable_baselines3 import PPO
-        from stable_baselines3.common.env_util import make_vec_env
-        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
+        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
         from torch import nn
 
         self.case, self.seed = case, seed
-        kind = SubprocVecEnv if processes else DummyVecEnv
-        self.environment: Any = make_vec_env(case.env_id, n_envs=case.num_envs, seed=seed, vec_env_cls=kind)
-        if case.normalize:
-            self.environment = VecNormalize(
-                self.environment, norm_obs=True, norm_reward=False, clip_obs=5.0, gamma=case.gamma
-            )
+        self.environment = self._environment(case.num_envs, seed, SubprocVecEnv if processes else DummyVecEnv)
+        network: dict[str, Any] = {"activation_fn": nn.Tanh, "net_arch": {"pi": [WIDTH, WIDTH], "vf": [WIDTH, WIDTH]}}
         self.model = PPO(
-            "MlpPolicy",
+            "CnnPolicy" if case.images else "MlpPolicy",
             self.environment,
             n_steps=case.rollout_rows,
             batch_size=case.batch_size,
@@ -118,12 +133,11 @@ class StableBaselines3Training:
             gamma=case.gamma,
             gae_lambda=case.lambd,
             clip_range=case.epsilon,
-            ent_coef=0.0,
+            ent_coef=case.entropy_coefficient,
             vf_coef=case.value_coefficient,
             max_grad_norm=case.max_grad_norm,
             policy_kwargs={
-                "net_arch": {"pi": [WIDTH, WIDTH], "vf": [WIDTH, WIDTH]},
-                "activation_fn": nn.Tanh,
+                **({} if case.images else network),
                 "ortho_init": True,
                 "log_std_init": case.initial_log_std,
                 "optimizer_kwargs": {"eps": case.adam_epsilon},
@@ -138,17 +152,38 @@ class StableBaselines3Training:
         return int(self.model.num_timesteps)
 
     def evaluate(self, episodes: int) -> list[float]:
-        return stable_baselines3_returns(self.model, self.case.env_id, self.seed, episodes, self._normalized)
+        from stable_baselines3.common.vec_env import DummyVecEnv
 
-    def _normalized(self, environment: Any) -> Any:
-        """As in training, with the statistics held fixed."""
-        if not self.case.normalize:
+        environment = self._environment(min(episodes, 10), self.seed + 10_000, DummyVecEnv)
+        if self._normalizes:  # as in training, with the statistics held fixed
+            environment.training = environment.norm_reward = False
+            environment.obs_rms = self.environment.obs_rms
+        return stable_baselines3_returns(self.model, environment, episodes)
+
+    @property
+    def _normalizes(self) -> bool:
+        return self.case.normalize or self.case.normalize_rewards
+
+    def _environment(self, num_envs: int, seed: int, kind: type) -> Any:
+        case = self.case
+        wrappers = list(case.wrappers)
+        if case.clip_rewards is not None:
+            wrappers.append({"name": "ClipReward", "min_reward": -case.clip_rewards, "max_reward": case.clip_rewards})
+        environment = stable_baselines3_environment(
+            case.env_id, num_envs, seed, case.options, wrappers, vec_env_cls=kind
+        )
+        if not self._normalizes:
             return environment
         from stable_baselines3.common.vec_env import VecNormalize
 
-        environment = VecNormalize(environment, training=False, norm_obs=True, norm_reward=False, clip_obs=5.0)
-        environment.obs_rms = self.environment.obs_rms
-        return environment
+        return VecNormalize(
+            environment,
+            norm_obs=case.normalize,
+            norm_reward=case.normalize_rewards,
+            clip_obs=5.0,
+            clip_reward=10.0,
+            gamma=case.gamma,
+        )
 
 
 class StableBaselines3ContribTraining:

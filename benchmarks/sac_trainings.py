@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from trainings import RlcoreTraining, Training, stable_baselines3_returns
+from trainings import (
+    RlcoreTraining,
+    Training,
+    rlcore_world,
+    stable_baselines3_environment,
+    stable_baselines3_returns,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -18,6 +24,7 @@ class SACCase:
     """The task of a training, and SAC's hyperparameters; one environment, one gradient step for each of its steps."""
 
     env_id: str
+    options: Mapping[str, Any] = attrs.field(factory=dict)  # arguments of the environment
     steps: int
     random_steps: int  # at the beginning, without learning
     batch_size: int = 256
@@ -62,7 +69,7 @@ def rlcore_training(case: SACCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
     }
-    return RlcoreTraining(case.env_id, 1, behavior, seed, **blocks)
+    return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, ()), **blocks)
 
 
 class StableBaselines3Training:
@@ -70,12 +77,11 @@ class StableBaselines3Training:
 
     def __init__(self, case: SACCase, seed: int) -> None:
         from stable_baselines3 import SAC
-        from stable_baselines3.common.env_util import make_vec_env
 
         self.case, self.seed = case, seed
         self.model: Any = SAC(
             "MlpPolicy",
-            make_vec_env(case.env_id, n_envs=1, seed=seed),
+            self._environment(1, seed),
             learning_rate=case.learning_rate,
             buffer_size=case.buffer_size,
             learning_starts=case.random_steps,
@@ -93,7 +99,11 @@ class StableBaselines3Training:
         return int(self.model.num_timesteps)
 
     def evaluate(self, episodes: int) -> list[float]:
-        return stable_baselines3_returns(self.model, self.case.env_id, self.seed, episodes)
+        environment = self._environment(min(episodes, 10), self.seed + 10_000)
+        return stable_baselines3_returns(self.model, environment, episodes)
+
+    def _environment(self, num_envs: int, seed: int) -> Any:
+        return stable_baselines3_environment(self.case.env_id, num_envs, seed, self.case.options, ())
 
 
 LIBRARIES: dict[str, Callable[[SACCase, int], Training]] = {

@@ -31,11 +31,14 @@ DISTRIBUTIONS = (
     "rlcore-ppo",
     "rlcore-sac",
     "stable-baselines3",
+    "rl_zoo3",
     "tianshou",
     "torch",
     "numpy",
     "gymnasium",
     "mujoco",
+    "ale-py",
+    "minigrid",
 )
 
 # Exit codes of every benchmark: 0 all targets met, 1 a target missed, 2 a measurement failed.
@@ -122,9 +125,19 @@ def circumstances() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "processor": processor(),
         "cpus": os.cpu_count(),
         "versions": versions,
     }
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def write_report(path: Path | None, report: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ Libraries are imported where they are needed, so a process loads only the one it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
@@ -28,15 +29,25 @@ class RlcoreTraining:
     """rlcore as ``rlcore run`` has it: run directory, checkpoints and the default statistics writers included."""
 
     def __init__(
-        self, env_id: str, num_envs: int, behavior: Mapping[str, Any], seed: int, **blocks: Mapping[str, Any]
+        self,
+        env_id: str,
+        num_envs: int | None,
+        behavior: Mapping[str, Any],
+        seed: int,
+        world: Mapping[str, Any] | None = None,
+        **blocks: Any,
     ) -> None:
-        """``behavior`` is the block of the only behavior; ``blocks`` are further ones of the configuration."""
+        """``behavior`` is the block of the only behavior; a ``num_envs`` of None is that of a preset.
+
+        ``world`` has further keys of the environment's block, ``blocks`` further blocks of the configuration.
+        """
         from rlcore import Run
 
+        copies = {} if num_envs is None else {"num_envs": num_envs}
         self._results = TemporaryDirectory()
         self.run = Run(
             {
-                "environment": {"type": "gymnasium", "id": env_id, "num_envs": num_envs},
+                "environment": {"type": "gymnasium", "id": env_id, **copies, **(world or {})},
                 "env_settings": {"seed": seed},
                 "behaviors": {BEHAVIOR: dict(behavior)},
                 "checkpoint_settings": {"run_id": "benchmark", "results_dir": self._results.name},
@@ -53,15 +64,57 @@ class RlcoreTraining:
         return list(self.run.evaluate(episodes).behaviors[BEHAVIOR].returns)
 
 
-def stable_baselines3_returns(
-    model: Any, env_id: str, seed: int, episodes: int, wrap: Callable[[Any], Any] = lambda environment: environment
-) -> list[float]:
-    """Returns of a model of Stable-Baselines3 in environments of their own."""
+def rlcore_world(options: Mapping[str, Any], wrappers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Keys of an environment's block in rlcore."""
+    return {"options": dict(options)} if not wrappers else {"options": dict(options), "wrappers": list(wrappers)}
+
+
+def stable_baselines3_environment(
+    env_id: str, num_envs: int, seed: int, options: Mapping[str, Any], wrappers: Sequence[Mapping[str, Any]], **how: Any
+) -> Any:
+    """A vectorized environment of Stable-Baselines3; ``how`` are further arguments of its make_vec_env."""
     from stable_baselines3.common.env_util import make_vec_env
+
+    if wrappers:
+        how["wrapper_class"] = partial(wrapped, wrappers=wrappers)
+    return make_vec_env(env_id, n_envs=num_envs, seed=seed, env_kwargs=dict(options), **how)
+
+
+def wrapped(environment: Any, wrappers: Sequence[Mapping[str, Any]]) -> Any:
+    """``environment`` in wrappers of Gymnasium, each a name with its arguments beside it."""
+    from gymnasium import wrappers as known
+
+    for wrapper in wrappers:
+        arguments = {name: value for name, value in wrapper.items() if name != "name"}
+        environment = getattr(known, wrapper["name"])(environment, **arguments)
+    return environment
+
+
+def stable_baselines3_returns(model: Any, environment: Any, episodes: int) -> list[float]:
+    """Returns of a model of Stable-Baselines3 in ``environment``, before any wrapper changes a reward."""
     from stable_baselines3.common.evaluation import evaluate_policy
 
-    environment = wrap(make_vec_env(env_id, n_envs=min(episodes, 10), seed=seed + 10_000))
     returns, _ = evaluate_policy(
         model, environment, n_eval_episodes=episodes, deterministic=True, return_episode_rewards=True
     )
     return [float(value) for value in returns]
+
+
+def random_returns(
+    env_id: str, episodes: int, options: Mapping[str, Any], wrappers: Sequence[Mapping[str, Any]]
+) -> list[float]:
+    """Returns of ``episodes`` whole episodes of uniformly drawn actions, with fixed seeds."""
+    import gymnasium
+
+    environment = wrapped(gymnasium.make(env_id, **options), wrappers)
+    environment.action_space.seed(0)
+    returns = []
+    for episode in range(episodes):
+        environment.reset(seed=episode)
+        total, over = 0.0, False
+        while not over:
+            _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
+            total += float(reward)
+            over = terminated or truncated
+        returns.append(total)
+    return returns

@@ -84,11 +84,8 @@ ELSEWHERE = " (an environment of another package is written 'its_module:Name-v0'
 @pytest.mark.parametrize(("env_id", "message"), IDS.items())
 @pytest.mark.parametrize("block", ["environment", "evaluation.environment"])
 def test_a_wrong_id_is_refused_before_anything_is_made(
-    make, run_rlcore: RunRlcore, tmp_path, monkeypatch, env_id: str, message: str, block: str
+    make, run_rlcore: RunRlcore, tmp_path, env_id: str, message: str, block: str
 ) -> None:
-    of_ale = [name for name, spec in gymnasium.registry.items() if "ale_py" in str(spec.entry_point)]
-    for name in of_ale:  # a test imported ale_py
-        monkeypatch.delitem(gymnasium.registry, name)
     config = tmp_path / "config.yaml"
     config.write_text(
         "environment: {type: gymnasium, id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
@@ -121,7 +118,11 @@ def test_an_option_the_constructor_does_not_take_is_one_line_with_id_and_options
 
 @pytest.mark.parametrize(
     ("module", "hint"),
-    [("mujoco", "pip install 'rlcore-gymnasium[mujoco]'"), ("Box2D", "pip install 'gymnasium[box2d]'")],
+    [
+        ("mujoco", "pip install 'rlcore-gymnasium[mujoco]'"),
+        ("Box2D", "pip install 'rlcore-gymnasium[box2d]'"),
+        ("pygame", "pip install 'rlcore-gymnasium[video]'"),
+    ],
 )
 def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) -> None:
     def needs_a_package(**options: object) -> None:

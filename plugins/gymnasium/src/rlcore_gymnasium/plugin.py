@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
+from rlcore_gymnasium.modules import is_importable, not_importable
+from rlcore_gymnasium.worlds import world_of
+from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -30,9 +33,11 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             name="gymnasium",
             target="rlcore_gymnasium.environment:make_environment",
             parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
+            block="rlcore_gymnasium.settings:GymnasiumSettings",
             video=True,
             names_behaviors=False,
             libraries=("gymnasium", "mujoco"),
+            adapter="rlcore_gymnasium.given:adapt",
             summary="any environment registered with Gymnasium, by its id",
         )
     ]
@@ -40,51 +45,65 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 
 @hookimpl
 def rlcore_check_config(config: RunConfig) -> None:
+    local = [Path(name).stem for name in config.plugins.local if name.endswith(".py")]
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
             try:
-                check_id(settings.id)
+                check_id(settings.id, local)
+                for entry in wrapper_entries(getattr(settings, "wrappers", ())):
+                    entry.check(local)
             except ConfigError as error:
                 raise ConfigError(error.message, key=(*block, *error.key)) from error
 
 
-def check_id(env_id: str | None) -> None:
-    """Raise ConfigError for an id that cannot be one.
+def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
+    """Raise ConfigError for an id that cannot be one. ``local`` are the modules of files that the configuration names.
 
-    No module that the id names is imported. An unregistered id without a module is refused if it is close to a
+    No module of the id is imported. An unregistered id without a module is refused if it is close to a
     registered one: code of a plugin may register others when the run starts.
     """
-    module, _, name = (env_id or "").rpartition(":")
+    module, name = _parts(env_id)
     if module and module not in sys.modules:
-        if not _is_installed(module.partition(".")[0]):
-            raise _not_importable(env_id, module, "it is not installed")
+        if not is_importable(module, local):
+            raise not_importable(env_id, module, "it is not installed", ID)
     elif not name or not (_is_gymnasiums(name) or name in _registry() or not _nearest_id(module, name)):
         raise _unknown(env_id, module, name)
 
 
 def registered(env_id: str | None) -> EnvSpec:
-    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments."""
-    module, _, name = (env_id or "").rpartition(":")
+    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments.
+
+    The module of a package that :mod:`rlcore_gymnasium.worlds` knows need not be named.
+    """
+    module, name = _parts(env_id)
     if module:
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:
-            raise _not_importable(env_id, module, one_line(error)) from error
+            raise not_importable(env_id, module, one_line(error), ID) from error
     spec = _registry().get(name)
     if spec is None:
         raise _unknown(env_id, module, name)
     return spec
 
 
-def _not_importable(env_id: str | None, module: str, reason: str) -> ConfigError:
-    hint = "; run: pip install 'rlcore-gymnasium[atari]'" if module == "ale_py" else ""
-    return ConfigError(f"{env_id!r}: cannot import {module!r}: {reason}{hint}", key=ID)
+def _parts(env_id: str | None) -> tuple[str, str]:
+    """Return the module to import for an id, empty if none is needed, and the id without a module in front."""
+    module, _, name = (env_id or "").rpartition(":")
+    loaded = sys.modules.get("gymnasium")
+    if module or not name or (loaded is not None and name in loaded.registry) or _is_gymnasiums(name):
+        return module, name
+    known = world_of(name)
+    if known is not None:
+        return known.module, name
+    namespace = name.partition("/")[0] if "/" in name else ""
+    return (namespace if namespace.isidentifier() and is_importable(namespace) else ""), name
 
 
 def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
     if not name:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
-    close = _nearest_id(module, name)
+    close = _nearest_id(module if (env_id or "").startswith(f"{module}:") else "", name)
     hint = f"; did you mean {close!r}?" if close else ""
     elsewhere = "" if module else " (an environment of another package is written 'its_module:Name-v0')"
     return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
@@ -92,16 +111,7 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
 
 def _nearest_id(module: str, name: str) -> str | None:
     close = nearest(name, _registry())
-    if close is None and name.startswith("ALE/") and not module:
-        return f"ale_py:{name}"
     return f"{module}:{close}" if close and module else close
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return bool(package) and find_spec(package) is not None
-    except ValueError:  # __main__ and the like, which cannot be looked for
-        return True
 
 
 def _is_gymnasiums(name: str) -> bool:

@@ -1,0 +1,259 @@
+"""Returns after equal numbers of agent steps, beside Stable-Baselines3 with the same hyperparameters: ten tasks.
+
+Each (task, library, seed) trains in a process of its own and then plays 20 whole episodes deterministically, with the
+normalizer of the training held fixed. Returns are compared above those of random actions, which may be negative:
+(ours - random) / (theirs - random), of the interquartile means over seeds and episodes (Agarwal et al. 2021,
+arXiv:2108.13264). A finished training is one line of the results file, and what is there is not trained again: an
+interrupted benchmark continues with the same command.
+
+With --presets, rlcore gets a preset and nothing else, and Stable-Baselines3 the tuned file of RL Zoo, which is read
+from the installed package; the medians of the seeds' mean returns are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import attrs
+import click
+import learning_presets
+import learning_tasks
+import numpy as np
+from side_by_side import MISSED, circumstances, in_own_process
+from trainings import random_returns
+
+TARGET = 0.95
+ENOUGH = 0.8  # of the tasks that must reach the target, with equal hyperparameters
+EPISODES, RANDOM_EPISODES = 20, 50
+RANDOM = ("random", 0)  # the library and the seed of a line with returns of random actions
+Key = tuple[str, int]
+
+
+def train_and_evaluate(kind: str, task: str, library: str, case: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Trains to the end and plays; runs in a process of its own."""
+    result = {"task": task, "library": library, "seed": seed, "case": case}
+    if (library, seed) == RANDOM:
+        options, wrappers = case.get("options", {}), case.get("wrappers", ())
+        return {**result, "returns": random_returns(case["env_id"], RANDOM_EPISODES, options, wrappers)}
+    training = COMPARISONS[kind].ready(task, library, case, seed)
+    started = perf_counter()
+    steps = training.train()
+    seconds = perf_counter() - started
+    return {**result, "steps": steps, "seconds": seconds, "returns": training.evaluate(EPISODES)}
+
+
+def interquartile_mean(results: Sequence[Mapping[str, Any]]) -> float:
+    """The mean of the middle half of all returns: a quarter of them is left out at either end, rounded down."""
+    ordered = np.sort(np.concatenate([np.asarray(result["returns"], np.float64) for result in results]))
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def median_of_seeds(results: Sequence[Mapping[str, Any]]) -> float:
+    return float(np.median([np.mean(result["returns"]) for result in results]))
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """Two entrants, the tasks on which they meet, and the statistic of their returns that is compared."""
+
+    ours: str
+    peer: str
+    tasks: Mapping[str, Any]
+    ready: Callable[[str, str, Mapping[str, Any], int], Any]
+    statistic: Callable[[Sequence[Mapping[str, Any]]], float]
+    statistic_name: str
+    enough: float  # share of the tasks that must reach the target
+
+
+COMPARISONS = {
+    "equal": Comparison(
+        ours="rlcore",
+        peer="stable-baselines3",
+        tasks=learning_tasks.TASKS,
+        ready=learning_tasks.ready_training,
+        statistic=interquartile_mean,
+        statistic_name="interquartile mean",
+        enough=ENOUGH,
+    ),
+    "presets": Comparison(
+        ours="rlcore, preset",
+        peer="stable-baselines3, RL Zoo's file",
+        tasks=learning_presets.TASKS,
+        ready=learning_presets.ready_training,
+        statistic=median_of_seeds,
+        statistic_name="median of the seeds",
+        enough=1.0,
+    ),
+}
+
+
+class ResultsFile:
+    """Finished trainings, one line of JSON each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):  # a line that a crash cut short
+            with path.open("a") as file:
+                file.write("\n")
+
+    def of(self, task: str, case: Mapping[str, Any]) -> dict[Key, dict[str, Any]]:
+        """Trainings of this very case, by library and seed. A line cut short by a crash is skipped."""
+        found = {}
+        for line in self.path.read_text().splitlines() if self.path.exists() else ():
+            try:
+                result = json.loads(line)
+            except ValueError:
+                continue
+            if result["task"] == task and result["case"] == case:
+                found[result["library"], result["seed"]] = result
+        return found
+
+    def append(self, result: Mapping[str, Any]) -> None:
+        with self.path.open("a") as file:  # a single short write: lines of two threads do not mix
+            file.write(json.dumps({**result, **circumstances()}) + "\n")
+
+
+def train_missing(
+    kind: str, missing: Sequence[tuple[str, Mapping[str, Any], Key]], results: ResultsFile, jobs: int
+) -> None:
+    """Trains what the file lacks, ``jobs`` at a time, and appends each result as it comes."""
+
+    def one(task: str, case: Mapping[str, Any], key: Key) -> None:
+        library, seed = key
+        result = in_own_process(
+            "learning:train_and_evaluate", kind=kind, task=task, library=library, case=case, seed=seed
+        )
+        results.append(result)
+        mean, deviation = np.mean(result["returns"]), np.std(result["returns"])
+        click.echo(f"{task}, {library}, seed {seed}: mean return {mean:,.1f} +- {deviation:,.1f}", err=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(one, *each) for each in missing]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """One task of the table."""
+
+    task: str
+    case: Mapping[str, Any]
+    comparison: Comparison
+    found: Mapping[Key, Mapping[str, Any]]
+    seeds: range
+
+    def results(self, library: str) -> list[Mapping[str, Any]]:
+        return [self.found[library, seed] for seed in self.seeds]
+
+    def score(self, library: str) -> float:
+        return self.comparison.statistic(self.results(library))
+
+    @property
+    def random(self) -> float:
+        return float(np.mean(self.found[RANDOM]["returns"]))
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over theirs, each above random actions; None if the peer has learnt nothing."""
+        theirs = self.score(self.comparison.peer) - self.random
+        return (self.score(self.comparison.ours) - self.random) / theirs if theirs > 0 else None
+
+    @property
+    def met(self) -> bool:
+        return self.ratio is not None and self.ratio >= TARGET
+
+    def cells(self) -> list[str]:
+        ratio = "none: the peer is not above random actions" if self.ratio is None else f"{self.ratio:.2f}"
+        entrants = (self._entrant(self.comparison.ours), self._entrant(self.comparison.peer))
+        steps = f"{self.case['steps']:,}"
+        return [self.task, f"`{self.case['env_id']}`", steps, _shown(self.random), *entrants, ratio]
+
+    def _entrant(self, library: str) -> str:
+        means = [float(np.mean(result["returns"])) for result in self.results(library)]
+        return f"{_shown(self.score(library))} ({_shown(min(means))} to {_shown(max(means))})"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
+    """The table of a page, with what it was measured with."""
+    head = ["task", "environment", "agent steps", "random", comparison.ours, comparison.peer, "ratio"]
+    lines = [head, ["---"] * 3 + ["---:"] * 4, *(row.cells() for row in rows)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    results = [result for row in rows for result in row.found.values()]
+    dates = sorted(result["date"][:10] for result in results)
+    versions = {f"{name} {version}" for result in results for name, version in result["versions"].items()}
+    processors = {f"{result['processor']} ({result['cpus']} cores), {result['machine']}" for result in results}
+    pythons = {f"Python {result['python']}" for result in results}
+    return (
+        f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} deterministic episodes "
+        f"each; in brackets the least and the greatest mean of a seed. Measured {dates[0]} to {dates[-1]} on "
+        f"{' and '.join(sorted(processors))}, with {', '.join(sorted(pythons | versions))}."
+    )
+
+
+@click.command(help=__doc__)
+@click.option("--presets", is_flag=True, help="Compare presets with RL Zoo's files.")
+@click.option("--task", "tasks", multiple=True, help="A task, such as ppo-cartpole; may be repeated. All by default.")
+@click.option("--steps", type=click.IntRange(1), help="Agent steps of each training, in place of the task's own.")
+@click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Trainings of each library.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Trainings at a time.")
+@click.option(
+    "--results",
+    "path",
+    default=Path("results", "learning.jsonl"),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="One line of JSON for each finished training.",
+)
+def main(presets: bool, tasks: tuple[str, ...], steps: int | None, seeds: int, jobs: int, path: Path) -> None:
+    kind = "presets" if presets else "equal"
+    comparison = COMPARISONS[kind]
+    for task in tasks:
+        if task not in comparison.tasks:
+            raise click.BadParameter(f"{task!r} is not one of {', '.join(comparison.tasks)}", param_hint="--task")
+    cases = {task: stated(comparison.tasks[task], steps) for task in tasks or comparison.tasks}
+    results = ResultsFile(path)
+    # Seed by seed, so that an interrupted benchmark has pairs.
+    keys: list[Key] = [RANDOM]
+    keys += [(library, seed) for seed in range(1, seeds + 1) for library in (comparison.ours, comparison.peer)]
+    missing = []
+    for task, case in cases.items():
+        found = results.of(task, case)
+        missing += [(task, case, key) for key in keys if key not in found]
+    train_missing(kind, missing, results, jobs)
+    rows = [
+        Row(task=task, case=case, comparison=comparison, found=results.of(task, case), seeds=range(1, seeds + 1))
+        for task, case in cases.items()
+    ]
+    click.echo(markdown(rows, comparison, seeds))
+    met = sum(row.met for row in rows)
+    needed = int(np.ceil(comparison.enough * len(rows)))
+    click.echo(f"\n{met} of {len(rows)} tasks reach a ratio of {TARGET}; target {needed}")
+    if met < needed:
+        sys.exit(MISSED)
+
+
+def stated(case: Any, steps: int | None) -> dict[str, Any]:
+    """The case as JSON has it, so that it can be compared with a line of the results file."""
+    read: dict[str, Any] = json.loads(json.dumps(attrs.asdict(case.with_steps(steps or case.steps))))
+    return read
+
+
+if __name__ == "__main__":
+    main()

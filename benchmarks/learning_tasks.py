@@ -1,0 +1,101 @@
+"""The tasks on which learning is compared, each with the hyperparameters that both libraries get.
+
+Hyperparameters are chosen so that a task is learnt within a budget that a CPU can do; they are not tuned for one of
+the libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ppo_trainings
+import sac_trainings
+from ppo_trainings import PPOCase
+from sac_trainings import SACCase
+from trainings import Training
+
+ATARI_WRAPPERS = (
+    {"name": "AtariPreprocessing", "noop_max": 30, "frame_skip": 4, "screen_size": 84},
+    {"name": "FrameStackObservation", "stack_size": 4},
+)
+MINIGRID_WRAPPERS = (
+    {"name": "FilterObservation", "filter_keys": ["direction", "image"]},
+    {"name": "FlattenObservation"},
+)
+MUJOCO: dict[str, Any] = {
+    "num_envs": 8,
+    "rollout_rows": 256,
+    "batch_size": 256,
+    "num_epoch": 10,
+    "steps": 200_000,
+    "normalize": True,
+    "normalize_rewards": True,
+    # With a deviation of 1 most actions of the untrained policy are cut off at the bounds, and either library learns on
+    # some seeds to slide on its back: what is compared then is luck.
+    "initial_log_std": -1.0,
+}
+PPO = {
+    "ppo-cartpole": PPOCase(
+        env_id="CartPole-v1", num_envs=8, rollout_rows=128, batch_size=256, num_epoch=10, steps=100_000
+    ),
+    "ppo-acrobot": PPOCase(
+        env_id="Acrobot-v1", num_envs=8, rollout_rows=256, batch_size=256, num_epoch=10, steps=150_000
+    ),
+    "ppo-lunarlander": PPOCase(
+        env_id="LunarLander-v3",
+        num_envs=8,
+        rollout_rows=256,
+        batch_size=128,
+        num_epoch=10,
+        steps=300_000,
+        gamma=0.999,
+        lambd=0.98,
+        entropy_coefficient=0.01,
+    ),
+    "ppo-minigrid": PPOCase(
+        env_id="minigrid:MiniGrid-Empty-5x5-v0",
+        wrappers=MINIGRID_WRAPPERS,
+        num_envs=8,
+        rollout_rows=128,
+        batch_size=256,
+        num_epoch=10,
+        steps=60_000,
+        entropy_coefficient=0.01,
+    ),
+    "ppo-halfcheetah": PPOCase(env_id="HalfCheetah-v5", **MUJOCO),
+    "ppo-hopper": PPOCase(env_id="Hopper-v5", **MUJOCO),
+    "ppo-boxing": PPOCase(
+        env_id="ale_py:ALE/Boxing-v5",
+        options={"frameskip": 1, "repeat_action_probability": 0.0},
+        wrappers=ATARI_WRAPPERS,
+        images=True,
+        clip_rewards=1.0,
+        num_envs=8,
+        rollout_rows=128,
+        batch_size=256,
+        num_epoch=4,
+        steps=100_000,
+        learning_rate=2.5e-4,
+        epsilon=0.1,
+        entropy_coefficient=0.01,
+    ),
+}
+SMALL: dict[str, Any] = {"width": 64, "batch_size": 128}
+SAC = {
+    "sac-pendulum": SACCase(
+        env_id="Pendulum-v1", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
+    ),
+    "sac-invertedpendulum": SACCase(
+        env_id="InvertedPendulum-v5", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
+    ),
+    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000),
+}
+TASKS: Mapping[str, PPOCase | SACCase] = {**PPO, **SAC}
+
+
+def ready_training(task: str, library: str, case: Mapping[str, Any], seed: int) -> Training:
+    """A training of ``library`` for one of TASKS, in a process that computes with one thread."""
+    if task in PPO:
+        return ppo_trainings.ready_training(library, PPOCase(**case), seed)
+    return sac_trainings.ready_training(library, SACCase(**case), seed)
