@@ -81,6 +81,9 @@ _OVERRULED: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
+_FLAGS = {"id": "env", "trainer_type": "trainer"}  # where the flag of a key is not called like the key
+
+
 @attrs.frozen
 class _Override:
     path: tuple[str, ...]
@@ -104,7 +107,7 @@ def apply_overrides(
     for override in overrides:
         _check_behavior(document.data.get("behaviors"), override)
     overrides += [
-        _Override(path, value, f"--{path[-1].replace('_', '-')}")
+        _Override(path, value, f"--{_FLAGS.get(path[-1], path[-1]).replace('_', '-')}")
         for path, value in (flags or {}).items()
         if value is not None
     ]
