@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import pytest
 from pages import RunPage, blocks, run_python_of
@@ -50,3 +51,18 @@ def test_the_page_of_benchmarks_has_every_script_and_its_options() -> None:
     assert len(scripts) >= 11 and {name for name in scripts if f"`python benchmarks/{name}" not in page} == set()
     for name, option in re.findall(r"python benchmarks/(\w+\.py) (--\w+)", page):
         assert f'"{option}"' in text_of(f"benchmarks/{name}")
+
+
+def test_ratios_of_the_tables_of_returns_follow_from_their_cells_and_tasks_are_the_scripts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tasks = {**import_module("learning_tasks").TASKS, **import_module("learning_presets").TASKS}
+    rows = re.findall(r"^\| ((?:ppo|sac|preset)-[\w-]+) \|(.+)\|$", text_of("docs/benchmarks.md"), re.MULTILINE)
+    assert len(rows) >= 8
+    for task, rest in rows:
+        env_id, steps, *returns, ratio = (cell.strip() for cell in rest.split("|"))
+        case = tasks[task].with_steps(tasks[task].steps)
+        assert (env_id, steps) == (f"`{case.env_id}`", f"{case.steps:,}"), task
+        random, ours, theirs = (float(cell.split(" (")[0].replace(",", "")) for cell in returns)
+        assert float(ratio) == pytest.approx((ours - random) / (theirs - random), abs=0.02), task
