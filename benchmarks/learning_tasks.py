@@ -65,8 +65,8 @@ PPO = {
     ),
     "ppo-halfcheetah": PPOCase(env_id="HalfCheetah-v5", **MUJOCO),
     "ppo-hopper": PPOCase(env_id="Hopper-v5", **MUJOCO),
-    "ppo-boxing": PPOCase(
-        env_id="ale_py:ALE/Boxing-v5",
+    "ppo-roadrunner": PPOCase(
+        env_id="ale_py:ALE/RoadRunner-v5",
         options={"frameskip": 1, "repeat_action_probability": 0.0},
         wrappers=ATARI_WRAPPERS,
         images=True,
@@ -75,7 +75,7 @@ PPO = {
         rollout_rows=128,
         batch_size=256,
         num_epoch=4,
-        steps=50_000,
+        steps=25_600,
         learning_rate=2.5e-4,
         epsilon=0.1,
         entropy_coefficient=0.01,
