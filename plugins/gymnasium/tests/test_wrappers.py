@@ -71,8 +71,8 @@ VECTORS: Mapping[str, tuple[Any, Wrap]] = {
     "skip": ({"name": "MaxAndSkipObservation", "skip": 3}, lambda env: gw.MaxAndSkipObservation(env, 3)),
     "statistics": ("RecordEpisodeStatistics", gw.RecordEpisodeStatistics),
     "sticky": (
-        {"name": "StickyAction", "repeat_action_probability": 0.5, "repeat_action_duration": [1, 3]},
-        lambda env: gw.StickyAction(env, 0.5, (1, 3)),
+        {"name": "StickyAction", "repeat_action_probability": 0.7, "repeat_action_duration": [2, 4]},
+        lambda env: gw.StickyAction(env, 0.7, (2, 4)),
     ),
     "time": ("TimeAwareObservation", gw.TimeAwareObservation),
     "time apart": (
@@ -368,12 +368,19 @@ def test_environments_that_a_parameter_makes_again_have_their_wrappers(make: Any
 def test_a_wrapped_environment_is_filmed_from_outside_and_plays_the_same_episodes(
     make: Any, dial: str, tmp_path: Path
 ) -> None:
+    """Also if a parameter makes the environment again: the recorder stays around the new one and its wrappers."""
     pytest.importorskip("moviepy", reason="films need the extra 'video'")
     entries = [VECTORS["repeat"][0], VECTORS["limit"][0], VECTORS["frames"][0]]
-    plain, filmed = (make(dial, 1, wrappers=entries, video=video, size=99) for video in (None, tmp_path))
-    actions = actions_of(plain, 5)
+    routes = {"size": {"constructor": "size"}}
+    plain, filmed = (make(dial, 1, wrappers=entries, parameters=routes, video=video) for video in (None, tmp_path))
+    actions = actions_of(plain, 4)
     for each in (plain, filmed):
+        each.set_parameters({"size": np.array([20.0])})
         each.reset(SEEDS, np.zeros(1, np.int64))
-    assert list(played(plain, actions)) == list(played(filmed, actions))
+    for size in (3.0, 20.0):
+        for each in (plain, filmed):
+            each.set_parameters({"size": np.array([size])})
+        assert list(played(plain, actions)) == list(played(filmed, actions))
     filmed.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["rlcore-tests-Dial-v0-env-0-episode-0.mp4"]
+    names = {f"rlcore-tests-Dial-v0-env-0-episode-{episode}.mp4" for episode in (0, 1, 2)}
+    assert {path.name for path in tmp_path.iterdir()} == names
