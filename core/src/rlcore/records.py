@@ -255,6 +255,10 @@ class EnvironmentSpec(Record):
             behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
         libraries: Distributions that what the environment computes depends on, such as ``("gymnasium", "mujoco")``.
             Checkpoints note the versions of those that are installed, and a resume with other ones says so.
+        adapter: ``function(made: object, settings: EnvironmentSettings, run: RunContext)``, as
+            ``"package.module:name"``; it returns the :class:`rlcore.Environment` for an object that a Python program
+            gave to ``Run(config, environment=...)``, and None for an object of another kind. ``run.given`` makes more
+            copies if it is a function.
     """
 
     kind: ClassVar[str] = "environment"
@@ -268,6 +272,7 @@ class EnvironmentSpec(Record):
     video: bool = False
     names_behaviors: bool = True
     libraries: tuple[str, ...] = ()
+    adapter: str | None = attrs.field(default=None, validator=check_target)
 
 
 @attrs.frozen(kw_only=True)

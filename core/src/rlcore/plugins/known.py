@@ -16,6 +16,7 @@ for _package, _records in {
     "rlcore-gymnasium": "environment: gymnasium",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
     "rlcore-pettingzoo": "environment: pettingzoo; command: play",
+    "rlcore-envpool": "environment: envpool",
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",
     "rlcore-tensorboard": "writer: tensorboard",
@@ -23,7 +24,7 @@ for _package, _records in {
     "rlcore-intrinsic": "reward: curiosity, gail, rnd",
     "rlcore-workers": "executor: processes",
     "rlcore-ray": "executor: ray; command: ray",
-    "rlcore-migrate": "hints: migrate",
+    "rlcore-migrate": "hints: migrate; command: convert",
     "rlcore-report": "command: report",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
@@ -42,6 +43,9 @@ RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if
 
 # The advice if no plugin exchanges between the processes that torchrun started.
 RANKS_ADVICE = "pip install rlcore-torch, or turn it on with -p torch if it is installed"
+
+# The environment.type of an environment that a Python program gives to its run.
+PROGRAM = "program"
 
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"

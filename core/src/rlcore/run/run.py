@@ -48,6 +48,12 @@ class Run:
     trainers and run directory are created when the first epoch starts, or by :meth:`start`. An error about a value of a
     file has the file and the line, also if an environment or a trainer refuses the value.
 
+    ``environment`` stands for ``environment.type`` and ``environment.id`` of the configuration: an environment, or a
+    function without arguments that makes one. It may be an :class:`rlcore.Environment`, or an object of Gymnasium, of
+    PettingZoo or of another kind that a plugin knows. The function is called for each of ``environment.num_envs``
+    copies, and for those of evaluations; the run closes what it made. An object is used by training only, and the run
+    leaves it open.
+
     Attributes:
         plugins: The plugins of the run.
         directory: The run directory; its ``path`` is the path.
@@ -57,10 +63,13 @@ class Run:
     """
 
     def __init__(
-        self, config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None = None
+        self,
+        config: RunConfig | Document | Mapping[str, Any] | str | Path,
+        plugins: Plugins | None = None,
+        environment: Any = None,
     ) -> None:
         """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
-        self._prepared = prepare(config, plugins)
+        self._prepared = prepare(config, plugins, environment)
         self.plugins = self._prepared.plugins
         self.directory = self._prepared.directory
         self.timers = self._prepared.timers

@@ -37,6 +37,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             video=True,
             names_behaviors=False,
             libraries=("gymnasium", "mujoco"),
+            adapter="rlcore_gymnasium.given:adapt",
             summary="any environment registered with Gymnasium, by its id",
         )
     ]
