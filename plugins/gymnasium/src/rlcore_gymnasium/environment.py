@@ -12,7 +12,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
 from rlcore import Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
-from rlcore_gymnasium.atari import AtariOnFilm, is_atari, scored
+from rlcore_gymnasium.atari import AtariOnFilm, is_atari, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
@@ -41,15 +41,15 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     (behavior,) = run.behavior_names  # the record says that there must be one
     parameters = tuple(run.config.environment_parameters)
     if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
-        native = _native(env_id, behavior, run.num_envs, scored(spec, options), parameters, settings.parameters)
+        native = _native(env_id, behavior, run.num_envs, vector_options(spec, options), parameters, settings.parameters)
         if native is not None:
-            return native
+            return with_lives(native, spec, options)
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters)}")
     film = {} if run.video is None else filming(env_id, run.video)
     if film and is_atari(spec) and not parameters:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
-        games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, scored(spec, options)))] * run.num_envs
+        games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, vector_options(spec, options)))] * run.num_envs
         vector = _made(env_id, options, lambda: SyncVectorEnv(games))
     else:
         make = _maker(env_id, run.num_envs, "sync", options | film)
