@@ -105,7 +105,7 @@ GAMES_OF_EVERY_DAY = ("Breakout", "MsPacman")
 @pytest.mark.parametrize(
     ("game", "steps"),
     [
-        *((game, 300) for game in GAMES_OF_EVERY_DAY),
+        *((game, 200) for game in GAMES_OF_EVERY_DAY),
         *(pytest.param(game, 3000, marks=pytest.mark.learning) for game in TEN_GAMES),
     ],
 )

@@ -66,7 +66,9 @@ class Game:
             aborted = ~(terminated | truncated) & (self.random.random(self.slots) < 0.5)
             for slot in np.flatnonzero(aborted):
                 self.stacks[slot] = self.first()
-        acts = None if self.random.random() >= turns else (self.random.random(self.slots) < 0.7) | terminated | truncated
+        acts = (
+            None if self.random.random() >= turns else (self.random.random(self.slots) < 0.7) | terminated | truncated
+        )
         if acts is not None and aborted is not None:
             acts = acts | aborted
         return AgentBatch(

@@ -88,16 +88,16 @@ class GamesWithLives:
         self._lives = environment.vector = CountedLives(environment.vector)
         self.behaviors = environment.behaviors
         self.num_envs = environment.num_envs
-
-    @property
-    def episodes(self) -> NDArray[np.int64]:
-        return self._inside.episodes
+        self.episodes = environment.episodes
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        return self._inside.reset(seeds, episodes)
+        batches = self._inside.reset(seeds, episodes)
+        self.episodes = self._inside.episodes
+        return batches
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         batches = self._inside.step(actions)
+        self.episodes = self._inside.episodes
         for batch in batches.values():
             batch.life_lost = self._lives.lost
         return batches
