@@ -15,6 +15,7 @@ from rlcore import (
     EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
+    Preset,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -206,6 +207,12 @@ def rlcore_config_sections():
             target="acme_rl.partners:WithPartners",
             settings="acme_rl.settings:PartnersSettings",
             summary="evaluations with partners that people have recorded",
+        ),
+        Preset(
+            name="acme-arm",
+            target="acme_rl.presets:ARM",
+            summary="PPO for our robot arms",
+            source="measured on arms 1 to 12, 5 seeds each",
         ),
     ]
 

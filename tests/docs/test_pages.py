@@ -104,7 +104,7 @@ def test_the_python_page_runs_from_top_to_bottom_and_again(tmp_path: Path, monke
         assert names["results"]["Pole"].steps >= 6000
         assert names["saved"].step >= 8000
         assert names["finished"].metrics[-1].step == 8000
-    assert {path.name for path in (tmp_path / "results").iterdir()} == {"first", "second", "third"}
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"first", "own", "second", "third"}
 
 
 def test_the_readme_runs_from_top_to_bottom_and_its_python_again(

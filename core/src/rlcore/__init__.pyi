@@ -177,6 +177,7 @@ from .records import EvaluationSection as EvaluationSection
 from .records import ExecutorSpec as ExecutorSpec
 from .records import ExporterSpec as ExporterSpec
 from .records import KeyHints as KeyHints
+from .records import Preset as Preset
 from .records import Record as Record
 from .records import RewardProviderSpec as RewardProviderSpec
 from .records import RunOptionSpec as RunOptionSpec

@@ -45,6 +45,7 @@ from rlcore.records import (
     ExecutorSpec,
     ExporterSpec,
     KeyHints,
+    Preset,
     Record,
     RewardProviderSpec,
     RunOptionSpec,
@@ -200,13 +201,14 @@ def rlcore_commands() -> Iterable[CommandSpec | RunOptionSpec]:
     """
 
 
-@_registry(ConfigSection, BehaviorSection, EvaluationSection, KeyHints)
-def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection | KeyHints]:
+@_registry(ConfigSection, BehaviorSection, EvaluationSection, Preset, KeyHints)
+def rlcore_config_sections() -> Iterable[ConfigSection | BehaviorSection | EvaluationSection | Preset | KeyHints]:
     """The parts of the configuration file that belong to this plugin.
 
     A :class:`rlcore.ConfigSection` is a top-level block, a :class:`rlcore.BehaviorSection` a key of a behavior, such as
     ``self_play``, a :class:`rlcore.EvaluationSection` keys of the ``evaluation`` block, such as ``opponents``. A plugin
-    cannot take a block or a key of core's. :class:`rlcore.KeyHints` say what to write instead of keys that belong to
+    cannot take a block or a key of core's. A :class:`rlcore.Preset` has values for keys that the file leaves out; the
+    file names it with ``preset``. :class:`rlcore.KeyHints` say what to write instead of keys that belong to
     no plugin. Called once per loading of plugins, before the configuration is checked.
     """
 

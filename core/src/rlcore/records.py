@@ -246,12 +246,19 @@ class EnvironmentSpec(Record):
             unchecked.
         parameters: The attrs class of an entry of ``environment.parameters``, which says how the environment parameter
             of that name reaches the environment; None refuses that block.
+        block: The attrs class of the whole ``environment`` block, if this type has keys of its own there, as
+            ``"package.module:Name"``; derives from :class:`rlcore.EnvironmentSettings`. The ``settings`` of ``target``
+            have this class.
         video: Whether the environment can write a film of every whole episode into the directory ``run.video``, if that
             is not None.
         names_behaviors: Whether the environment has names for its behaviors. An environment without names has one
             behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
         libraries: Distributions that what the environment computes depends on, such as ``("gymnasium", "mujoco")``.
             Checkpoints note the versions of those that are installed, and a resume with other ones says so.
+        adapter: ``function(made: object, settings: EnvironmentSettings, run: RunContext)``, as
+            ``"package.module:name"``; it returns the :class:`rlcore.Environment` for an object that a Python program
+            gave to ``Run(config, environment=...)``, and None for an object of another kind. ``run.given`` makes more
+            copies if it is a function.
     """
 
     kind: ClassVar[str] = "environment"
@@ -261,9 +268,11 @@ class EnvironmentSpec(Record):
 
     settings: str | None = attrs.field(default=None, validator=check_target)
     parameters: str | None = attrs.field(default=None, validator=check_target)
+    block: str | None = attrs.field(default=None, validator=check_target)
     video: bool = False
     names_behaviors: bool = True
     libraries: tuple[str, ...] = ()
+    adapter: str | None = attrs.field(default=None, validator=check_target)
 
 
 @attrs.frozen(kw_only=True)
@@ -352,6 +361,25 @@ class KeyHints(Record):
     """
 
     kind: ClassVar[str] = "hints"
+
+
+@attrs.frozen(kw_only=True)
+class Preset(Record):
+    """Values for a class of environments, which ``preset`` of a configuration names.
+
+    ``target`` names a mapping: a part of a configuration, such as ``{"default_settings": {"trainer_type": "ppo",
+    "hyperparameters": {...}}, "environment": {"num_envs": 8}}``. rlcore merges it under the configuration: every key
+    that the user gives wins, and behaviors inherit the ``default_settings``. It must have a ``trainer_type``, so that a
+    file with another one is refused, and it cannot have ``plugins``. ``environment`` is used if the file has one too.
+
+    Attributes:
+        source: Where the values come from: papers, or the files of other libraries, with what was changed.
+    """
+
+    kind: ClassVar[str] = "preset"
+    key: ClassVar[str] = "preset"
+
+    source: str
 
 
 @attrs.frozen(kw_only=True)

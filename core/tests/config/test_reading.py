@@ -129,7 +129,10 @@ ENVIRONMENT = SimpleNamespace(reset=None, step=None)
     ("data", "message"),
     [
         ({"a": {"b": object()}}, r"a\.b: must be plain data"),
-        ({"environment": ENVIRONMENT}, r"^environment: must be plain data.*; name the environment, so that every"),
+        (
+            {"environment": ENVIRONMENT},
+            r"^environment: must be plain data.*; give an environment, or a function that makes it, beside",
+        ),
         ({"a": {1: 2}}, "a: keys must be text, not 1"),
         ({"a": -(2**65)}, "a: .* is too large a whole number"),
     ],

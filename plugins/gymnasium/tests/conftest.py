@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore import Environment, EnvironmentSettings
+from rlcore import Environment
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
+from rlcore_gymnasium.settings import GymnasiumSettings
 
 RECORDER = "rlcore-tests/Recorder-v0"
 DIAL = "rlcore-tests/Dial-v0"
@@ -155,6 +156,8 @@ def make() -> Callable[..., Environment]:
         names: tuple[str, ...] = ("Agent",),
         parameters: Mapping[str, Mapping[str, Any] | None] | None = None,
         video: Path | None = None,
+        wrappers: Sequence[Any] = (),
+        observations: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Environment:
         parameters = parameters or {}
@@ -165,6 +168,7 @@ def make() -> Callable[..., Environment]:
             config=SimpleNamespace(environment_parameters=dict.fromkeys(parameters)),
         )
         routes = {name: ParameterRoute(**how) for name, how in parameters.items() if how is not None}
-        return make_environment(EnvironmentSettings(id=env_id, options=options, parameters=routes), run)
+        block = {"wrappers": list(wrappers), "observations": observations or {}}
+        return make_environment(GymnasiumSettings(id=env_id, options=options, parameters=routes, **block), run)
 
     return make

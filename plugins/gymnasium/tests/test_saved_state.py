@@ -102,8 +102,8 @@ def test_what_is_not_known_exactly_is_not_saved(make: Any, what: str, monkeypatc
     wrappers: tuple[WrapperSpec, ...] = ()
     entry: Any = TiredPendulum if what == "subclass" else PendulumEnv
     if what == "wrapper":
-        clipped = {"min_reward": -1.0, "max_reward": 1.0}
-        wrappers = (WrapperSpec("ClipReward", "gymnasium.wrappers:ClipReward", clipped),)
+        halved = {"func": lambda reward: reward / 2}
+        wrappers = (WrapperSpec("TransformReward", "gymnasium.wrappers:TransformReward", halved),)
     if what == "attribute":
         made = PendulumEnv.__init__
 

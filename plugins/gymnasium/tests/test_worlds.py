@@ -55,7 +55,7 @@ def test_a_known_package_that_is_absent_is_named_with_the_extra_that_installs_it
 ) -> None:
     module, extra = KNOWN[env_id]
     monkeypatch.delitem(sys.modules, module, raising=False)
-    monkeypatch.setattr("rlcore_gymnasium.plugin._is_installed", lambda package: False)
+    monkeypatch.setattr("rlcore_gymnasium.modules._is_installed", lambda package: False)
     monkeypatch.setattr("rlcore_gymnasium.plugin._registry", dict)
     monkeypatch.setattr("gymnasium.registry", {})
     written = prefix.replace("module", module) + env_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore import TrainerSpec, hookimpl
+from rlcore import Preset, TrainerSpec, hookimpl
 
 
 @hookimpl
@@ -20,4 +20,28 @@ def rlcore_trainers() -> list[TrainerSpec]:
             action_distributions=True,
             ranks=True,
         )
+    ]
+
+
+@hookimpl
+def rlcore_config_sections() -> list[Preset]:
+    return [
+        Preset(
+            name="ppo-discrete",
+            target="rlcore_ppo.presets:PPO_DISCRETE",
+            summary="PPO for discrete actions and vector observations, such as CartPole and LunarLander",
+            source="Schulman et al. 2017 (arXiv:1707.06347); Andrychowicz et al. 2021 (arXiv:2006.05990)",
+        ),
+        Preset(
+            name="ppo-continuous",
+            target="rlcore_ppo.presets:PPO_CONTINUOUS",
+            summary="PPO for continuous actions and vector observations, such as MuJoCo and Pendulum",
+            source="Schulman et al. 2017 (arXiv:1707.06347), table 3; Andrychowicz et al. 2021 (arXiv:2006.05990)",
+        ),
+        Preset(
+            name="ppo-atari",
+            target="rlcore_ppo.presets:PPO_ATARI",
+            summary="PPO for discrete actions and images, such as Atari games",
+            source="Schulman et al. 2017 (arXiv:1707.06347), table 5; network: Mnih et al. 2015",
+        ),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore import TrainerSpec, hookimpl
+from rlcore import Preset, TrainerSpec, hookimpl
 
 
 @hookimpl
@@ -17,5 +17,17 @@ def rlcore_trainers() -> list[TrainerSpec]:
             behavioral_cloning=True,
             critic=True,
             ranks=True,
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_sections() -> list[Preset]:
+    return [
+        Preset(
+            name="sac",
+            target="rlcore_sac.presets:SAC",
+            summary="SAC for continuous actions and vector observations, such as MuJoCo and Pendulum",
+            source="Haarnoja et al. 2018 (arXiv:1812.05905), table 1",
         )
     ]

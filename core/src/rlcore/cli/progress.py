@@ -137,6 +137,8 @@ def description_lines(run: RunDescription) -> list[tuple[str, str]]:
         ("device", run.device),
         ("learns from" if run.environment is None else "environment", source),
     ]
+    if run.preset is not None:
+        found.append(("preset", run.preset))
     if run.ranks > 1:
         found.append(("ranks", f"{run.ranks}, which share the copies of the environment"))
     found += [(each.name, behavior_text(each)) for each in run.behaviors[:MOST_BEHAVIORS]]

@@ -231,7 +231,7 @@ def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[st
         blocks: list[tuple[str, ...]] = []
         if isinstance(behaviors, Mapping):
             blocks += [("behaviors", name) for name in behaviors]
-        if data.get("default_settings") is not None:
+        if data.get("default_settings") is not None or data.get("preset") is not None:
             blocks.append(("default_settings",))
         typed |= {(*block, *key): value for block in blocks for key, value in of_behaviors.items()}
     return typed

@@ -74,7 +74,7 @@ class Choices(Reader):
             return data
         if cls is RunConfig:
             if data.get("default_settings") is None and not data.get("behaviors"):
-                errors.add("behaviors", "missing; list a behavior, or give default_settings")
+                errors.add("behaviors", "missing; list a behavior, or give default_settings or a preset")
             if not isinstance(data.get("export", {}), Mapping):  # a list of names was rewritten before
                 said = "a list of exporters' names, or a mapping from exporters to settings"
                 errors.add("export", f"must be {said}, not {shown(data['export'])}")
@@ -85,7 +85,7 @@ class Choices(Reader):
                 errors.add("hyperparameters", "trainer_type must be given when hyperparameters are")
                 data = {**data, "hyperparameters": None}
             return {**data, "reward_signals": data.get("reward_signals") or {"extrinsic": {}}}
-        if cls is EnvironmentSettings:
+        if issubclass(cls, EnvironmentSettings):
             workers = data.get("workers")
             if type(workers) is int and not field_info(attrs.fields(EnvironmentSettings).workers).problem(workers):
                 return {**data, "workers": {"count": workers}}
@@ -229,7 +229,9 @@ class Choices(Reader):
         if record is None:
             required = any(each.default is attrs.NOTHING for each in attrs.fields(base))
             return None if required else base(**{choice.key: name})
-        cls = record.resolve("settings")
+        if getattr(record, choice.attribute) is None:
+            return self.block(base, data)
+        cls = record.resolve(choice.attribute)
         if not issubclass(cls, base):
             wrong = f"{record.described}: its settings class {cls.__name__} is not of {base.__name__}"
             raise PluginError(f"{wrong}, from which it must derive")

@@ -152,10 +152,12 @@ class Document:
     Attributes:
         path: The path of the file; None if there is no file.
         data: The data: mappings, lists and scalars that know their line. A list of exporters is a mapping.
+        preset: The place of values that come from a preset; None without one, and before it was read.
     """
 
     path: str | None
     data: Block = attrs.field(factory=Block)
+    preset: str | None = None
 
     def origin(self, path: KeyPath) -> Origin:
         """The origin of the value at ``path``, or of the nearest block around it."""

@@ -38,6 +38,7 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
             data["evaluation"] |= block
         data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
     sections: dict[str, Any] = data.pop("sections")
+    del data["preset"]
     return {**data, **sections}
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.choices import Choices
-from rlcore.config.document import Block, ConfigErrors, Document, Problems
+from rlcore.config.document import Block, ConfigErrors, Document, Items, Problems, value_at
 from rlcore.config.dump import plain
+from rlcore.config.presets import with_named_behavior, with_preset
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import (
     inherit_defaults,
@@ -31,7 +32,7 @@ from rlcore.config.rules import check_config, check_names, check_start
 from rlcore.config.structure import build
 from rlcore.errors import ConfigError, KeyPath, NotInstalled
 from rlcore.plugins.call import Plugins, load_plugins
-from rlcore.plugins.discover import LOCAL_PREFIX, anchored
+from rlcore.plugins.discover import LOCAL_PREFIX, anchored, is_free
 from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
 from rlcore.settings import PluginSettings, RunConfig
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 MAX_REFERENCES = 1_000
 _REFERENCE = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z][\w.-]*")  # DIST/NAME
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # MODULE:NAME
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -59,13 +61,16 @@ def load_document(
 ) -> tuple[RunConfig, Document]:
     """The checked, complete configuration, as plugins modify it, and the document that it was built from.
 
-    The document has what behaviors and evaluations inherit; with :func:`located` it gives a
-    place to errors that are found later.
+    The document has what behaviors and evaluations inherit, and the values of its preset; with
+    :func:`located` it gives a place to errors that are found later.
 
     ``measuring`` is for :class:`rlcore.SavedRun`: plugins of rewards, statistics writers, exporters and
     sections may be absent, because measuring policies does not need them. Its ``export`` has the settings of
     ``exporter`` only. Raises :class:`rlcore.ConfigErrors` with every problem.
     """
+    document = with_modules_beside(document)
+    with located(document):
+        document = with_named_behavior(with_preset(document, plugins), plugins)
     # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
     document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
     document = with_parameter_blocks(document)
@@ -176,7 +181,7 @@ def left_out(document: Document, plugins: Plugins) -> Iterator[str]:
 def plugin_settings(document: Document) -> PluginSettings:
     """The ``plugins`` block alone, read before any plugin is imported."""
     problems = Problems(document)
-    settings: PluginSettings = checked_block(document.data.get("plugins", {}), problems)
+    settings: PluginSettings = checked_block(with_modules_beside(document).data.get("plugins", {}), problems)
     problems.raise_any()
     return settings
 
@@ -201,21 +206,56 @@ def used_references(document: Document) -> tuple[str, ...]:
 
     The document is not checked yet: wrong data is skipped, and refused later.
     """
-    found: dict[str, None] = {}
+    texts = (text for _, text in _texts(document.data.without("plugins")))
+    return tuple(dict.fromkeys(text for text in texts if _REFERENCE.fullmatch(text)))
 
-    def look(value: Any) -> None:
-        if isinstance(value, Mapping):
-            for key, below in value.items():
-                look(key)
-                look(below)
-        elif isinstance(value, list):
-            for below in value:
-                look(below)
-        elif isinstance(value, str) and _REFERENCE.fullmatch(value):
-            found[value] = None
 
-    look(document.data.without("plugins"))
-    return tuple(found)
+def environment_modules(document: Document) -> list[str]:
+    """The ids, wrappers and options of environments that name code of a module, such as ``module:Name``.
+
+    The document is not checked yet.
+    """
+    named: dict[str, None] = {}
+    for block in (("environment",), ("evaluation", "environment")):
+        for path, text in _texts(value_at(document.data, block)):
+            key = path[0] if path else ""
+            if (key == "id" and ":" in text) or (key in ("options", "wrappers") and _TARGET.fullmatch(text)):
+                named[text] = None
+    return list(named)
+
+
+def with_modules_beside(document: Document) -> Document:
+    """The document with the Python files beside it that its environments name among its local plugins.
+
+    ``mine:Name`` names ``mine.py``, unless another module of that name is installed.
+    """
+    block = document.data.get("plugins", Block())
+    local = block.get("local", Items()) if isinstance(block, Block) else None
+    if not isinstance(local, list):
+        return document  # refused later
+    base = directory_of(document)
+    known = {anchored(_local(str(text)), base) for text in local}
+    files = dict.fromkeys(
+        ((base or Path()) / f"{text.partition(':')[0]}.py").resolve() for text in environment_modules(document)
+    )
+    found = [str(file) for file in files if file.is_file() and _local(str(file)) not in known and is_free(file)]
+    if not found:
+        return document
+    origins = local.origins if isinstance(local, Items) else [None] * len(local)
+    block = block.with_entry(
+        "local", Items([*zip(local, origins, strict=True), *((file, None) for file in found)]), None
+    )
+    return attrs.evolve(document, data=document.data.with_entry("plugins", block, document.data.origins.get("plugins")))
+
+
+def _texts(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Yield each text in data, keys too, with its path; a key has the path of its mapping."""
+    if isinstance(value, str):
+        yield path, value
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in entries:
+        yield from _texts(key, path)
+        yield from _texts(below, (*path, key))
 
 
 def directory_of(document: Document) -> Path | None:

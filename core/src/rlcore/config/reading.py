@@ -288,7 +288,4 @@ def object_hint(value: Any) -> str:
     """Return how a configuration names an environment, if ``value`` is one, or its class; else an empty string."""
     if not (hasattr(value, "reset") and hasattr(value, "step")):
         return ""
-    return (
-        "; name the environment, so that every process can make it: environment: {type: gymnasium, id: "
-        "'my_module:Name-v0'}, for a class that my_module registers with gymnasium.register"
-    )
+    return "; give an environment, or a function that makes it, beside the configuration: Run(config, environment=...)"

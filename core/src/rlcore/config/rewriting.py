@@ -117,7 +117,7 @@ def apply_overrides(
     for path in overridden:
         overruled = _OVERRULED.get(path)
         if overruled is not None and overruled not in overridden and value_at(data, path):
-            data = with_value(data, overruled[:-1], partial(_without, key=overruled[-1]))
+            data = with_value(data, overruled[:-1], partial(without_key, key=overruled[-1]))
     return attrs.evolve(document, data=data)
 
 
@@ -178,7 +178,8 @@ def _put(block: Block, path: tuple[str, ...], value: Any, at: Origin) -> Block:
     return block.with_entry(key, _put(child, tuple(rest), value, origin), block.origins.get(key))
 
 
-def _without(block: Any, key: str) -> Any:
+def without_key(block: Any, key: str) -> Any:
+    """A block without one key; any other value as it is."""
     return block.without(key) if isinstance(block, Block) else block
 
 
@@ -326,7 +327,7 @@ def without_not_supported(document: Document, problems: Problems) -> Document:
                 default = shown(defaults[key])
                 if shown(value) not in (default, f"{default}.0"):
                     problems.add((name, key), f"not supported yet; only its default, {default}, is allowed")
-                data = with_value(data, (name,), partial(_without, key=key))
+                data = with_value(data, (name,), partial(without_key, key=key))
             elif own:
                 problems.add((name, key), unknown_key(key, list(defaults)))
     return attrs.evolve(document, data=data.without("engine_settings"))

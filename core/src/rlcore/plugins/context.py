@@ -258,6 +258,8 @@ class RunContext:
         behaviors: The behaviors that trainers are created for, those of the environment or of the recorded data; empty
             before.
         resumed_steps: Agent steps of each behavior in the checkpoint that the run resumed from; empty for a new run.
+        given: What a Python program gave to ``Run(config, environment=...)``: an environment, or a function that makes
+            one; None otherwise.
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
         stash: The values that plugins keep for this run; evaluations within a run share it.
@@ -275,6 +277,7 @@ class RunContext:
     offline: bool = False
     behaviors: Mapping[str, BehaviorSpec] = attrs.field(factory=dict, repr=False)
     resumed_steps: dict[str, int] = attrs.field(factory=dict)
+    given: Any = attrs.field(default=None, repr=False)
     video: Path | None = None
     working_directory: Path = attrs.field(factory=working_directory)
     stash: Stash = attrs.field(factory=Stash, repr=False)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.hookspecs import hookimpl
-from rlcore.records import RewardProviderSpec, StatsWriterSpec
+from rlcore.plugins.known import PROGRAM
+from rlcore.records import EnvironmentSpec, RewardProviderSpec, StatsWriterSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +64,12 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             inference=True,
         ),
     ]
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    about = "an environment that a Python program gives: Run(config, environment=...)"
+    return [EnvironmentSpec(name=PROGRAM, target="rlcore.run.given:make_given", summary=about)]
 
 
 class ExtrinsicReward:

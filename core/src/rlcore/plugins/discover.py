@@ -222,6 +222,15 @@ def is_file(module: str) -> bool:
     return module.endswith(".py") or "/" in module or "\\" in module
 
 
+def is_free(path: Path) -> bool:
+    """Whether a file can be imported as a module with its name: no other module has the name."""
+    try:
+        taken = find_spec(path.stem) if path.stem.isidentifier() else None
+    except ValueError:  # __main__
+        return False
+    return path.stem.isidentifier() and (taken is None or taken.origin == str(path))
+
+
 def import_file(path: Path) -> object:
     """Import a file as a module with its name, so that its records can name targets in it: ``"hooks:MyReward"``.
 
@@ -235,8 +244,7 @@ def import_file(path: Path) -> object:
     present = sys.modules.get(name)
     if present is not None and getattr(present, "__file__", None) == str(path):
         return present
-    taken = find_spec(name) if name.isidentifier() else None
-    if not name.isidentifier() or (taken is not None and taken.origin != str(path)):
+    if not is_free(path):
         raise ImportError(f"{path.name} must be renamed: {name!r} is not a free module name")
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
 PACKAGES: dict[tuple[str, str], str] = {}
 for _package, _records in {
-    "rlcore-ppo": "trainer: ppo",
+    "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete",
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
-    "rlcore-sac": "trainer: sac",
+    "rlcore-sac": "trainer: sac; preset: sac",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
@@ -42,6 +42,9 @@ RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if
 
 # The advice if no plugin exchanges between the processes that torchrun started.
 RANKS_ADVICE = "pip install rlcore-torch, or turn it on with -p torch if it is installed"
+
+# The environment.type of an environment that a Python program gives to its run.
+PROGRAM = "program"
 
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"

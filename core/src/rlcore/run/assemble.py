@@ -16,7 +16,7 @@ from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.known import RANKS_ADVICE
 from rlcore.run.boundaries import Boundaries, Notifications
-from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, make_state, make_writers
+from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
@@ -109,6 +109,7 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     place, start = run.directory.path, run.directory.working_directory
     context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
+    context.given = run.given
     if saved is not None:
         context.factories.require(saved["run"])
     context.held_checkpoints.changed = run.directory.write_holds
@@ -119,7 +120,7 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     def close(environment: Any, name: str) -> None:
         close_at_exit(environments, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, run.deadline)
 
-    if state.environment is not None:
+    if state.environment is not None and not kept_open(context):
         close(state.environment, state.environment_name)
     specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
     evaluator = Evaluator(config, plugins, context, specs)

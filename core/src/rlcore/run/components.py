@@ -24,7 +24,7 @@ from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreErr
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
+from rlcore.plugins.known import ENVIRONMENT_EXAMPLE, PROGRAM
 from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
@@ -73,10 +73,25 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     elif environment.num_envs != context.num_envs:
         problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
     if problem:
-        with suppress(Exception, SystemExit):  # the first error is the one to report
-            environment.close()
+        _give_up(environment, context)
         raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
+
+
+def kept_open(context: RunContext) -> bool:
+    """Whether the environment is the program's own object, which the program closes."""
+    return (
+        context.given is not None
+        and not callable(context.given)
+        and environment_settings(context.config).type == PROGRAM
+    )
+
+
+def _give_up(environment: Environment, context: RunContext) -> None:
+    """Close an environment that is not used, because of the error to report."""
+    if not kept_open(context):
+        with suppress(Exception, SystemExit):
+            environment.close()
 
 
 def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment | None:
@@ -85,6 +100,8 @@ def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Env
     if chosen is None or context.purpose == "evaluate" or context.video is not None:
         return None
     problem = workers_problem(config)
+    if environment_settings(config).type == PROGRAM:
+        problem = "workers cannot make the environment that a program gives; register it, and name it by its id"
     if problem:
         raise ConfigError(problem, key=("environment", "workers"))
     if chosen.count > context.num_envs:
@@ -193,8 +210,7 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
                 behavior.checks.began = partial(state.curricula.described_in_rank, context.first_env)
             context.ranks.report = state.curricula.episodes_finished
     except BaseException:
-        with suppress(Exception, SystemExit):  # the first error is the one to report
-            environment.close()
+        _give_up(environment, context)
         raise
     return state
 

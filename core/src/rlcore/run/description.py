@@ -177,6 +177,7 @@ class RunDescription:
         plugins: The loaded plugins, with their versions; local ones have no distribution.
         device: The device of the networks.
         ranks: The number of processes that torchrun started; 1 without it.
+        preset: The preset with its values as the run has them; None without one.
         environment: The environment; None for a run that learns from recorded data.
         behaviors: The behaviors.
         resume: The promise of a resume; None for a run that only acts, and saves nothing.
@@ -190,6 +191,7 @@ class RunDescription:
     behaviors: tuple[BehaviorDescription, ...]
     resume: ResumePromise | None
     ranks: int = 1
+    preset: str | None = None
 
     @classmethod
     def of(

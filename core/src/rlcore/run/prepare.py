@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import ConfigErrors, Document, shown
+from rlcore.config.document import Block, ConfigErrors, Document, shown
 from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document, load_plugins_for, recorded
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
@@ -20,6 +20,7 @@ from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
+from rlcore.plugins.known import PROGRAM
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins
 from rlcore.run.timers import Timers
@@ -48,6 +49,7 @@ class PreparedRun:
         config: The complete configuration; without a seed, it has one when the run has started.
         document: The places of the values of the configuration, for errors.
         offline: Whether trainers learn from recorded data: no environment is created.
+        given: The environment that a program gave, or the function that makes it; None otherwise.
         launch: How ``torchrun`` started the process; None if it did not.
         close_deadline: Entered around each ``close()`` of an environment or a writer.
     """
@@ -61,6 +63,7 @@ class PreparedRun:
     store: RunStore
     timers: Timers = attrs.field(factory=Timers)
     stops: StopRequests = attrs.field(factory=StopRequests)
+    given: Any = None
     close_deadline: CloseDeadline = no_deadline
 
     def deadline(self, what: str, seconds: float) -> AbstractContextManager[None]:
@@ -84,32 +87,36 @@ class PreparedRun:
         self.store.configure(config, ranks)
 
 
-def prepare(config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None) -> PreparedRun:
+def prepare(
+    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any = None
+) -> PreparedRun:
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
-    config, plugins, document = _checked(config, plugins)
+    config, plugins, document = _checked(config, plugins, given)
     offline, launch = learns_offline(config, plugins), launched()
     directory = directory_of_rank(launch, config.checkpoint_settings)
     config = attrs.evolve(config, checkpoint_settings=directory.settings)
-    return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins))
+    return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins), given=given)
 
 
 def _checked(
-    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None
+    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any
 ) -> tuple[RunConfig, Plugins, Document]:
     """A checked configuration, the plugins it was checked with, and the document that gives errors their place."""
-    if isinstance(config, RunConfig):
+    if isinstance(config, RunConfig) and given is None:
         if plugins is None:
             plugins = load_plugins_for(document_from_mapping(dump_config(config)))
             config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
         return config, plugins, Document(None)
-    if isinstance(config, Mapping):
-        config = document_from_mapping(config)
+    if isinstance(config, RunConfig | Mapping):
+        config = document_from_mapping(config if isinstance(config, Mapping) else dump_config(config))
     if not isinstance(config, Document | str | PathLike):
         raise ConfigError(
             f"a run is made from a configuration: a mapping, the path of a file, or a RunConfig, not {shown(config)}"
             + object_hint(config)
         )
     document = config if isinstance(config, Document) else read_document(Path(config))
+    if given is not None:
+        document = _of_program(document, given)
     if plugins is None:
         plugins = load_plugins_for(document)
     try:
@@ -117,6 +124,23 @@ def _checked(
     except ConfigErrors as error:
         raise_with_absent_plugins(error, directory_to_continue(document), plugins)
     return loaded, plugins, document
+
+
+def _of_program(document: Document, given: Any) -> Document:
+    """The document with ``environment.type: program``, and the number of copies if ``given`` has one."""
+    block = document.data.get("environment") or Block()
+    if not isinstance(block, Block):
+        return document  # which is refused when it is read
+    named = {key: block[key] for key in ("type", "id") if block.get(key) not in (None, PROGRAM)}
+    if named:
+        raise ConfigError(
+            f"{document.where(('environment',))}: environment names {named}, and Run(config, environment=...) gives "
+            "another one; delete one of the two"
+        )
+    if not callable(given) and block.get("num_envs") is None and hasattr(given, "num_envs"):
+        block = block.with_entry("num_envs", int(given.num_envs), None)
+    block = block.with_entry("type", PROGRAM, None)
+    return attrs.evolve(document, data=document.data.with_entry("environment", block, None))
 
 
 def with_seed(config: RunConfig, seed: int | None) -> RunConfig:

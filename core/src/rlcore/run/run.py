@@ -13,8 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
+
 from rlcore.config.document import Document
 from rlcore.config.load import located
+from rlcore.config.presets import preset_line
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import RunStateError
@@ -45,6 +48,12 @@ class Run:
     trainers and run directory are created when the first epoch starts, or by :meth:`start`. An error about a value of a
     file has the file and the line, also if an environment or a trainer refuses the value.
 
+    ``environment`` stands for ``environment.type`` and ``environment.id`` of the configuration: an environment, or a
+    function without arguments that makes one. It may be an :class:`rlcore.Environment`, or an object of Gymnasium, of
+    PettingZoo or of another kind that a plugin knows. The function is called for each of ``environment.num_envs``
+    copies, and for those of evaluations; the run closes what it made. An object is used by training only, and the run
+    leaves it open.
+
     Attributes:
         plugins: The plugins of the run.
         directory: The run directory; its ``path`` is the path.
@@ -54,10 +63,13 @@ class Run:
     """
 
     def __init__(
-        self, config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None = None
+        self,
+        config: RunConfig | Document | Mapping[str, Any] | str | Path,
+        plugins: Plugins | None = None,
+        environment: Any = None,
     ) -> None:
         """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
-        self._prepared = prepare(config, plugins)
+        self._prepared = prepare(config, plugins, environment)
         self.plugins = self._prepared.plugins
         self.directory = self._prepared.directory
         self.timers = self._prepared.timers
@@ -165,7 +177,8 @@ class Run:
         """
         self.start()
         training = self._started
-        return RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+        found = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+        return attrs.evolve(found, preset=preset_line(self._prepared.document))
 
     # ------------------------------------------------------------ what can be looked at
 

@@ -167,7 +167,16 @@ class ExecutorSettings:
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSettings:
-    """An environment: its type, which one of that type, and how it is made."""
+    """An environment: its type, which one of that type, and how it is made.
+
+    A type of environment with keys of its own in this block has a settings class that derives from this class;
+    :class:`rlcore.EnvironmentSpec` names it.
+
+    Attributes:
+        chosen: The kind of record that ``type`` names.
+    """
+
+    chosen: ClassVar[Choice] = Choice("environment", attribute="block")
 
     type: str = setting("gymnasium", "Type of environment: a registered name, or DISTRIBUTION/NAME.")
     id: str | None = setting(None, "Which environment of that type.")
@@ -356,6 +365,12 @@ class ExportSettings:
 class RunConfig:
     """A whole configuration, checked and complete."""
 
+    preset: str | None = setting(
+        None,
+        "Preset of a plugin, whose values lie under those of the file (an rlcore key). A configuration that was loaded "
+        "has the values, and no preset.",
+        record="preset",
+    )
     behaviors: dict[str, BehaviorSettings] = setting(factory=dict, description="How each behavior learns.")
     default_settings: BehaviorSettings | None = setting(
         None, "Settings that behaviors inherit. A behavior that is not listed has exactly these."

@@ -105,7 +105,7 @@ class _SchemaWriter:
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         names: Schema = {"type": "array", "items": self._choice("exporter")}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
-        listed = [{"required": ["behaviors"]}, {"required": ["default_settings"]}]
+        listed = [{"required": [key]} for key in ("behaviors", "default_settings", "preset")]
         title = {"$schema": DIALECT, "title": "rlcore configuration"}
         return title | schema | {"anyOf": listed, "$defs": self.definitions}
 
@@ -133,8 +133,14 @@ class _SchemaWriter:
                 default = default_of(fields[choice.key])
                 able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
                 properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
+                inherits = cls is BehaviorSettings  # its trainer may be that of default_settings, or of a preset
+                if inherits:
+                    allowed = [self._allowed(choice, record) for _, record in able]
+                    any_of = [each for index, each in enumerate(allowed) if each not in allowed[:index]]
+                    missing = {"not": {"required": [choice.key]}}
+                    rules.append({"if": missing, "then": {"properties": {key: {"anyOf": any_of}}}})
                 for name, record in able:
-                    condition = _has(choice.key, name, required=name != default)
+                    condition = _has(choice.key, name, required=inherits or name != default)
                     rules.append({"if": condition, "then": {"properties": {key: self._allowed(choice, record)}}})
             elif choice.by == "name":
                 by_name = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}
@@ -193,11 +199,16 @@ class _SchemaWriter:
         kind, key = choice.kind, choice.key
         default = named or default_of(getattr(attrs.fields(base), key))
         rules = [
-            {"if": _has(key, name, required=name != default), "then": self._settings(record, "settings")}
+            {"if": _has(key, name, required=name != default), "then": self._block(base, choice, record)}
             for name, record in self._named(kind)
         ]
         schema: Schema = {"type": "object", "properties": {key: self._choice(kind)}}
         return schema | ({"allOf": rules} if rules else {})
+
+    def _block(self, base: type, choice: Choice, record: Record) -> Schema:
+        """The block of a record: of its own class, or of ``base`` if it names none."""
+        own = getattr(record, choice.attribute) is not None
+        return self._settings(record, choice.attribute) if own else self._class(base)
 
     def _typed_blocks(self, base: Any) -> Schema:
         """A mapping of blocks that name their records: a block is named after its record, or names one."""

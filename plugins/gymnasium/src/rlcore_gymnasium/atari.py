@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import gymnasium
@@ -13,9 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, Environment, EpisodeSeeds, Parameters, did_you_mean
-
-if TYPE_CHECKING:
-    from rlcore_gymnasium.native import NativeEnvironment
+from rlcore_gymnasium.native import NativeEnvironment
 
 SCREEN = {"img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1}
 # Options of ale-py that would change what an episode is, or what is reported of it, unless they are off.
@@ -56,19 +54,20 @@ def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "reward_clipping": False, "episodic_life": False}
 
 
-def with_lives(environment: NativeEnvironment, spec: EnvSpec, options: Mapping[str, Any]) -> Environment:
+def with_lives(environment: Environment, spec: EnvSpec, options: Mapping[str, Any]) -> Environment:
     """Return ``environment``, the vectorized form of any game, with what only Atari games have.
 
     Their observations are declared stacks of frames, and ``episodic_life`` makes trainers learn life by life.
     """
     if not is_atari(spec):
         return environment
+    assert isinstance(environment, NativeEnvironment)
     environment.behaviors = {name: stacked(behavior) for name, behavior in environment.behaviors.items()}
     return GamesWithLives(environment) if options.get("episodic_life") else environment
 
 
 def stacked(behavior: BehaviorSpec) -> BehaviorSpec:
-    """Return the behavior with its gray pictures declared a stack of frames, one for each channel."""
+    """Return the behavior with every image declared a stack of gray frames, one for each channel."""
     observations = tuple(
         attrs.evolve(each, frames=each.shape[-1]) if each.kind == "image" else each for each in behavior.observations
     )

@@ -29,7 +29,7 @@ from rlcore import (
 from rlcore_gymnasium.cartpole_physics import PARAMETERS, derive
 from rlcore_gymnasium.native import NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
-from rlcore_gymnasium.spaces import OBSERVATION
+from rlcore_gymnasium.spaces import OBSERVATION, Observations
 
 
 class PushLeftOrRight:
@@ -59,8 +59,15 @@ class CartPoleEnvironment(NativeEnvironment):
 
     vector: Any  # a CartPoleVectorEnv, whose annotations declare its state as None and its gravity as a number
 
-    def __init__(self, env_id: str, behavior: str, vector: Any, attributes: Mapping[str, str] | None = None) -> None:
-        super().__init__(env_id, behavior, vector)
+    def __init__(
+        self,
+        env_id: str,
+        behavior: str,
+        vector: Any,
+        attributes: Mapping[str, str] | None = None,
+        observations: Observations | None = None,
+    ) -> None:
+        super().__init__(env_id, behavior, vector, observations)
         vector.action_space = PushLeftOrRight()
         self._attributes = attributes or {name: name for name in PARAMETERS}
         # By attribute, [N] each: the values of open episodes and of the next episodes.

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import FrameStackObservation
 
-from rlcore import Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
-from rlcore_gymnasium.atari import AtariOnFilm, is_atari, vector_options, with_lives
+from rlcore import ConfigError, Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
+from rlcore_gymnasium.atari import AtariOnFilm, is_atari, stacked, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
@@ -20,7 +21,10 @@ from rlcore_gymnasium.parameter_settings import ParameterRoute
 from rlcore_gymnasium.parameters import WayFinder
 from rlcore_gymnasium.plugin import registered
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
+from rlcore_gymnasium.saved_wrappers import are_known, chain
+from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.video import filming
+from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -29,37 +33,45 @@ if TYPE_CHECKING:
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """Create ``run.num_envs`` environments with the id ``settings.id``, natively vectorized if possible.
 
-    Environments are created one by one if ``run.video`` is a directory, because each one records its episodes there,
-    and if the run has environment parameters that the vectorized form does not support per environment.
+    Environments are created one by one if they have wrappers, if ``run.video`` is a directory, because each one records
+    its episodes there, and if the run has environment parameters that the vectorized form does not support per
+    environment.
 
-    Raises :class:`rlcore.ConfigError` for an id that is not registered or for unknown parameters, and
-    :class:`rlcore.EnvironmentFailed` if the environment cannot be constructed.
+    Raises :class:`rlcore.ConfigError` for an id that is not registered, unknown parameters, and wrappers or
+    observations that do not fit, and :class:`rlcore.EnvironmentFailed` if the environment cannot be constructed.
     """
     spec = registered(settings.id)
     env_id = str(settings.id)
     options = dict(settings.options or {})
+    if "wrappers" in options:
+        raise ConfigError("belongs beside options: environment.wrappers", key=("environment", "options", "wrappers"))
+    wrappers = wrapper_entries(getattr(settings, "wrappers", ()))
+    observations: Observations = getattr(settings, "observations", {})
     (behavior,) = run.behavior_names  # the record says that there must be one
     parameters = tuple(run.config.environment_parameters)
-    if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
-        native = _native(env_id, behavior, run.num_envs, vector_options(spec, options), parameters, settings.parameters)
+    vectorized = spec.vector_entry_point is not None and not spec.additional_wrappers
+    if vectorized and run.video is None and not wrappers:
+        options_of_all = vector_options(spec, options)
+        native = _native(env_id, behavior, run.num_envs, options_of_all, parameters, settings.parameters, observations)
         if native is not None:
             return with_lives(native, spec, options)
     if spec.entry_point is None:
-        raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters)}")
+        raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
     film = {} if run.video is None else filming(env_id, run.video)
-    if film and is_atari(spec) and not parameters:
+    if film and is_atari(spec) and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
         games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, vector_options(spec, options)))] * run.num_envs
         vector = _made(env_id, options, lambda: SyncVectorEnv(games))
     else:
-        make = _maker(env_id, run.num_envs, "sync", options | film)
+        around = [*wrappers, *film.get("wrappers", ())]
+        make = _maker(env_id, run.num_envs, "sync", {**options, **film, "wrappers": around})
         vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
 
     def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         """Create one more environment without video."""
         given = {**options, **arguments}
-        make = _maker(env_id, 1, "sync", {**given, **film, "wrappers": ()} if film else given)
+        make = _maker(env_id, 1, "sync", {**given, **film, "wrappers": wrappers})
         env: gymnasium.Env[Any, Any] = _made(env_id, given, lambda: make(disable_env_checker=True)).envs[0]
         return env
 
@@ -67,7 +79,11 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     # A video is of an evaluation, which saves nothing.
     saves = run.video is None and is_known(vector.envs[0])
     kind = SavingEnvironment if saves else InProcessEnvironment
-    environment = kind(env_id, behavior, vector, finder, make_env)
+    *around, _ = chain(vector.envs[0])
+    afresh = bool(wrappers) and not are_known(around)
+    environment = kind(env_id, behavior, vector, finder, make_env, observations, afresh)
+    if any(isinstance(wrapper, FrameStackObservation) for wrapper in around):
+        environment.behaviors = {behavior: stacked(environment.behaviors[behavior])}
     if parameters:
         try:
             environment.require_parameters(parameters)
@@ -78,8 +94,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     return environment
 
 
-def _unusable(run: RunContext, parameters: Collection[str]) -> str:
+def _unusable(run: RunContext, parameters: Collection[str], wrappers: Collection[object]) -> str:
     """Return why the vectorized form cannot be used."""
+    if wrappers:
+        return "which cannot have wrappers; delete environment.wrappers"
     if run.video is not None:
         return "which cannot be filmed"
     if parameters:
@@ -94,6 +112,7 @@ def _native(
     options: Mapping[str, Any],
     parameters: Collection[str],
     routes: Mapping[str, ParameterRoute],
+    observations: Observations,
 ) -> Environment | None:
     """Create the vectorized form.
 
@@ -104,7 +123,7 @@ def _native(
     if type(vector) is CartPoleVectorEnv:
         attributes = native_parameters(parameters, routes)
         if attributes is not None:
-            return CartPoleEnvironment(env_id, behavior, vector, attributes)
+            return CartPoleEnvironment(env_id, behavior, vector, attributes, observations)
     # Of the object first: ale-py writes its mode into a mapping that all vectorized forms share.
     adapter = ADAPTERS.get(getattr(vector, "autoreset_mode", vector.metadata.get("autoreset_mode")))
     if adapter is None or parameters:
@@ -113,7 +132,7 @@ def _native(
         except (Exception, SystemExit) as error:
             raise repeating(error, f"{env_id}: its vectorized form failed to close", EnvironmentFailed) from error
         return None
-    return adapter(env_id, behavior, vector)
+    return adapter(env_id, behavior, vector, observations)
 
 
 def _maker(env_id: str, num_envs: int, mode: str, options: Mapping[str, Any]) -> Callable[..., Any]:

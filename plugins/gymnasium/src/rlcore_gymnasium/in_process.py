@@ -29,7 +29,8 @@ from rlcore import (
     repeating,
 )
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
-from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
+from rlcore_gymnasium.saved_wrappers import start_afresh
+from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
 from rlcore_gymnasium.spaces.values import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
 
@@ -50,12 +51,13 @@ class GymnasiumEnvironment:
         num_envs: int,
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
+        observations: Observations | None = None,
     ) -> None:
         self.env_id = env_id
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._behavior = behavior
-        self._observing = ObservationCodec.of(observation_space, env_id)
+        self._observing = ObservationCodec.of(observation_space, env_id, observations or {})
         self._acting = ActionCodec.of(action_space, env_id)
         low, high = self._acting.bounds()
         self.behaviors: Mapping[str, BehaviorSpec] = {
@@ -125,7 +127,9 @@ class InProcessEnvironment(GymnasiumEnvironment):
     """Environments with separate generators: environment i plays episode e with ``seeds(i, e)``.
 
     ``finder`` finds the environment's parameters; ``make_env`` creates an environment with other constructor
-    arguments.
+    arguments. ``observations`` says what becomes of single observations. ``afresh``: every :meth:`reset` but the first
+    makes all environments again, because they have wrappers that may remember finished episodes; checkpoints end
+    episodes with a reset, so that a resumed run, whose environments are new, continues equally.
     """
 
     vector: SyncVectorEnv
@@ -137,9 +141,13 @@ class InProcessEnvironment(GymnasiumEnvironment):
         vector: SyncVectorEnv,
         finder: WayFinder,
         make_env: Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]],
+        observations: Observations | None = None,
+        afresh: bool = False,
     ) -> None:
-        super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
+        both = vector.single_observation_space, vector.single_action_space
+        super().__init__(env_id, behavior, vector.num_envs, *both, observations)
         self.vector = vector
+        self._afresh, self._played = afresh, False
         self._steps = [env.step for env in vector.envs]
         self._observations = self._observing.buffers(self.num_envs)
         self._write = self._observing.row_writer(self._observations)
@@ -168,6 +176,10 @@ class InProcessEnvironment(GymnasiumEnvironment):
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
         self._mask = None
+        if self._afresh and self._played:
+            for index in range(self.num_envs):
+                self._remake(index, {} if self._delivery is None else self._delivery.made_with(index))
+        self._played = True
         for index in range(self.num_envs):
             info = self._reset_env(index)
             if index == 0 and self._acting.maskable and ACTION_MASK in info:
@@ -231,6 +243,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         try:
             options = {} if self._delivery is None else self._delivery.begin(index)
             more = {"options": options} if options else {}
+            start_afresh(self.vector.envs[index])
             observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
             self._write(index, observation)
         except RlcoreError:

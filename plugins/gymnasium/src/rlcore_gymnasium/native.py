@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
 from rlcore_gymnasium.in_process import ACTION_MASK, GymnasiumEnvironment
+from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.spaces.values import action_mask, final_mask, numbers
 
 
 class NativeEnvironment(GymnasiumEnvironment):
     """The base class of adapters from Gymnasium's autoreset modes to rlcore's same-step rule."""
 
-    def __init__(self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any]) -> None:
-        super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
+    def __init__(
+        self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any], observations: Observations | None = None
+    ) -> None:
+        spaces = vector.single_observation_space, vector.single_action_space
+        super().__init__(env_id, behavior, vector.num_envs, *spaces, observations)
         self.vector = vector
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -127,8 +131,10 @@ class NextStepEnvironment(NativeEnvironment):
     crosses the boundary of the episode, and none contains the ignored action.
     """
 
-    def __init__(self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any]) -> None:
-        super().__init__(env_id, behavior, vector)
+    def __init__(
+        self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any], observations: Observations | None = None
+    ) -> None:
+        super().__init__(env_id, behavior, vector, observations)
         self._waiting: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N] ended, not reset yet
         self._held_terminated: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N]
         self._held_reward: NDArray[np.float32] = np.zeros(self.num_envs, np.float32)  # [N]

@@ -94,6 +94,10 @@ class ParameterDelivery:
             derive(env.unwrapped)
         return brought["reset_option"]
 
+    def made_with(self, index: int) -> Mapping[str, Any]:
+        """The constructor arguments of an environment that are parameters."""
+        return self._made_with[index]
+
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:

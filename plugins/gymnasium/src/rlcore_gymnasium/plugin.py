@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
-from rlcore_gymnasium.worlds import to_install, world_of
+from rlcore_gymnasium.modules import is_importable, not_importable
+from rlcore_gymnasium.worlds import world_of
+from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -31,9 +33,11 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             name="gymnasium",
             target="rlcore_gymnasium.environment:make_environment",
             parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
+            block="rlcore_gymnasium.settings:GymnasiumSettings",
             video=True,
             names_behaviors=False,
             libraries=("gymnasium", "mujoco"),
+            adapter="rlcore_gymnasium.given:adapt",
             summary="any environment registered with Gymnasium, by its id",
         )
     ]
@@ -41,24 +45,27 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 
 @hookimpl
 def rlcore_check_config(config: RunConfig) -> None:
+    local = [Path(name).stem for name in config.plugins.local if name.endswith(".py")]
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
             try:
-                check_id(settings.id)
+                check_id(settings.id, local)
+                for entry in wrapper_entries(getattr(settings, "wrappers", ())):
+                    entry.check(local)
             except ConfigError as error:
                 raise ConfigError(error.message, key=(*block, *error.key)) from error
 
 
-def check_id(env_id: str | None) -> None:
-    """Raise ConfigError for an id that cannot be one.
+def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
+    """Raise ConfigError for an id that cannot be one. ``local`` are the modules of files that the configuration names.
 
     No module of the id is imported. An unregistered id without a module is refused if it is close to a
     registered one: code of a plugin may register others when the run starts.
     """
     module, name = _parts(env_id)
     if module and module not in sys.modules:
-        if not _is_installed(module.partition(".")[0]):
-            raise _not_importable(env_id, module, "it is not installed")
+        if not is_importable(module, local):
+            raise not_importable(env_id, module, "it is not installed", ID)
     elif not name or not (_is_gymnasiums(name) or name in _registry() or not _nearest_id(module, name)):
         raise _unknown(env_id, module, name)
 
@@ -73,7 +80,7 @@ def registered(env_id: str | None) -> EnvSpec:
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:
-            raise _not_importable(env_id, module, one_line(error)) from error
+            raise not_importable(env_id, module, one_line(error), ID) from error
     spec = _registry().get(name)
     if spec is None:
         raise _unknown(env_id, module, name)
@@ -90,13 +97,7 @@ def _parts(env_id: str | None) -> tuple[str, str]:
     if known is not None:
         return known.module, name
     namespace = name.partition("/")[0] if "/" in name else ""
-    return (namespace if namespace.isidentifier() and _is_installed(namespace) else ""), name
-
-
-def _not_importable(env_id: str | None, module: str, reason: str) -> ConfigError:
-    package = to_install(module)
-    hint = f"; run: pip install {package}" if package else ""
-    return ConfigError(f"{env_id!r}: cannot import {module!r}: {reason}{hint}", key=ID)
+    return (namespace if namespace.isidentifier() and is_importable(namespace) else ""), name
 
 
 def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
@@ -111,13 +112,6 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
 def _nearest_id(module: str, name: str) -> str | None:
     close = nearest(name, _registry())
     return f"{module}:{close}" if close and module else close
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return bool(package) and find_spec(package) is not None
-    except ValueError:  # __main__ and the like, which cannot be looked for
-        return True
 
 
 def _is_gymnasiums(name: str) -> bool:

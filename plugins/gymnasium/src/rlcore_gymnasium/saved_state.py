@@ -1,18 +1,18 @@
 """The state of single environments that are known exactly: classic control and MuJoCo, as Gymnasium makes them.
 
-An environment is known if its class, and that of each of its wrappers, is listed here, and if all of its attributes are
-plain values or among those that hold no state. For any other environment, checkpoints end episodes, because a state
-that is not saved would make a resumed run differ without notice.
+An environment is known if its class is listed here, each of its wrappers in :mod:`rlcore_gymnasium.saved_wrappers`, and
+if all of its attributes are plain values or among those that hold no state. For any other environment, checkpoints end
+episodes, because a state that is not saved would make a resumed run differ without notice.
 
-The state is the random generator, the steps that ``TimeLimit`` counts, every attribute that differs from a new
-environment, and for MuJoCo the state of the physics (``mjSTATE_INTEGRATION``, the warm start of the solver included)
-with the quantities that are computed from it: they are one substep behind the positions, and some environments read
-them before the next step.
+The state is the random generator, the steps that ``TimeLimit`` counts, what other wrappers remember, every attribute
+that differs from a new environment, and for MuJoCo the state of the physics (``mjSTATE_INTEGRATION``, the warm start of
+the solver included) with the quantities that are computed from it: they are one substep behind the positions, and some
+environments read them before the next step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -32,6 +32,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_gymnasium.in_process import InProcessEnvironment
+from rlcore_gymnasium.saved_wrappers import are_known, chain, class_name, restore_wrappers, save_wrappers
 
 Env = gymnasium.Env[Any, Any]
 
@@ -53,10 +54,6 @@ CLASSES = MUJOCO_CLASSES | {
     f"{_CLASSIC}.mountain_car.MountainCarEnv",
     f"{_CLASSIC}.pendulum.PendulumEnv",
 }
-# Besides their counts below, these wrappers remember only that something was checked once.
-WRAPPERS = frozenset(
-    f"gymnasium.wrappers.common.{name}" for name in ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
-)
 # Attributes that hold no state of an episode: what it was made with, and what renders it.
 _STATELESS = frozenset(
     {
@@ -118,23 +115,10 @@ class SavingEnvironment(InProcessEnvironment):
         self._new[index] = attributes(self.vector.envs[index].unwrapped)
 
 
-def class_name(env: Env) -> str:
-    """The module and the name of the class of an environment or a wrapper."""
-    return f"{type(env).__module__}.{type(env).__qualname__}"
-
-
-def chain(env: Env) -> Iterator[Env]:
-    """The wrappers of an environment, outermost first, and the environment."""
-    while isinstance(env, gymnasium.Wrapper):
-        yield env
-        env = env.env
-    yield env
-
-
 def is_known(env: Env) -> bool:
     """Whether the whole state of the environment can be saved."""
     *wrappers, bare = chain(env)
-    if class_name(bare) not in CLASSES or any(class_name(wrapper) not in WRAPPERS for wrapper in wrappers):
+    if class_name(bare) not in CLASSES or not are_known(wrappers):
         return False
     try:
         attributes(bare)
@@ -187,12 +171,14 @@ def _equal(left: Any, right: Any) -> bool:
 def save(env: Env, new: Mapping[str, Any]) -> dict[str, Any]:
     """The state of an environment in an episode, without its physics. ``new`` are the attributes of a new one."""
     now = attributes(env.unwrapped)
-    return {
+    state = {
         "classes": [class_name(each) for each in chain(env)],
         "generator": generator_state(env.unwrapped.np_random),
         "elapsed": [each._elapsed_steps for each in chain(env) if isinstance(each, gymnasium.wrappers.TimeLimit)],
         "attributes": {name: value for name, value in now.items() if name not in new or not _equal(value, new[name])},
     }
+    wrappers = save_wrappers(env)
+    return {**state, "wrappers": wrappers} if wrappers else state
 
 
 def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -211,6 +197,7 @@ def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     unknown = sorted(values.keys() - vars(bare).keys() | (values.keys() & _STATELESS))
     if unknown:
         raise SavedValueError(f"the attribute {unknown[0]!r:.100} is not one of those that are saved")
+    restore_wrappers(env, state.get("wrappers", []))
     restore_generator(env.unwrapped.np_random, saved_mapping(state, "generator"))
     for limit, steps in zip(limits, counts, strict=True):
         limit._elapsed_steps = steps  # type: ignore[assignment]  # declared as None

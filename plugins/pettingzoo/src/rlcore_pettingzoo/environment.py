@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlcore import EnvironmentFailed, EnvironmentSettings, RlcoreError, refuse_unknown_parameters, repeating
+from rlcore import (
+    ConfigError,
+    EnvironmentFailed,
+    EnvironmentSettings,
+    RlcoreError,
+    read_settings,
+    refuse_unknown_parameters,
+    repeating,
+)
+from rlcore_gymnasium.given import add_copies, closing_on_error
 from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.base import PettingZooEnvironment
-from rlcore_pettingzoo.games import Game, close_quietly, find_game, is_parallel, make_games
+from rlcore_pettingzoo.games import (
+    Game,
+    close_quietly,
+    find_game,
+    is_game,
+    is_parallel,
+    make_games,
+    require_equal_agents,
+)
 from rlcore_pettingzoo.parallel import ParallelEnvironment
 from rlcore_pettingzoo.settings import PettingZooSettings
 from rlcore_pettingzoo.turns import TurnEnvironment
@@ -35,18 +53,54 @@ def make_of(
     """Create ``num_envs`` environments of a game. ``behavior_names`` are those of the file."""
     games = make_games(game, options, num_envs)
     try:
+        return _of_games(games, game.id, game.name, options, behavior_names)
+    except BaseException:
+        for made in games:
+            close_quietly(made)
+        raise
+
+
+def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> PettingZooEnvironment | None:
+    """Return the environment for games that a Python program made, None for an object of another kind.
+
+    ``settings.options`` may have ``behaviors`` and ``final_info`` of :class:`PettingZooSettings`. Raises ConfigError
+    for other options, and if the number of copies does not fit.
+    """
+    if not is_game(made):
+        return None
+    name = str(getattr(made, "metadata", {}).get("name") or type(made).__name__)
+    known = {key: value for key, value in settings.options.items() if key in ("behaviors", "final_info")}
+    for key in settings.options.keys() - known.keys():
+        raise ConfigError(
+            f"{name}: the program makes it, with arguments and wrappers; the options are behaviors and final_info",
+            key=("environment", "options", key),
+        )
+    options, problems = read_settings(PettingZooSettings, known)
+    for path, message in problems:
+        raise ConfigError(message, key=("environment", "options", *path))
+    refuse_unknown_parameters(run.config.environment_parameters, (), name)
+    games = [made]
+    with closing_on_error(games, run):
+        add_copies(games, run, name)
+        require_equal_agents(games, name)
+        return _of_games(games, name, re.sub(r"_v\d+$", "", name), options, run.behavior_names)
+
+
+def _of_games(
+    games: list[Any], game_id: str, name: str, options: PettingZooSettings, behavior_names: Sequence[str]
+) -> PettingZooEnvironment:
+    """Return the environment that steps ``games``, whose errors it names ``game_id``."""
+    try:
         parallel = is_parallel(games[0])
         in_turns = not parallel and not games[0].metadata.get("is_parallelizable", False)
         agents = [
-            Agent(name, place, games[0].observation_space(name), games[0].action_space(name))
-            for place, name in enumerate(games[0].possible_agents)
+            Agent(each, place, games[0].observation_space(each), games[0].action_space(each))
+            for place, each in enumerate(games[0].possible_agents)
         ]
-        casts = assign(agents, options.behaviors, in_turns, game.name, behavior_names)
+        casts = assign(agents, options.behaviors, in_turns, name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
-        return kind(game.id, games, casts, options.final_info)
-    except BaseException as error:
-        for made in games:
-            close_quietly(made)
-        if isinstance(error, RlcoreError) or not isinstance(error, Exception | SystemExit):
-            raise
-        raise repeating(error, f"{game.id}: its agents' spaces cannot be read", EnvironmentFailed) from error
+        return kind(game_id, games, casts, options.final_info)
+    except RlcoreError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise repeating(error, f"{game_id}: its agents' spaces cannot be read", EnvironmentFailed) from error

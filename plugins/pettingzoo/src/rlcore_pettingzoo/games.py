@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -140,18 +140,24 @@ def make_games(game: Game, options: PettingZooSettings, count: int) -> list[Any]
             for index, wrapper in enumerate(options.wrappers):
                 games[-1] = _wrapped(games[-1], wrapper, (*OPTIONS, "wrappers", index))
             _refuse_unusable(game, games[-1], options.api)
-        first = list(games[0].possible_agents)
-        for other in games[1:]:
-            if list(other.possible_agents) != first:
-                raise EnvironmentFailed(
-                    f"{game.id}: two environments have the agents {first} and {list(other.possible_agents)}; all "
-                    "environments must have the same"
-                )
+        require_equal_agents(games, game.id)
     except BaseException:
         for made in games:
             close_quietly(made)
         raise
     return games
+
+
+def require_equal_agents(games: Sequence[Any], name: str) -> None:
+    """Raise EnvironmentFailed unless all games have the same ``possible_agents``, and at least one."""
+    first, *others = (list(getattr(game, "possible_agents", None) or ()) for game in games)
+    if not first:
+        raise EnvironmentFailed(f"{name}: has no possible_agents; rlcore must know all agents before the first step")
+    for other in others:
+        if other != first:
+            raise EnvironmentFailed(
+                f"{name}: two environments have the agents {first} and {other}; all environments must have the same"
+            )
 
 
 def close_quietly(game: Any) -> None:
@@ -160,6 +166,11 @@ def close_quietly(game: Any) -> None:
         game.close()
     except (Exception, SystemExit):
         return
+
+
+def is_game(made: object) -> bool:
+    """Return whether an object is an environment of PettingZoo."""
+    return isinstance(made, pettingzoo.AECEnv | pettingzoo.ParallelEnv)
 
 
 def is_parallel(game: Any) -> bool:
@@ -199,7 +210,7 @@ def _with(arguments: Mapping[str, Any]) -> str:
 
 
 def _require_environment(made: Any, name: str, key: KeyPath) -> None:
-    if not isinstance(made, pettingzoo.AECEnv | pettingzoo.ParallelEnv):
+    if not is_game(made):
         kind = type(made).__name__
         raise ConfigError(f"{name} returned {kind}, not an AECEnv or ParallelEnv of PettingZoo", key=key)
 
@@ -210,5 +221,3 @@ def _refuse_unusable(game: Game, made: Any, api: Api | None) -> None:
         raise ConfigError(
             f"{game.id} returned {type(made).__name__}, which is {found}, not {api}", key=(*OPTIONS, "api")
         )
-    if not getattr(made, "possible_agents", None):
-        raise EnvironmentFailed(f"{game.id}: has no possible_agents; rlcore must know all agents before the first step")

@@ -7,7 +7,6 @@ measures, resumes or plays a run of another user must allow this.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Any, NoReturn
 import attrs
 
 from rlcore.config.document import ConfigErrors, Document
-from rlcore.contracts.saved_values import EACH, TEXT, TreePath, has_form, leaves
+from rlcore.config.load import environment_modules, local_references
+from rlcore.contracts.saved_values import EACH, TEXT, has_form
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
@@ -24,8 +24,6 @@ from rlcore.settings import CheckpointSettings
 from rlcore.storage.files.access import user_path
 from rlcore.storage.run_files import LOGS
 from rlcore.storage.status import metadata_of
-
-_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def refuse_code_of_others(document: Document, directory: Path, local: bool) -> None:
@@ -37,8 +35,6 @@ def refuse_code_of_others(document: Document, directory: Path, local: bool) -> N
         return
     named = [f"environment {each!r}" for each in environment_modules(document)]
     if local:
-        from rlcore.config.load import local_references
-
         named += [f"plugin {name!r}" for name in local_references(document)]
     if named:
         raise ConfigError(
@@ -56,23 +52,6 @@ def written_by_this_user(*paths: Path) -> bool:
         return all(path.stat().st_uid == getuid() for path in paths)
     except OSError:
         return False
-
-
-def environment_modules(document: Document) -> list[str]:
-    """The environment ids that name a module, as in ``module:Name``, and wrappers such as ``module:function``."""
-    evaluation = document.data.get("evaluation")
-    played = evaluation.get("environment") if isinstance(evaluation, Mapping) else None
-    named: dict[str, None] = {}
-    for (key, *_), value in (*_leaves(document.data.get("environment")), *_leaves(played)):
-        names_code = ":" in value if key == "id" else key == "options" and _TARGET.fullmatch(value)
-        named |= {value: None} if names_code else {}
-    return list(named)
-
-
-def _leaves(block: Any) -> list[tuple[TreePath, str]]:
-    """The texts of an ``environment`` block, with their keys."""
-    found = leaves(block) if isinstance(block, Mapping) else ()
-    return [(path, value) for path, value in found if path and isinstance(value, str)]
 
 
 def raise_with_absent_plugins(error: ConfigErrors, directory: Path | None, plugins: Plugins) -> NoReturn:

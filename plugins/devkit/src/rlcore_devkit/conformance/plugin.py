@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rlcore import PLUGIN_NAME, Plugin, Plugins, Selection, load_plugins
+from rlcore import PLUGIN_NAME, Plugin, Plugins, Preset, Selection, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.rules import Rules, doctor
 
 
@@ -53,6 +53,15 @@ class PluginConformance(Rules):
         plugins = self.loaded()
         records = plugins.records_of(self.installed().label)
         assert [record.name for record in records if not record.summary] == []
+
+    def test_every_preset_is_a_valid_part_of_a_configuration(self) -> None:
+        plugins = self.loaded()
+        for record in plugins.records_of(self.installed().label):
+            if isinstance(record, Preset):
+                values = record.resolve()
+                assert "trainer_type" in values.get("default_settings", {}), f"{record.name}: no trainer_type"
+                environment = {"environment": {"id": "Any-v0"}} if "environment" in values else {}
+                config_from_mapping({"preset": record.reference, "behaviors": {"Any": {}}, **environment}, plugins)
 
     def test_importing_it_is_cheap(self) -> None:
         assert doctor(self.plugin, "light") == []

@@ -20,6 +20,7 @@ from rlcore_gymnasium.spaces.codecs import (
     Buffers,
     ObservationCodec,
     ObservationPart,
+    Observations,
 )
 from rlcore_gymnasium.spaces.values import MismatchedValue
 
@@ -31,4 +32,5 @@ __all__ = [
     "MismatchedValue",
     "ObservationCodec",
     "ObservationPart",
+    "Observations",
 ]

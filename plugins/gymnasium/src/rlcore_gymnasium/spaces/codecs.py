@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 import attrs
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore import Actions, ObservationKind, ObservationSpec, UnsupportedSpace
+from rlcore import Actions, ConfigError, ObservationKind, ObservationSpec, UnsupportedSpace, did_you_mean
+from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)
@@ -21,6 +22,8 @@ OBSERVATION = "observation"
 RowWriter = Callable[[int, Any], None]
 Buffers = dict[str, NDArray[Any]]
 """Observations by name, each [N, *shape]."""
+Observations = Mapping[str, Literal["ignore"] | ObservationSettings]
+"""What a configuration says about observations (``environment.observations``), by name."""
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +41,7 @@ class ObservationPart:
         binary: Whether the value is a MultiBinary: zeros and ones, flattened.
         channels_first: Whether the space has images [channels, height, width]; the observation is [height, width,
             channels].
-        shape: Shape of one value of the space.
+        shape: Shape of one value of the space; ``spec.shape`` may be the flattened one.
     """
 
     spec: ObservationSpec
@@ -55,8 +58,13 @@ class ObservationPart:
         return (shape[-1], *shape[:-1]) if self.channels_first else shape
 
     @classmethod
-    def of(cls, space: spaces.Space[Any], name: str, key: str | int | None, where: str) -> ObservationPart:
-        """Return the part for ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
+    def of(
+        cls, space: spaces.Space[Any], name: str, key: str | int | None, where: str, flatten: bool = False
+    ) -> ObservationPart:
+        """Return the part for ``space``. ``where`` begins messages. Raises UnsupportedSpace.
+
+        ``flatten`` makes a vector of an array of any shape; other spaces are vectors already.
+        """
         if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
             options = np.asarray(space.n if isinstance(space, spaces.Discrete) else space.nvec, np.int64)
             spec = ObservationSpec(name, (int(options.sum()),), np.float32, "one_hot")
@@ -70,6 +78,10 @@ class ObservationPart:
                 " MultiDiscrete, MultiBinary and a Dict or Tuple of those"
             )
         shape = space.shape
+        if flatten:
+            low, high = (None if each is None else each.reshape(-1) if each.ndim else each for each in _bounds(space))
+            spec = ObservationSpec(name, (math.prod(shape),), np.float32, low=low, high=high)
+            return cls(spec, key, shape=shape)
         pixels = len(shape) == 3 and space.dtype == np.uint8
         # Frame stacks and environments made for torch have channels first; encoders expect height, width, channels.
         channels_first = pixels and shape[2] not in IMAGE_CHANNELS and shape[0] <= max(IMAGE_CHANNELS)
@@ -79,7 +91,8 @@ class ObservationPart:
         kind: ObservationKind = "image" if image else "vector"
         if pixels:
             return cls(ObservationSpec(name, shape, np.uint8, kind), key, channels_first=channels_first)
-        return cls(ObservationSpec(name, shape, np.float32, kind, low=_bound(space.low), high=_bound(space.high)), key)
+        low, high = _bounds(space)
+        return cls(ObservationSpec(name, shape, np.float32, kind, low=low, high=high), key)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
@@ -93,6 +106,8 @@ class ObservationPart:
             return write_converted
         if self.channels_first:
             buffer = np.moveaxis(buffer, -1, 1)
+        elif self.spec.shape != self.shape:
+            buffer = buffer.reshape(len(buffer), *self.shape)
         name, shape, dtype = self.spec.name, self.shape, self.spec.dtype
         kinds = "fiub" if dtype.kind == "f" else ""  # kinds of numbers that the buffer holds without a check of values
 
@@ -132,7 +147,11 @@ class ObservationPart:
         if self.binary:
             return bits_of(values, (count, *self.shape), name).astype(np.float32).reshape(count, *self.spec.shape)
         array = array_of(values, (count, *self.shape), self.spec.dtype, name).astype(self.spec.dtype, copy=False)
-        return np.moveaxis(array, 1, -1) if self.channels_first else array
+        return np.moveaxis(array, 1, -1) if self.channels_first else array.reshape(count, *self.spec.shape)
+
+
+def _bounds(space: spaces.Box) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    return _bound(space.low), _bound(space.high)
 
 
 def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:
@@ -155,17 +174,41 @@ class ObservationCodec:
     parts: tuple[ObservationPart, ...]
 
     @classmethod
-    def of(cls, space: spaces.Space[Any], where: str) -> ObservationCodec:
-        """Return the codec of ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
+    def of(cls, space: spaces.Space[Any], where: str, observations: Observations | None = None) -> ObservationCodec:
+        """Return the codec of ``space``. ``where`` begins messages.
+
+        ``observations`` is ``environment.observations`` of an environment that has this key. Raises UnsupportedSpace,
+        and ConfigError for a name in ``observations`` that the space does not have.
+        """
+        named: dict[str, tuple[str | int | None, spaces.Space[Any]]]
         if isinstance(space, spaces.Dict):
-            items = space.spaces.items()
-            return cls(tuple(ObservationPart.of(part, str(key), key, f"{where}: {space!r}") for key, part in items))
-        if isinstance(space, spaces.Tuple):
-            parts = enumerate(space.spaces)
-            return cls(
-                tuple(ObservationPart.of(part, f"{place}", place, f"{where}: {space!r}") for place, part in parts)
-            )
-        return cls((ObservationPart.of(space, OBSERVATION, None, where),))
+            named = {str(key): (key, part) for key, part in space.spaces.items()}
+        elif isinstance(space, spaces.Tuple):
+            named = {str(place): (place, part) for place, part in enumerate(space.spaces)}
+        else:
+            named = {OBSERVATION: (None, space)}
+        whole = where if OBSERVATION in named and named[OBSERVATION][0] is None else f"{where}: {space!r}"
+        said = observations or {}
+        for name in said:
+            if name not in named:
+                raise ConfigError(
+                    f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
+                    key=("environment", "observations", name),
+                )
+        parts = []
+        for name, (key, part) in named.items():
+            how = said.get(name, ObservationSettings())
+            if isinstance(how, ObservationSettings) and not how.ignore:
+                try:
+                    parts.append(ObservationPart.of(part, name, key, whole, how.flatten))
+                except UnsupportedSpace as error:
+                    if observations is None or key is None:
+                        raise
+                    advice = f"leave it out with environment.observations: {{{name}: ignore}}"
+                    raise UnsupportedSpace(f"{error}; {advice}") from None
+        if named and not parts:
+            raise ConfigError(f"nothing is left to observe of {', '.join(named)}", key=("environment", "observations"))
+        return cls(tuple(parts))
 
     @property
     def specs(self) -> tuple[ObservationSpec, ...]:

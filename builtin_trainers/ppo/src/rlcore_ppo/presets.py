@@ -1,0 +1,91 @@
+"""Values of PPO for three classes of environments: the presets of rlcore-ppo.
+
+Each preset gives the keys in which PPO for its class differs from the defaults, which are ML-Agents' and meant for a
+Unity scene with many agents. The records in :mod:`rlcore_ppo.plugin` cite the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["PPO_ATARI", "PPO_CONTINUOUS", "PPO_DISCRETE"]
+
+_SMALL_TANH = {"hidden_units": 64, "num_layers": 2, "activation": "tanh", "init": "orthogonal"}
+
+PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 8},
+        "default_settings": {
+            "trainer_type": "ppo",
+            "hyperparameters": {
+                "buffer_size": 1024,  # 8 environments x 128 steps
+                "batch_size": 64,
+                "num_epoch": 10,
+                "learning_rate": 3e-4,
+                "learning_rate_schedule": "linear",
+                "epsilon": 0.2,
+                "beta": 0.01,
+                "lambd": 0.95,
+                "advantage_normalization": "minibatch",
+            },
+            "network_settings": {**_SMALL_TANH, "normalize": True},
+            "time_horizon": 128,
+        },
+    }
+)
+
+PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 8},
+        "default_settings": {
+            "trainer_type": "ppo",
+            "hyperparameters": {
+                "buffer_size": 2048,  # 8 environments x 256 steps
+                "batch_size": 64,
+                "num_epoch": 10,
+                "learning_rate": 3e-4,
+                "learning_rate_schedule": "linear",
+                "epsilon": 0.2,
+                "epsilon_schedule": "constant",
+                "beta": 0.0,
+                "lambd": 0.95,
+                "advantage_normalization": "minibatch",
+            },
+            "network_settings": {**_SMALL_TANH, "normalize": True, "normalize_clip": 10.0},
+            "time_horizon": 256,
+        },
+    }
+)
+
+PPO_ATARI: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 8},
+        "default_settings": {
+            "trainer_type": "ppo",
+            "hyperparameters": {
+                "buffer_size": 1024,  # 8 environments x 128 steps
+                "batch_size": 256,
+                "num_epoch": 4,
+                "learning_rate": 2.5e-4,
+                "learning_rate_schedule": "linear",
+                "epsilon": 0.1,
+                "epsilon_schedule": "constant",
+                "beta": 0.01,
+                "beta_schedule": "constant",
+                "lambd": 0.95,
+                "shared_critic": True,
+                "advantage_normalization": "minibatch",
+            },
+            "network_settings": {
+                "vis_encode_type": "nature_cnn",
+                "hidden_units": 512,
+                "num_layers": 0,
+                "activation": "relu",
+                "init": "orthogonal",
+            },
+            "time_horizon": 128,
+        },
+    }
+)

@@ -1,0 +1,26 @@
+"""Values of SAC for continuous control: the preset of rlcore-sac."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["SAC"]
+
+SAC: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 1},
+        "default_settings": {
+            "trainer_type": "sac",
+            "hyperparameters": {
+                "buffer_size": 1_000_000,
+                "buffer_init_steps": 1000,
+                "batch_size": 256,
+                "learning_rate": 3e-4,
+                "tau": 0.005,
+            },
+            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
+        },
+    }
+)

@@ -1,0 +1,126 @@
+"""Presets: the values of plugins that lie under those of a document; and the behavior that a document may leave out.
+
+``preset: NAME`` names a :class:`rlcore.Preset`. :func:`with_preset` merges its values under the document, so that every
+key of the file and of the command line wins, and removes the key ``preset``: later steps see complete blocks only. A
+value of a preset has the preset as its place, for errors and for the line that a run prints at its start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import attrs
+
+from rlcore.config.document import AFTER_THE_FILE, Block, Document, Origin, merged, placed, shown, value_at, with_value
+from rlcore.config.reading import document_from_mapping
+from rlcore.config.rewriting import ALIAS, NUM_ENVS, without_key
+from rlcore.errors import ConfigError, NotInstalled
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.failures import failure
+from rlcore.records import EnvironmentSpec, Preset
+from rlcore.settings import EnvironmentSettings
+from rlcore.settings.fields import default_of
+
+TRAINER = ("default_settings", "trainer_type")
+
+
+def with_preset(document: Document, plugins: Plugins) -> Document:
+    """The document over the values of the preset that it names, without the key ``preset``.
+
+    The preset's ``default_settings`` lie under those of the document, and so under its behaviors. Its ``environment``
+    is left out if the document has none. Raises ConfigError, with the key, for an unknown preset and for the preset of
+    another trainer; PluginError for a preset that is no part of a configuration.
+    """
+    name, data = document.data.get("preset"), document.data.without("preset")
+    if name is None:
+        return attrs.evolve(document, data=data)
+    if not isinstance(name, str):
+        raise ConfigError(f"must be the name of a preset, not {shown(name)}", key=("preset",))
+    try:
+        preset = plugins.record(Preset, name)
+    except NotInstalled as error:
+        error.key = ("preset",)
+        raise
+    values = _values(preset)
+    data = Block(entry for entry in data.entries() if entry[1] is not None or entry[0] not in values)
+    _check_trainer(preset, value_at(values, TRAINER), data)
+    if "environment" not in data:
+        values = values.without("environment")
+    elif value_at(data, ALIAS) is not None:
+        values = with_value(values, NUM_ENVS[:1], partial(without_key, key=NUM_ENVS[1]))
+    return attrs.evolve(document, data=merged(data, values), preset=_place(preset))
+
+
+def _place(preset: Preset) -> str:
+    return f"preset {preset.name} ({'' if preset.plugin is None else preset.plugin.source})"
+
+
+def _values(preset: Preset) -> Block:
+    """The values of a preset, whose place is the preset."""
+    values = preset.resolve()
+    try:
+        plain = document_from_mapping(values).data
+        if not {"plugins", "preset"}.isdisjoint(plain):
+            raise ConfigError("plugins and preset cannot be among its keys")
+    except Exception as error:
+        raise failure(preset.described, f"to read {preset.target}", error) from error
+    return Block(placed(plain, Origin(_place(preset), AFTER_THE_FILE - 1, ())).entries())
+
+
+def _check_trainer(preset: Preset, trainer: Any, data: Block) -> None:
+    """Refuse another trainer than that of the preset."""
+    behaviors = data.get("behaviors")
+    listed = [("behaviors", name) for name in behaviors] if isinstance(behaviors, Block) else []
+    for path in (TRAINER, *((*each, TRAINER[1]) for each in listed)):
+        given = value_at(data, path)
+        if None not in (given, trainer) and str(given).rpartition("/")[2] != str(trainer).rpartition("/")[2]:
+            problem = f"preset {preset.name!r} is for trainer {trainer!r}, not {shown(given)}"
+            raise ConfigError(f"{problem}; delete this key, or choose a preset of that trainer", key=path)
+
+
+def preset_line(document: Document) -> str | None:
+    """``ppo-discrete (rlcore-ppo): trainer_type ppo, batch_size 256, ...``, or None without a preset.
+
+    It has the values that come from the preset. Those that the user gave instead are in the user's file.
+    """
+    if document.preset is None:
+        return None
+    data = document.data.without(TRAINER[0]) if document.data.get("behaviors") else document.data
+    return f"{document.preset.removeprefix('preset ')}: {', '.join(dict.fromkeys(_from(document.preset, data)))}"
+
+
+def _from(place: str, block: Block) -> Iterator[str]:
+    for key, value, origin in block.entries():
+        if isinstance(value, Block):
+            yield from _from(place, value)
+        elif origin is not None and origin.place == place:
+            yield f"{key} {value if isinstance(value, str) else shown(value)}"
+
+
+# ---------------------------------------------------------------- the behavior of an environment without names
+
+
+def with_named_behavior(document: Document, plugins: Plugins) -> Document:
+    """The document with a behavior named after the environment's id, if it has only ``default_settings``.
+
+    For environments that do not name their behaviors: they have one, which inherits all of its settings.
+    """
+    environment = document.data.get("environment")
+    if document.data.get("behaviors") or document.data.get(TRAINER[0]) is None or not isinstance(environment, Block):
+        return document
+    name, at = re.sub(r"-v\d+$", "", id_as_name(environment.get("id"))), environment.origins.get("id")
+    kind = environment.get("type", default_of(attrs.fields(EnvironmentSettings).type))
+    with suppress(NotInstalled):  # which is reported when the block is read
+        if name and not plugins.record(EnvironmentSpec, str(kind)).names_behaviors:
+            behaviors = Block([(name, Block(), at)])
+            return attrs.evolve(document, data=document.data.with_entry("behaviors", behaviors, at))
+    return document
+
+
+def id_as_name(env_id: Any) -> str:
+    """``Pong-v5`` for ``ale_py:ALE/Pong-v5``: an environment's id without module and folder, as a name of files."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", re.split("[:/]", str(env_id or ""))[-1])

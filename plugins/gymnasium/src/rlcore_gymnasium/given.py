@@ -1,0 +1,144 @@
+"""Adapts what a Python program gives to its run: ``Run(config, environment=...)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+
+from rlcore import (
+    ConfigError,
+    Environment,
+    EnvironmentFailed,
+    EnvironmentSettings,
+    RlcoreError,
+    RunContext,
+    repeating,
+)
+from rlcore_gymnasium.in_process import InProcessEnvironment
+from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
+from rlcore_gymnasium.parameters import WayFinder
+from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
+
+__all__ = ["adapt", "add_copies", "closing_on_error"]
+
+NUM_ENVS = ("environment", "num_envs")
+
+
+def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Environment | None:
+    """Return the environment for objects of Gymnasium, None for an object of another kind.
+
+    A vectorized object has all copies; it is used as it is. The behavior has the only name in the file, or that of the
+    environment if the file has none. Raises ConfigError for several names, and if the number of copies does not fit.
+    """
+    if not isinstance(made, gymnasium.Env | VectorEnv):
+        return None
+    name = _name(made)
+    if len(run.behavior_names) > 1:
+        raise ConfigError(
+            f"{name} has one behavior, which has the name of the only entry here; there must be one entry, not "
+            f"{', '.join(run.behavior_names)}",
+            key=("behaviors",),
+        )
+    made_so_far: list[Any] = [made]
+    with closing_on_error(made_so_far, run):
+        environment = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
+        environment.require_parameters(run.config.environment_parameters)
+    return environment
+
+
+def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: RunContext) -> InProcessEnvironment:
+    add_copies(envs, run, name)
+    if any(not isinstance(env, gymnasium.Env) for env in envs):
+        raise ConfigError(
+            f"Run(config, environment=...): the function made {name} first, and an object of another kind"
+        )
+    try:
+        vector = SyncVectorEnv([lambda env=env: env for env in envs])  # type: ignore[misc]
+    except (Exception, SystemExit) as error:
+        raise repeating(error, f"{name}: copies cannot be stepped together", EnvironmentFailed) from error
+
+    def make_env(arguments: Mapping[str, Any]) -> NoReturn:
+        raise ConfigError(
+            f"{name}: {', '.join(arguments)} can only be an argument of its constructor, and the program made it"
+        )
+
+    spec = EnvSpec("Program-v0", f"{__name__}:_without_arguments")
+    finder = WayFinder(spec, name, settings.parameters)
+    kind = SavingEnvironment if is_known(envs[0]) else InProcessEnvironment
+    return kind(name, _behavior(name, run), vector, finder, make_env)
+
+
+@contextmanager
+def closing_on_error(made: Sequence[Any], run: RunContext) -> Iterator[None]:
+    """Close what the function of the program made if the block fails; an object of the program stays open."""
+    try:
+        yield
+    except BaseException:
+        for each in made if callable(run.given) else ():
+            with suppress(Exception, SystemExit):  # the first error is the one to report
+                each.close()
+        raise
+
+
+def add_copies(made: list[Any], run: RunContext, name: str) -> None:
+    """Append objects that ``run.given`` makes to the first one, up to ``run.num_envs``. ``name`` begins messages.
+
+    Raises ConfigError if there is one object only, and EnvironmentFailed if the function fails.
+    """
+    if run.num_envs > 1 and not callable(run.given):
+        raise ConfigError(
+            f"{name} is one environment, and {run.num_envs} are asked for; give a function that makes one, such as "
+            "Run(config, environment=lambda: MyEnv())",
+            key=NUM_ENVS,
+        )
+    try:
+        while len(made) < run.num_envs:
+            another = run.given()
+            if any(another is other for other in made):
+                raise ConfigError(
+                    f"{name}: the function of Run(config, environment=...) returned one object twice; create a new "
+                    "environment in each call"
+                )
+            made.append(another)
+    except RlcoreError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise repeating(error, f"{name}: the function failed at copy {len(made) + 1}", EnvironmentFailed) from error
+
+
+def _vectorized(envs: list[Any], name: str, _: EnvironmentSettings, run: RunContext) -> NativeEnvironment:
+    made: VectorEnv[Any, Any, Any] = envs[0]
+    if made.num_envs != run.num_envs:
+        block = "evaluation.environment" if run.purpose == "evaluate" else "environment"
+        raise ConfigError(
+            f"{name} has {made.num_envs} environments, and {run.num_envs} are asked for; set {block}.num_envs to "
+            f"{made.num_envs}, or give a function that makes a single environment",
+            key=NUM_ENVS,
+        )
+    mode: Any = getattr(made, "autoreset_mode", made.metadata.get("autoreset_mode"))
+    adapter = ADAPTERS.get(mode)
+    if adapter is None:
+        raise ConfigError(f"{name}: does not declare when it resets; set metadata['autoreset_mode'] of its class")
+    return adapter(name, _behavior(name, run), made)
+
+
+def _name(made: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> str:
+    """Return the id of an environment, or the name of its class."""
+    return made.spec.id if made.spec is not None else type(made.unwrapped).__name__
+
+
+def _behavior(name: str, run: RunContext) -> str:
+    """Return the name of the behavior: ``Pong`` for an environment ``ALE/Pong-v5`` if the file has no name."""
+    own = re.sub(r"-v\d+$", "", name.rpartition("/")[2])
+    return run.behavior_names[0] if run.behavior_names else re.sub(r"[^A-Za-z0-9._-]", "_", own)
+
+
+def _without_arguments() -> Any:
+    """Stand for the constructor of an environment that was made before."""
+    raise NotImplementedError

@@ -1,0 +1,32 @@
+"""Modules that a configuration names: in the id of an environment, and in wrappers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from importlib.util import find_spec
+
+from rlcore import ConfigError, KeyPath
+from rlcore_gymnasium.worlds import to_install
+
+
+def is_importable(module: str, local: Collection[str] = ()) -> bool:
+    """Whether there is such a module. It is not imported. ``local`` are the files that the configuration names."""
+    package = module.partition(".")[0]
+    return module in sys.modules or package in local or _is_installed(package)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(package) and find_spec(package) is not None
+    except ValueError:  # __main__ and the like, which cannot be looked for
+        return True
+
+
+def not_importable(name: str | None, module: str, reason: str, key: KeyPath) -> ConfigError:
+    """The error about a ``name`` whose module cannot be imported."""
+    package = to_install(module)
+    hint = f"; run: pip install {package}" if package else ""
+    if not hint and "." not in module and "not installed" in reason:
+        hint = f", and there is no {module}.py beside the configuration"
+    return ConfigError(f"{name!r}: cannot import {module!r}: {reason}{hint}", key=key)

@@ -1,0 +1,197 @@
+"""Wrappers from ``environment.wrappers``: ``[{name: TimeLimit, max_episode_steps: 7}, {name: 'mine:Half'}]``.
+
+Each environment gets wrappers of its own, from the inside out, around those that ``gymnasium.make`` adds. rlcore checks
+configurations with this module, so it imports gymnasium on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore import ConfigError, RlcoreError, did_you_mean, one_line
+from rlcore_gymnasium.modules import is_importable, not_importable
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    Env = gymnasium.Env[Any, Any]
+
+KEY = ("environment", "wrappers")
+_OWN_CLASS = "write the class in a Python file beside the configuration, such as mine.py, and name it 'mine:Class'"
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "NormalizeObservation": "a checkpoint would not have its running statistics, and each environment would have "
+        "its own; write network_settings: {normalize: true} in the behavior instead",
+        "NormalizeReward": "a checkpoint would not have its running statistics, and scaled returns would be reported; "
+        "write hyperparameters: {normalize_rewards: true} in the behavior instead",
+        "RecordVideo": "rlcore evaluate RUN --video DIRECTORY films whole episodes; leave it out",
+        "RenderCollection": "nothing reads the pictures that it collects; leave it out",
+        "Autoreset": "a run resets environments itself, in the step that ends an episode; leave it out",
+        "TransformAction": f"its argument is a function, which a file cannot have; {_OWN_CLASS}",
+        "TransformObservation": f"its argument is a function, which a file cannot have; {_OWN_CLASS}",
+        "TransformReward": f"its argument is a function, which a file cannot have; {_OWN_CLASS}",
+    }
+)
+
+
+@attrs.frozen
+class WrapperEntry:
+    """An entry of ``environment.wrappers``, which wraps an environment when called.
+
+    Attributes:
+        index: Place of the entry in the list.
+        name: A class of ``gymnasium.wrappers``, or ``module:Class``.
+        arguments: Keyword arguments of the class.
+    """
+
+    index: int
+    name: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def module(self) -> str:
+        """The module that the name names; empty for a class of Gymnasium."""
+        return self.name.rpartition(":")[0]
+
+    def __call__(self, env: Env) -> Env:
+        """Return the environment in the wrapper. Raises ConfigError if the class refuses it or its arguments."""
+        import gymnasium
+
+        cls = self.resolve()
+        arguments = self._converted(env) if inspect.isclass(cls) and _is_gymnasiums(cls) else dict(self.arguments)
+        self._check_arguments(cls)
+        self._check_skipping(env)
+        try:
+            made = cls(env, **arguments)
+        except RlcoreError:
+            raise
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise self.error(f"{one_line(error)}; run: pip install 'rlcore-gymnasium[images]'") from error
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            raise self.error(
+                f"{self.name} cannot wrap {env}, whose observations are {_spaces(env)}: {reason}"
+            ) from error
+        if not isinstance(made, gymnasium.Env):
+            raise self.error(f"{self.name} returned a {type(made).__name__} instead of a gymnasium.Env")
+        return made
+
+    def resolve(self) -> Any:
+        """Return the class, or the function, that wraps environments. Raises ConfigError."""
+        if not self.module:
+            self.check(())
+            import gymnasium
+
+            return getattr(gymnasium.wrappers, self.name)
+        try:
+            found: Any = importlib.import_module(self.module)
+        except (Exception, SystemExit) as error:
+            raise not_importable(self.name, self.module, one_line(error), self.key) from error
+        module, name = found, self.name.rpartition(":")[2]
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not callable(found):
+            classes = [key for key, value in vars(module).items() if inspect.isclass(value) and not key.startswith("_")]
+            raise self.error(f"{self.module} has no class {name!r}{did_you_mean(name, classes)}")
+        if inspect.isclass(found) and _is_gymnasiums(found) and found.__name__ in REFUSED:
+            raise self.error(f"{found.__name__}: {REFUSED[found.__name__]}")
+        return found
+
+    def check(self, local: Collection[str]) -> None:
+        """Raise ConfigError for a name that cannot be one. No module is imported; ``local`` ones exist."""
+        if self.module:
+            if not is_importable(self.module, local):
+                raise not_importable(self.name, self.module, "it is not installed", self.key)
+            return
+        if self.name in REFUSED:
+            raise self.error(f"{self.name}: {REFUSED[self.name]}")
+        names = _names()
+        if self.name not in names:
+            elsewhere = " (a class of another module is written 'its_module:Class')"
+            raise self.error(f"gymnasium.wrappers has no {self.name!r}{did_you_mean(self.name, names) or elsewhere}")
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return (*KEY, self.index)
+
+    def error(self, message: str, *below: str) -> ConfigError:
+        return ConfigError(message, key=(*self.key, *below))
+
+    def _check_arguments(self, cls: Any) -> None:
+        try:
+            parameters = list(inspect.signature(cls).parameters.values())[1:]
+        except (TypeError, ValueError):
+            return
+        named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        for name in self.arguments:
+            if name not in named and not takes_any:
+                known = f" (its arguments: {', '.join(named)})" if named else "; it has none"
+                raise self.error(f"{self.name} has no argument {name!r}{did_you_mean(name, named)}{known}", name)
+        required = {each.name for each in parameters if each.default is each.empty and each.name in named}
+        missing = sorted(required - self.arguments.keys())
+        if missing:
+            raise self.error(f"{self.name} needs the argument {missing[0]!r}; write it beside the name")
+
+    def _check_skipping(self, env: Env) -> None:
+        """Refuse Atari preprocessing around a game that skips frames itself."""
+        frames = getattr(env.unwrapped, "_frameskip", 1)
+        if self.name == "AtariPreprocessing" and self.arguments.get("frame_skip", 4) > 1 and frames != 1:
+            raise ConfigError(
+                f"must be 1, because AtariPreprocessing skips frames itself, and the game would skip {frames} of each; "
+                "write options: {frameskip: 1}",
+                key=("environment", "options", "frameskip"),
+            )
+
+    def _converted(self, env: Env) -> dict[str, Any]:
+        """The arguments with lists as Gymnasium's classes want them: a bound as an array, anything else as a tuple."""
+        import numpy as np
+
+        spaces = {"min_action": env.action_space, "max_action": env.action_space}
+        spaces |= dict.fromkeys(("min_obs", "max_obs", "padding_type"), env.observation_space)
+        return {
+            name: value
+            if not isinstance(value, list)
+            else np.array(value, spaces[name].dtype)
+            if name in spaces
+            else tuple(value)
+            for name, value in self.arguments.items()
+        }
+
+
+def wrapper_entries(listed: Iterable[Any]) -> Sequence[WrapperEntry]:
+    """Return the entries of ``environment.wrappers``. Raises ConfigError for one of another form."""
+    entries = []
+    for index, entry in enumerate(listed):
+        name = entry.get("name") if isinstance(entry, Mapping) else entry
+        arguments = {key: value for key, value in entry.items() if key != "name"} if isinstance(entry, Mapping) else {}
+        made = WrapperEntry(index, str(name), arguments)
+        if not isinstance(name, str) or not name or not all(isinstance(key, str) for key in arguments):
+            raise made.error(
+                "must be the name of a wrapper, or a mapping with name and the arguments of the class, such as "
+                f"{{name: TimeLimit, max_episode_steps: 7}}, not {entry!r:.80}"
+            )
+        entries.append(made)
+    return entries
+
+
+def _names() -> list[str]:
+    """The classes of ``gymnasium.wrappers`` that a file may name."""
+    import gymnasium
+
+    found = vars(gymnasium.wrappers).items()
+    return [name for name, each in found if inspect.isclass(each) and issubclass(each, gymnasium.Wrapper)]
+
+
+def _is_gymnasiums(cls: type) -> bool:
+    return cls.__module__.startswith("gymnasium.wrappers.")
+
+
+def _spaces(env: Env) -> str:
+    return f"{env.observation_space} and actions {env.action_space}"
