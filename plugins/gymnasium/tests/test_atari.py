@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rlcore import Actions, AgentBatch, ConfigError, EpisodeSeeds, Run
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 
 ale_py = pytest.importorskip("ale_py", reason="Atari needs the extra 'atari'")
@@ -167,6 +168,45 @@ def test_what_would_change_reported_scores_is_refused_and_wrong_names_get_the_ne
             make(PACMAN, 1, **options)
         assert words in refused.value.message and refused.value.key == ("environment", "options", *options)
     make(PACMAN, 1, reward_clipping=False, noop_max=1, use_fire_reset=False, full_action_space=True).close()
+
+
+def trained_with_replay(tmp_path: Path, environment: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The weights after a short training from replay, and the screens in its replay buffer."""
+    config = configuration(tmp_path, environment.pop("id"), 2, environment=environment)
+    config["behaviors"]["Game"] |= {
+        "trainer_type": "sac",
+        "hyperparameters": {"batch_size": 16, "buffer_size": 120, "n_steps": 3, "steps_per_update": 20},
+        "max_steps": 300,
+    }
+    del config["behaviors"]["Game"]["time_horizon"]
+    with Run(config) as run:
+        run.train()
+        trainer = run.behaviors["Game"].trainer
+        return trainer.state_dict()["model"], trainer.buffer.observations["observation"]
+
+
+def test_a_training_with_frames_stored_once_is_that_with_whole_stacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ring goes round, lives are lost and games end."""
+    environment = {"id": "ALE/Breakout-v5", "options": {"episodic_life": True, "max_num_frames_per_episode": 240}}
+    weights, screens = trained_with_replay(tmp_path / "once", dict(environment))
+    assert screens.used < 1.25 * len(screens), "a frame or little more for each row"
+    monkeypatch.setattr("rlcore_gymnasium.atari.stacked", lambda behavior: behavior)
+    of_whole, whole = trained_with_replay(tmp_path / "whole", dict(environment))
+    assert isinstance(whole, np.ndarray) and whole.shape == screens.shape
+    assert_equal(weights, of_whole)
+
+
+def test_frames_stacked_by_a_wrapper_are_stored_once_too(tmp_path: Path) -> None:
+    wrappers = [
+        {"name": "AtariPreprocessing", "frame_skip": 1},
+        {"name": "FrameStackObservation", "stack_size": 4},
+    ]
+    environment = {"id": "ALE/Breakout-v5", "options": {"frameskip": 4}, "wrappers": wrappers}
+    _, screens = trained_with_replay(tmp_path, environment)
+    assert screens.shape[1:] == (84, 84, 4)
+    assert screens.used < 1.25 * len(screens)
 
 
 def test_a_film_shows_the_game_that_the_policy_sees(make, tmp_path) -> None:

@@ -82,7 +82,7 @@ class FrameRows:
     # ------------------------------------------------------------ writing
 
     def put(self, rows: Rows, stacks: NDArray[Any]) -> None:
-        """Write ``stacks`` [B, *shape of the observation] into ``rows`` [B]: row by row of each slot, in their order."""
+        """Write ``stacks`` [B, *shape of the observation] into ``rows`` [B], those of a slot in their order."""
         slots = rows % self._slots
         if len(np.unique(slots)) == len(slots):
             self._put(rows, stacks)
