@@ -84,7 +84,7 @@ def configuration(tmp_path: Path, env_id: str, num_envs: int, **blocks: Any) -> 
     """A small policy of random weights."""
     return {
         "environment": {"type": "gymnasium", "id": env_id, "num_envs": num_envs, **blocks.pop("environment", {})},
-        "env_settings": {"seed": 2},
+        "env_settings": {"seed": blocks.pop("seed", 2)},
         **({"evaluation": {"interval": 10**6, **blocks.pop("evaluation")}} if "evaluation" in blocks else {}),
         "behaviors": {
             "Game": {
@@ -130,7 +130,7 @@ def test_the_return_of_an_evaluation_is_the_score_that_the_emulator_reports(
 
 
 def test_a_life_lost_is_an_end_for_the_trainer_and_the_reported_return_is_the_whole_score(
-    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Breakout has five lives; the trainer's episodes are lives, and the emulator is never set back."""
     env_id = "ALE/Breakout-v5"
@@ -143,15 +143,18 @@ def test_a_life_lost_is_an_end_for_the_trainer_and_the_reported_return_is_the_wh
         return observe(buffer, batch, *given)
 
     monkeypatch.setattr(RolloutBuffer, "observe", watched_observe)
-    blocks = {"environment": {"options": {"episodic_life": True, "noop_max": 0}}, "max_steps": 300}
-    with Run(configuration(tmp_path, env_id, 1, **blocks)) as run:
+    blocks = {"environment": {"options": {"episodic_life": True, "noop_max": 0}}, "max_steps": 300, "seed": 4}
+    config = configuration(tmp_path, env_id, 1, **blocks)
+    config["behaviors"]["Game"]["hyperparameters"]["clip_rewards"] = 0.5  # every brick counts at least 1
+    with Run(config) as run:
         run.train()
         reported = run.behaviors["Game"].mean_reward
+        assert run.behaviors["Game"].episodes.finished == 1
     (seed, frames), actions = watched.starts[0], np.stack(watched.actions[0])[:, 0]
     score, lives = score_of(emulator(env_id, seed, int(frames[0])), actions)
     of_game = lives.index(0) + 1  # steps
     assert of_game < len(actions), "the game ended within the training"
-    assert reported == score
+    assert reported == score > 0
     # The step after the last one of a game only starts another.
     assert sum(int(end[0]) for end in ends[: of_game + 1]) == 5
 
