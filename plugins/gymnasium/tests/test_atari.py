@@ -143,7 +143,7 @@ def test_a_life_lost_is_an_end_for_the_trainer_and_the_reported_return_is_the_wh
         return observe(buffer, batch, *given)
 
     monkeypatch.setattr(RolloutBuffer, "observe", watched_observe)
-    blocks = {"environment": {"options": {"episodic_life": True, "noop_max": 0}}, "max_steps": 300, "seed": 4}
+    blocks = {"environment": {"options": {"episodic_life": True, "noop_max": 0}}, "max_steps": 400, "seed": 4}
     config = configuration(tmp_path, env_id, 1, **blocks)
     config["behaviors"]["Game"]["hyperparameters"]["clip_rewards"] = 0.5  # every brick counts at least 1
     with Run(config) as run:

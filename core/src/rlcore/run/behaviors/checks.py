@@ -180,9 +180,7 @@ class BatchCheck:
 
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""
-        for what, dtype in (
-            ("group_reward", _REAL), ("needs_action", _BOOL), ("aborted", _BOOL), ("life_lost", _BOOL)
-        ):  # fmt: skip
+        for what, dtype in (("group_reward", _REAL), ("needs_action", _BOOL), ("aborted", _BOOL), ("life_lost", _BOOL)):
             array = getattr(batch, what)
             if array is not None:
                 self._require(what, array, self._flat, dtype)
