@@ -71,7 +71,7 @@ class TaskSpaces:
     """The observations, actions and masks of the agents of a task.
 
     Attributes:
-        leaves: The observations, in the order of the codec's parts.
+        leaves: The observations.
         observing: Converts observations.
         acting: Converts actions.
         mask: The place of the mask of allowed actions in ``{"obs": observation, "info": info}``; None if there is none.
@@ -92,8 +92,6 @@ class TaskSpaces:
         )
         named = {".".join(leaf.path): leaf.space for leaf in leaves}
         whole = spaces.Dict(named) if leaves[0].path else leaves[0].space
-        order = {name: place for place, name in enumerate(whole.spaces)} if isinstance(whole, spaces.Dict) else {"": 0}
-        leaves = tuple(sorted(leaves, key=lambda leaf: order[".".join(leaf.path)]))
         return cls(leaves, ObservationCodec.of(whole, task.id), acting, mask)
 
     def observations(self, raw: Any, rows: int) -> dict[str, NDArray[Any]]:
