@@ -38,6 +38,7 @@ DISTRIBUTIONS = (
     "gymnasium",
     "mujoco",
     "ale-py",
+    "envpool",
     "minigrid",
 )
 

@@ -224,6 +224,12 @@ def test_the_page_of_several_behaviors_runs(
     assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
 
 
+def test_the_page_of_envpool_runs(run_page: RunPage) -> None:
+    pytest.importorskip("envpool")
+    results = run_page("docs/how-to/envpool.md") / "results"
+    assert json.loads((results / "pole/result.json").read_text())["behaviors"]["Pole"]["steps"] >= 20_000
+
+
 def test_the_minimax_of_the_opponents_page_is_never_beaten(run_page: RunPage, tmp_path: Path) -> None:
     pytest.importorskip("pettingzoo")
     results = run_page("docs/how-to/opponents.md") / "results"

@@ -16,6 +16,7 @@ SCRIPT = Path(__file__).with_name("train_in_ranks.py")
 Arrays = Mapping[str, NDArray[np.float64]]
 
 PPO = (DATA / "rank_ppo.yaml").read_text(encoding="utf-8")
+SCALED = PPO.replace("{batch_size", "{normalize_rewards: true, batch_size")
 SAC = (DATA / "rank_sac.yaml").read_text(encoding="utf-8")
 
 

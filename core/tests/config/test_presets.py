@@ -116,7 +116,7 @@ def test_an_unknown_preset_is_answered_with_the_known_ones_and_the_nearest(plugi
         "c.yaml:2: preset: unknown preset 'clam'; allowed: calm, nested; did you mean 'calm'?",
     )
     assert messages("preset: [calm]\nbehaviors: {B: {}}", plugins) == (
-        "c.yaml:1: preset: must be the name of a preset, not ['calm']",
+        "c.yaml:1: preset: unknown preset \"['calm']\"; allowed: calm, nested; did you mean 'calm'?",
     )
 
 

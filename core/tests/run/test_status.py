@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rlcore import hookimpl
 from rlcore.contracts.stats import STEPS_PER_SECOND
 from rlcore.run.run import Run
@@ -152,3 +154,28 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     resumed.start()
     resumed.close("failed")
     assert restored == [answer["status"]]
+
+
+def test_watching_shows_a_run_again_until_it_ends(
+    make_run: Callable[..., Run], run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    epochs, waited = iter(run), []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 1:
+            next(epochs)
+        else:
+            run.close()
+
+    monkeypatch.setattr("rlcore.cli.status.sleep", wait)
+    next(epochs)
+    shown = run_rlcore("status", run.directory.path, "--watch")
+    assert shown.exit_code == 0 and len(waited) == 2 and min(waited) >= 1
+    steps = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("Agent ")]
+    assert [line.split(": ")[1] for line in shown.stdout.splitlines() if str(run.directory.path) in line][:2] == [
+        "running"
+    ] * 2
+    assert steps[:2] == ["50", "100"] and len(steps) == 3
+    assert run_rlcore("status", run.directory.path, "--watch").exit_code == 0 and len(waited) == 2  # it has ended

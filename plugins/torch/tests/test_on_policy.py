@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from run_of_trainers import run_of
+from scalar_spread import ScalarSpread, clipped
 
 from rlcore import AgentBatch, BehaviorSettings, BehaviorSpec, ExtrinsicReward, ObservationSpec, Transitions
 from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, NetworkSettings, OnPolicySettings, OnPolicyTrainer
@@ -74,10 +75,15 @@ def behavior_of(slots: int) -> BehaviorSpec:
     )
 
 
-def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_size: int) -> Recorder:
+def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_size: int, **rewards: Any) -> Recorder:
     behavior_settings = BehaviorSettings(
         hyperparameters=OnPolicySettings(
-            batch_size=buffer_size, buffer_size=buffer_size, lambd=lambd, num_epoch=1, advantage_normalization="none"
+            batch_size=buffer_size,
+            buffer_size=buffer_size,
+            lambd=lambd,
+            num_epoch=1,
+            advantage_normalization="none",
+            **rewards,
         ),
         network_settings=NetworkSettings(hidden_units=8, num_layers=1, init="orthogonal"),
         reward_signals={"extrinsic": None, "seen": None},
@@ -99,6 +105,8 @@ class Case(NamedTuple):
     lambd: float
     time_horizon: int
     save: bool
+    normalize_rewards: bool
+    clip_rewards: float | None
 
 
 class History:
@@ -114,6 +122,7 @@ class History:
         self.open: list[Transition | None] = [None] * self.slots
         self.closed: list[list[Transition]] = [[] for _ in range(self.slots)]
         self.sums = [0.0] * self.slots  # rewards of the open episodes
+        self.spread = ScalarSpread(self.slots, case.gamma)
         self.last: AgentBatch
 
     def batch(self, ends: bool) -> AgentBatch:
@@ -160,6 +169,7 @@ class History:
             self.closed[slot][-1].update(truncated=True, cut=True)
         if not self.closed[slot]:
             self.sums[slot] = 0.0  # all of it was in earlier rollouts
+            self.spread.forget(slot)
 
     def look(self) -> None:
         batch = self.last
@@ -215,6 +225,20 @@ class History:
                     self.sums[slot] = 0.0
         return finished
 
+    def scale_rewards(self) -> None:
+        """What is learned from instead of the environment's rewards, step by step."""
+        limit = self.case.clip_rewards
+        for row in range(max(map(len, self.closed))):
+            step = {slot: one[row] for slot, one in enumerate(self.closed) if row < len(one)}
+            rewards = {slot: clipped(one["reward"], limit) for slot, one in step.items()}
+            deviation = self.spread.step(rewards)
+            for slot, one in step.items():
+                one["learned"] = rewards[slot]
+                if self.case.normalize_rewards:
+                    one["learned"] = clipped(rewards[slot] / deviation, 3.0)
+                if one["terminated"] or one["truncated"]:
+                    self.spread.forget(slot)
+
     def count(self) -> int:
         return sum(len(transitions) for transitions in self.closed)
 
@@ -246,7 +270,7 @@ def expected(history: History, gamma: float, lambd: float, time_horizon: int) ->
             following = 0.0
             for one in reversed(transitions):
                 one.setdefault("advantage", []).insert(head, 0.0)
-                reward = one["reward"] if head == 0 else float(one["seen"].sum())
+                reward = one["learned"] if head == 0 else float(one["seen"].sum())
                 after = value(one["then" if head else "next"], head) if head or not one["terminated"] else 0.0
                 delta = strength * reward + discount * after - value(one["seen"], head)
                 following = delta + (0.0 if one["end"][head] else discount * lambd * following)
@@ -292,6 +316,7 @@ def close(ours: Any, theirs: Any) -> None:
 
 
 def check_rollout(history: History, gamma: float, lambd: float, time_horizon: int) -> None:
+    history.scale_rewards()
     rows = expected(history, gamma, lambd, time_horizon)
     history.trainer.recorded = []
     stats = history.trainer.update()
@@ -332,7 +357,8 @@ CASES = st.builds(
     gamma=st.sampled_from((1.0, 0.99)),
     lambd=st.sampled_from((1.0, 0.95, 0.0)),
     time_horizon=st.sampled_from((2, 5, 10_000)),
-    **{name: st.booleans() for name in ("ragged", "aborts", "begins", "optional", "save")},
+    **{name: st.booleans() for name in ("ragged", "aborts", "begins", "optional", "save", "normalize_rewards")},
+    clip_rewards=st.sampled_from((None, 0.5)),
 )
 
 
@@ -340,9 +366,10 @@ CASES = st.builds(
 @settings(deadline=None)
 def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(case: Case) -> None:
     of_advantages = case.gamma, case.lambd, case.time_horizon
+    rewards = {"normalize_rewards": case.normalize_rewards, "clip_rewards": case.clip_rewards}
 
     def make() -> Recorder:
-        return recorder(case.slots, *of_advantages, case.buffer_size)
+        return recorder(case.slots, *of_advantages, case.buffer_size, **rewards, normalize_rewards_clip=3.0)
 
     history = History(make(), case)
     history.begin()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import attrs
 import click
+from click.shell_completion import CompletionItem
 
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
@@ -72,13 +73,13 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name in self.lazy or ctx.resilient_parsing:
-            return super().resolve_command(ctx, args)
-        full = self.front + name
-        command, others, off = (None, (), "") if name.startswith("-") else plugin_command(full)
+        name, full = args[0], self.front + args[0]
+        ours = name in self.lazy or name.startswith("-")
+        command, others, off = (None, (), "") if ours else plugin_command(full)
         if command is not None:
             return name, command, args[1:]
+        if name in self.lazy or ctx.resilient_parsing:  # of a shell that completes a line
+            return super().resolve_command(ctx, args)
         package = PACKAGES.get(("command", full))
         if package:
             advice = f"pip install {package}, or turn the plugin on if it is installed"
@@ -97,10 +98,33 @@ class LazyGroup(click.Group):
             with formatter.section("Commands of installed plugins"):
                 formatter.write_dl([(name, lines[self.front + name]) for name in others])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = super().shell_complete(ctx, incomplete)
+        lines = listed_commands()
+        others = [name for name in self._of_this_group(lines) if name not in self.lazy and name.startswith(incomplete)]
+        return [*found, *(CompletionItem(name, help=lines[self.front + name]) for name in others)]
+
     def _of_this_group(self, names: Iterable[str]) -> list[str]:
         """The commands of this group among ``names``, without the group in front."""
         found = (name.removeprefix(self.front) for name in names if name.startswith(self.front))
         return [name for name in found if " " not in name]
+
+
+def complete_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The ids of runs in ``results/`` that begin with ``incomplete``, for a shell; for a path, directories too."""
+    ids = [each.parent.name for each in sorted(Path("results").glob("*/configuration.yaml"))]
+    directories = [CompletionItem(incomplete, type="dir")] if isinstance(parameter, click.Argument) else []
+    return [CompletionItem(name) for name in ids if name.startswith(incomplete)] + directories
+
+
+def complete_records(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of records of the kind that an option is called after, such as ``--preset``, for a shell."""
+    from rlcore.plugins.call import inspect_plugins
+    from rlcore.plugins.select import selection_from
+
+    plugins, _ = inspect_plugins(selection=selection_from(None, os.environ, (), False))
+    records = plugins.records(str(parameter.name))
+    return [record.name for record in records if record.name.startswith(incomplete)]
 
 
 _MODULE = re.compile(r"^\s*[\w-]+\s*=\s*([\w.]+)", re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
+from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin_options
 from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("evaluate")
-@click.argument("run", type=UserPath())
+@click.argument("run", type=UserPath(), shell_complete=complete_runs)
 @click.option(
     "--episodes", type=click.IntRange(1, MAX_EPISODES), default=20, show_default=True, help="Episodes to play."
 )

@@ -8,13 +8,13 @@ from pathlib import Path
 import attrs
 import click
 
-from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
+from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin_options
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
 
 
 @click.command("export")
-@click.argument("run", metavar="RUN_OR_CHECKPOINT", type=UserPath())
+@click.argument("run", metavar="RUN_OR_CHECKPOINT", type=UserPath(), shell_complete=complete_runs)
 @click.option("--format", "exporter", metavar="NAME", help="The exporter; may be left out if there is only one.")
 @click.option("--profile", metavar="NAME", help="The profile of the exporter, such as unity: its setting `profile`.")
 @click.option("--behavior", metavar="NAME", help="Export one behavior instead of all.")

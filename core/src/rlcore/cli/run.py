@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlcore.cli.commands import PluginFlags, options_of_plugins, plugin_options, taken
+from rlcore.cli.commands import PluginFlags, complete_records, complete_runs, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.storage.files.access import user_path
@@ -58,7 +58,10 @@ class RunCommand(click.Command):
 
 @click.command("run", cls=RunCommand, epilog="Installed plugins may add options: rlcore plugins list --provides")
 @click.argument("config", required=False, type=UserPath())
-@click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
+@click.option("--env", metavar="ID", help="Environment to train in; without CONFIG, the run is named after it.")
+@click.option("--trainer", metavar="NAME", shell_complete=complete_records, help="Trainer of every behavior.")
+@click.option("--preset", metavar="NAME", shell_complete=complete_records, help="Values for keys that are not given.")
+@click.option("--run-id", shell_complete=complete_runs, help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Directory of the run directories.")
 @click.option("--resume", is_flag=True, help="Resume the run; without CONFIG, with the configuration in its directory.")
 @click.option(
@@ -67,7 +70,7 @@ class RunCommand(click.Command):
 @click.option("--force", is_flag=True, help="Replace an existing run of this name.")
 @click.option("--inference", is_flag=True, help="Act with the saved policy, without learning, until interrupted.")
 @click.option("--deterministic", is_flag=True, help="Take the mean or most likely action instead of sampling.")
-@click.option("--initialize-from", metavar="RUN_ID", help="Start from the weights of another run.")
+@click.option("--initialize-from", metavar="ID", shell_complete=complete_runs, help="Start from another run's weights.")
 @click.option("--max-steps", type=float, help="Agent steps to train, for every behavior, such as 1e6.")
 @click.option("--seed", type=int, help="Seed of the run; -1 draws one.")
 @click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
@@ -76,8 +79,9 @@ class RunCommand(click.Command):
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
 def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags, **flags: Any) -> int:
-    """Train agents as CONFIG describes.
+    """Train agents as CONFIG describes; or, without a file, in the environment ID of --env.
 
+    Options change keys of CONFIG. Without CONFIG, --env begins with an empty one.
     Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal
     or pipe, a full disk), the run continues without it.
     """
@@ -142,19 +146,23 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
 
 def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], chosen: PluginFlags) -> Run:
     """The run that the arguments describe, before it starts."""
-    from rlcore.config.reading import read_document
+    from rlcore.config.presets import id_as_name
+    from rlcore.config.reading import document_from_mapping, read_document
     from rlcore.config.rewriting import apply_overrides
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others
 
-    options = taken(flags)
-    if config is None:
+    options, saved = taken(flags), config is None and flags["env"] is None
+    if saved:
         document = configuration_of_run(flags)
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
+    elif config is None:
+        start = {"run_id": id_as_name(flags["env"])}
+        document = document_from_mapping({"environment": {}, "default_settings": {}, "checkpoint_settings": start})
     else:
         document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
-    if config is None and not chosen.allow_local:
+    if saved and not chosen.allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
     run = Run(document, chosen.load(document, allow_local=True))
     if config is not None:
@@ -197,6 +205,8 @@ def first_rank_reports(launch: Launch | None, kind: type[RlcoreError]) -> Iterat
 
 
 FLAG_KEYS = {
+    "env": ("environment", "id"),
+    "preset": ("preset",),
     "run_id": ("checkpoint_settings", "run_id"),
     "results_dir": ("checkpoint_settings", "results_dir"),
     "resume": ("checkpoint_settings", "resume"),
@@ -210,42 +220,38 @@ FLAG_KEYS = {
 }
 
 
+OF_BEHAVIORS = {
+    "max_steps": ("max_steps",),
+    "trainer": ("trainer_type",),
+    "deterministic": ("network_settings", "deterministic"),
+}
+
+
 def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The configuration keys, and their values, of the flags that were given."""
-    typed: dict[tuple[str, ...], Any] = {
-        key: flags[name]
-        for name, key in FLAG_KEYS.items()
-        if flags.get(name) is not None and flags[name] is not False  # not `in (None, False)`: seed 0 equals False
-    }
-    if flags.get("num_envs") is not None:
-        typed["env_settings", "num_envs"] = flags["num_envs"]
-        if data.get("environment") is not None:
-            typed["environment", "num_envs"] = flags["num_envs"]
-    of_behaviors: dict[tuple[str, ...], Any] = {}
-    if flags.get("deterministic"):
-        of_behaviors["network_settings", "deterministic"] = True
-    if flags.get("max_steps") is not None:
-        of_behaviors["max_steps",] = flags["max_steps"]
-    if of_behaviors:
-        behaviors = data.get("behaviors")
-        blocks: list[tuple[str, ...]] = []
-        if isinstance(behaviors, Mapping):
-            blocks += [("behaviors", name) for name in behaviors]
-        if data.get("default_settings") is not None or data.get("preset") is not None:
-            blocks.append(("default_settings",))
-        typed |= {(*block, *key): value for block in blocks for key, value in of_behaviors.items()}
-    return typed
+    # Not `in (None, False)`: seed 0 equals False.
+    given = {name: value for name, value in flags.items() if value is not None and value is not False}
+    typed: dict[tuple[str, ...], Any] = {key: given[name] for name, key in FLAG_KEYS.items() if name in given}
+    if "num_envs" in given:
+        typed["env_settings" if data.get("environment") is None else "environment", "num_envs"] = given["num_envs"]
+    behaviors = data.get("behaviors")
+    names = behaviors if isinstance(behaviors, Mapping) else ()
+    blocks: list[tuple[str, ...]] = [("behaviors", name) for name in names]
+    if {"preset", "trainer"} & {*data, *given} or data.get("default_settings") is not None:
+        blocks.append(("default_settings",))
+    return typed | {(*at, *key): given[name] for name, key in OF_BEHAVIORS.items() if name in given for at in blocks}
 
 
 def configuration_of_run(flags: dict[str, Any]) -> Document:
     """The configuration in the run's directory, to resume it without naming a file."""
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
-        raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
+        raise click.UsageError("CONFIG is missing; give --env ID instead, or --run-id with --resume or --inference")
+    if flags["preset"] is not None:
+        raise click.UsageError("--preset has no effect: the configuration of a run has every key; leave it out")
     from rlcore.config.rules import name_problem
     from rlcore.run.saved.data import read_saved_configuration, require_run_directory
 
-    problem = name_problem("a run id", flags["run_id"])
-    if problem:
+    if problem := name_problem("a run id", flags["run_id"]):
         raise ConfigError(f"--run-id: {problem}")
     directory = run_directory(flags)
     require_run_directory(directory)

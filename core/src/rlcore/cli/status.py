@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
+from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin_options
 from rlcore.cli.terminal import UserPath, echo, echo_columns, show_log
 
 if TYPE_CHECKING:
@@ -20,29 +21,38 @@ if TYPE_CHECKING:
 _MOST_VALUES = 12  # of a plugin's section, to be shown in a line
 HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in")
 NOTHING = "-"
+WATCH_SECONDS = 3.0
 
 
 @click.command("status")
-@click.argument("run", type=UserPath())
+@click.argument("run", type=UserPath(), shell_complete=complete_runs)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--watch", is_flag=True, help="Show it again every few seconds until the run ends, or Ctrl-C.")
 @plugin_options
 @debug_option
-def status_command(run: Path, as_json: bool, chosen: PluginFlags) -> None:
+def status_command(run: Path, as_json: bool, watch: bool, chosen: PluginFlags) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.run.saved.data import find_run, read_saved_configuration, run_data
 
     show_log()
     directory = find_run(run)
     document = read_saved_configuration(directory)
-    data = run_data(directory, document, chosen.load(document, lenient=True))
-    report = _report(data)
-    if as_json:
-        click.echo(json.dumps(report, indent=4))
-        return
-    _print(data, report)
-    print_parameters(document, data.status, none_yet=all(each.problem for each in data.checkpoints))
-    _print_sections(data, report["max_steps"])
-    _print_late_status(data)
+    plugins = chosen.load(document, lenient=True)
+    while True:
+        data = run_data(directory, document, plugins)
+        report = _report(data)
+        if watch:
+            click.clear()
+        if as_json:
+            click.echo(json.dumps(report, indent=4))
+        else:
+            _print(data, report)
+            print_parameters(document, data.status, none_yet=all(each.problem for each in data.checkpoints))
+            _print_sections(data, report["max_steps"])
+            _print_late_status(data)
+        if not (watch and data.running):
+            return
+        sleep(WATCH_SECONDS)
 
 
 def _report(data: RunData) -> dict[str, Any]:

@@ -10,20 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import attrs
 
 from rlcore.config.document import AFTER_THE_FILE, Block, Document, Origin, merged, placed, shown, value_at, with_value
 from rlcore.config.reading import document_from_mapping
-from rlcore.config.rewriting import ALIAS, NUM_ENVS, without_key
+from rlcore.config.rewriting import ALIAS, NUM_ENVS
 from rlcore.errors import ConfigError, NotInstalled
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.failures import failure
 from rlcore.records import EnvironmentSpec, Preset
 from rlcore.settings import EnvironmentSettings
-from rlcore.settings.fields import default_of
 
 TRAINER = ("default_settings", "trainer_type")
 
@@ -38,10 +36,8 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     name, data = document.data.get("preset"), document.data.without("preset")
     if name is None:
         return attrs.evolve(document, data=data)
-    if not isinstance(name, str):
-        raise ConfigError(f"must be the name of a preset, not {shown(name)}", key=("preset",))
     try:
-        preset = plugins.record(Preset, name)
+        preset = plugins.record(Preset, str(name))
     except NotInstalled as error:
         error.key = ("preset",)
         raise
@@ -51,7 +47,7 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     if "environment" not in data:
         values = values.without("environment")
     elif value_at(data, ALIAS) is not None:
-        values = with_value(values, NUM_ENVS[:1], partial(without_key, key=NUM_ENVS[1]))
+        values = with_value(values, NUM_ENVS[:1], lambda block: block.without(NUM_ENVS[1]))
     return attrs.evolve(document, data=merged(data, values), preset=_place(preset))
 
 
@@ -74,8 +70,8 @@ def _values(preset: Preset) -> Block:
 def _check_trainer(preset: Preset, trainer: Any, data: Block) -> None:
     """Refuse another trainer than that of the preset."""
     behaviors = data.get("behaviors")
-    listed = [("behaviors", name) for name in behaviors] if isinstance(behaviors, Block) else []
-    for path in (TRAINER, *((*each, TRAINER[1]) for each in listed)):
+    names = behaviors if isinstance(behaviors, Block) else ()
+    for path in (TRAINER, *(("behaviors", name, TRAINER[1]) for name in names)):
         given = value_at(data, path)
         if None not in (given, trainer) and str(given).rpartition("/")[2] != str(trainer).rpartition("/")[2]:
             problem = f"preset {preset.name!r} is for trainer {trainer!r}, not {shown(given)}"
@@ -90,7 +86,8 @@ def preset_line(document: Document) -> str | None:
     if document.preset is None:
         return None
     data = document.data.without(TRAINER[0]) if document.data.get("behaviors") else document.data
-    return f"{document.preset.removeprefix('preset ')}: {', '.join(dict.fromkeys(_from(document.preset, data)))}"
+    values = ", ".join(dict.fromkeys(_from(document.preset, data))) or "without effect, because every key is given"
+    return f"{document.preset.removeprefix('preset ')}: {values}"
 
 
 def _from(place: str, block: Block) -> Iterator[str]:
@@ -113,7 +110,7 @@ def with_named_behavior(document: Document, plugins: Plugins) -> Document:
     if document.data.get("behaviors") or document.data.get(TRAINER[0]) is None or not isinstance(environment, Block):
         return document
     name, at = re.sub(r"-v\d+$", "", id_as_name(environment.get("id"))), environment.origins.get("id")
-    kind = environment.get("type", default_of(attrs.fields(EnvironmentSettings).type))
+    kind = environment.get("type", attrs.fields(EnvironmentSettings).type.default)
     with suppress(NotInstalled):  # which is reported when the block is read
         if name and not plugins.record(EnvironmentSpec, str(kind)).names_behaviors:
             behaviors = Block([(name, Block(), at)])

@@ -81,6 +81,9 @@ _OVERRULED: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
+_FLAGS = {"id": "env", "trainer_type": "trainer"}  # where the flag of a key is not called like the key
+
+
 @attrs.frozen
 class _Override:
     path: tuple[str, ...]
@@ -104,7 +107,7 @@ def apply_overrides(
     for override in overrides:
         _check_behavior(document.data.get("behaviors"), override)
     overrides += [
-        _Override(path, value, f"--{path[-1].replace('_', '-')}")
+        _Override(path, value, f"--{_FLAGS.get(path[-1], path[-1]).replace('_', '-')}")
         for path, value in (flags or {}).items()
         if value is not None
     ]
@@ -117,7 +120,7 @@ def apply_overrides(
     for path in overridden:
         overruled = _OVERRULED.get(path)
         if overruled is not None and overruled not in overridden and value_at(data, path):
-            data = with_value(data, overruled[:-1], partial(without_key, key=overruled[-1]))
+            data = with_value(data, overruled[:-1], partial(_without, key=overruled[-1]))
     return attrs.evolve(document, data=data)
 
 
@@ -178,8 +181,7 @@ def _put(block: Block, path: tuple[str, ...], value: Any, at: Origin) -> Block:
     return block.with_entry(key, _put(child, tuple(rest), value, origin), block.origins.get(key))
 
 
-def without_key(block: Any, key: str) -> Any:
-    """A block without one key; any other value as it is."""
+def _without(block: Any, key: str) -> Any:
     return block.without(key) if isinstance(block, Block) else block
 
 
@@ -327,7 +329,7 @@ def without_not_supported(document: Document, problems: Problems) -> Document:
                 default = shown(defaults[key])
                 if shown(value) not in (default, f"{default}.0"):
                     problems.add((name, key), f"not supported yet; only its default, {default}, is allowed")
-                data = with_value(data, (name,), partial(without_key, key=key))
+                data = with_value(data, (name,), partial(_without, key=key))
             elif own:
                 problems.add((name, key), unknown_key(key, list(defaults)))
     return attrs.evolve(document, data=data.without("engine_settings"))

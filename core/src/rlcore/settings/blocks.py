@@ -366,10 +366,7 @@ class RunConfig:
     """A whole configuration, checked and complete."""
 
     preset: str | None = setting(
-        None,
-        "Preset of a plugin, whose values lie under those of the file (an rlcore key). A configuration that was loaded "
-        "has the values, and no preset.",
-        record="preset",
+        None, "Preset: a plugin's values for keys that the file does not give (an rlcore key).", record="preset"
     )
     behaviors: dict[str, BehaviorSettings] = setting(factory=dict, description="How each behavior learns.")
     default_settings: BehaviorSettings | None = setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pluggy import PluginManager
 
     from rlcore import BehaviorSettings, Launch, Ranks, Registry, RunConfig, RunContext, StopRequests
+
+log = logging.getLogger("rlcore.plugin.torch")
 
 
 @hookimpl
@@ -135,6 +138,13 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
     if settings.sections.get("behavioral_cloning") is None or run.inference or trainer is None:
         return trainer
     return import_module("rlcore_torch.imitation").imitating(trainer, run)
+
+
+@hookimpl
+def rlcore_run_started(run: RunContext) -> None:
+    """Warn of settings that take few gradient steps."""
+    for message in import_module("rlcore_torch.gradient_ratio").few_gradient_steps(run):
+        log.warning("%s", message)
 
 
 @hookimpl

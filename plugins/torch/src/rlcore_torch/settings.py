@@ -243,6 +243,28 @@ class OptimizerSettings:
     type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.")
 
 
+NORMALIZE_REWARDS = (
+    "Divide the environment's reward by the standard deviation of discounted returns so far (an rlcore key)."
+)
+NORMALIZE_REWARDS_CLIP = "Largest absolute value of a normalized reward (an rlcore key)."
+CLIP_REWARDS = "Largest absolute value of the environment's reward, before normalization (an rlcore key)."
+
+
+def is_extrinsic(name: str) -> bool:
+    """Whether ``name``, a key of ``reward_signals``, is the environment's reward; it may name the distribution too."""
+    return name.rpartition("/")[2] == "extrinsic"
+
+
+def reward_scaling_problems(hyperparameters: Any, behavior: BehaviorSettings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield a problem for each key that changes the environment's reward if the behavior does not learn from it."""
+    if any(map(is_extrinsic, behavior.reward_signals)):
+        return
+    asked = {"normalize_rewards": hyperparameters.normalize_rewards, "clip_rewards": hyperparameters.clip_rewards}
+    for key in (name for name, value in asked.items() if value):
+        cause = "changes the environment's reward, and reward_signals has no extrinsic"
+        yield (key,), f"{cause}; add reward_signals.extrinsic, or leave {key} out"
+
+
 @attrs.frozen(kw_only=True)
 class OnPolicySettings:
     """``hyperparameters`` of a trainer built on :class:`rlcore_torch.OnPolicyTrainer`; a base class."""
@@ -272,6 +294,15 @@ class OnPolicySettings:
     )
     adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
     optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
+    normalize_rewards: bool = setting(False, NORMALIZE_REWARDS)
+    normalize_rewards_clip: float = setting(10.0, NORMALIZE_REWARDS_CLIP, exclusive_minimum=0.0)
+    clip_rewards: float | None = setting(None, CLIP_REWARDS, exclusive_minimum=0.0)
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield what of this block does not fit the rest of the configuration. A subclass that overrides it adds."""
+        return reward_scaling_problems(self, behavior)
 
 
 @attrs.frozen(kw_only=True)
@@ -328,6 +359,15 @@ class OffPolicySettings(MinibatchSettings):
     replay_sampler: ReplaySamplerSettings | None = setting(
         None, "How minibatches are drawn from the replay buffer; uniformly by default (an rlcore key)."
     )
+    normalize_rewards: bool = setting(False, NORMALIZE_REWARDS)
+    normalize_rewards_clip: float = setting(10.0, NORMALIZE_REWARDS_CLIP, exclusive_minimum=0.0)
+    clip_rewards: float | None = setting(None, CLIP_REWARDS, exclusive_minimum=0.0)
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield what of this block does not fit the rest of the configuration. A subclass that overrides it adds."""
+        return reward_scaling_problems(self, behavior)
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:

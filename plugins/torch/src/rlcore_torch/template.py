@@ -32,6 +32,7 @@ from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
 from rlcore_torch.ranks.step_count import StepCount
+from rlcore_torch.reward_scaling import RewardScaling
 from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["Statistic", "TorchTrainer"]
@@ -171,6 +172,13 @@ class TorchTrainer:
         if self.backend.cuda_graphs:
             require_capturable(optimizer)
         return optimizer
+
+    def make_reward_scaling(self) -> RewardScaling | None:
+        """Return how the hyperparameters change the environment's reward, if they do and this run learns."""
+        if self.inference:
+            return None
+        names, providers = self.provider_names, self.providers
+        return RewardScaling.of(self.hyperparameters, names, providers, self.share, self.ranks)
 
     def normalize(self, batch: AgentBatch) -> None:
         """Add the observations of the slots that act next, in all ranks, to the running mean and variance.

@@ -46,25 +46,25 @@ class StoredEpisodeRewards:
         if batch.aborted is not None and batch.aborted.any():
             self._forget(batch.aborted)
         count = self.reader.buffer.observe(batch)
-        if count:
+        if count or self.reader.scaling is not None:  # ranks join statistics step by step
             self._rows.append(self.reader.buffer.closed_rows)
-            if batch.ended.size:
+            if count and batch.ended.size:
                 self._ended = self.has_finished = True
             if len(self._rows) == self._most:
-                self._compute()
+                self.compute()
         return count
 
     def report(self) -> Mapping[str, Sequence[float]]:
         """Return the sums of the episodes that ended since the last call, by tag; none without such an episode."""
         if self._ended:
-            self._compute()
+            self.compute()
         stats = {f"Policy/{name.capitalize()} Reward": sums for name, sums in self.finished.items() if sums}
         self.finished = {name: [] for name in self.finished}
         self.has_finished = False
         return stats
 
     def state_dict(self) -> dict[str, Any]:
-        self._compute()
+        self.compute()
         return {
             name: {"open": rewards.open.copy(), "finished": np.array(self.finished[name], np.float64)}
             for name, rewards in self.rewards.items()
@@ -82,11 +82,14 @@ class StoredEpisodeRewards:
         self.has_finished = True
 
     def _forget(self, slots: NDArray[np.bool_]) -> None:
-        self._compute()
+        self.compute()
         for rewards in self.rewards.values():
             rewards.open[slots] = 0.0
+        if self.reader.scaling is not None:
+            self.reader.scaling.forget(slots)
 
-    def _compute(self) -> None:
+    def compute(self) -> None:
+        """Compute the rewards of all transitions so far."""
         if not self._rows:
             return
         buffer, rows = self.reader.buffer, np.concatenate(self._rows)
@@ -94,8 +97,13 @@ class StoredEpisodeRewards:
         at = step, rows % buffer.slots
         ended = np.zeros((len(self._rows), buffer.slots), np.bool_)
         ended[at] = (buffer.flags.take(rows) & (TERMINATED | TRUNCATED)) != 0
-        for (name, sums), given in zip(self.rewards.items(), self.reader.rewards(rows), strict=True):
+        providers, scaling = self.reader.providers, self.reader.scaling
+        for k, ((name, sums), given) in enumerate(zip(self.rewards.items(), self.reader.rewards(rows), strict=True)):
             reward = np.zeros(ended.shape, np.float32)
-            reward[at] = given
+            if scaling is not None and k == scaling.place:
+                valid = np.zeros(ended.shape, np.bool_)
+                reward[at], valid[at] = given, True
+                scaling.add(reward, ended, valid)
+            reward[at] = given * np.float32(providers[k].strength)
             self.finished[name] += sums.record(reward, ended, NO_CUTS)
         self._rows, self._ended = [], False

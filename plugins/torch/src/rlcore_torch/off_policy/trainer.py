@@ -40,6 +40,7 @@ from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
 from rlcore_torch.policy.policy import RawActions
+from rlcore_torch.reward_scaling import ENTRY
 from rlcore_torch.settings import OffPolicySettings
 from rlcore_torch.template import Statistic
 
@@ -65,6 +66,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         hyperparameters: The block ``hyperparameters``.
         sampler: The replay sampler.
         buffer: The replay buffer.
+        reward_scaling: How the environment's reward is learned from; None: as it is.
         action_generator: The random generator of exploration; seeded and saved.
     """
 
@@ -80,8 +82,16 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.buffer = self._make_buffer(behavior, h, run, share)
         self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         super().__init__(settings, behavior, run)
+        self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
-            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps, self.soft_values
+            self.buffer,
+            self.model.inputs,
+            self.policy.layout,
+            self.providers,
+            self.device,
+            h.n_steps,
+            self.soft_values,
+            self.reward_scaling,
         )
         start = max(h.buffer_init_steps, h.batch_size)
         self._episode_rewards = StoredEpisodeRewards(self.reader, self.provider_names)
@@ -177,6 +187,9 @@ class OffPolicyTrainer(MinibatchTrainer):
         Sets the learning rate of all optimizers.
         """
         report = self._episode_rewards.report() if self._episode_rewards.has_finished else {}
+        if self.reward_scaling is not None:
+            self._episode_rewards.compute()
+            self.reward_scaling.join()
         if self._joined is not None:
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
         self._begun_with = {**self.set_learning_rates(self._ratio.latest), **report}
@@ -272,6 +285,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             "slots": self.behavior.slots,
             "episode_rewards": self._episode_rewards.state_dict(),
         }
+        if self.reward_scaling is not None:  # after the episode rewards, which add the latest steps
+            state[ENTRY] = self.reward_scaling.state_dict()
         if self.hyperparameters.save_replay_buffer:
             state["buffer"] = self.buffer.state_dict()
             state["sampler"] = {"type": self._sampler_type, "state": self.sampler.state_dict()}
@@ -285,6 +300,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio.load_state_dict(state["ratio"], self.steps)
         self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
         self._episode_rewards.load_state_dict(state["episode_rewards"])
+        if self.reward_scaling is not None:
+            self.reward_scaling.load_state_dict(state)
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
             self.sampler.load_state_dict(state["sampler"]["state"])
@@ -306,6 +323,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         super().require_fit(state)
         self._load(state)
         restore_generator(self.action_generator, state["generators"]["actions"])
+        if self.reward_scaling is not None:
+            self.reward_scaling.load_statistics(state)
         self._restart()
 
     def _restart(self) -> None:
@@ -322,6 +341,8 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
         self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
+        if self.reward_scaling is not None:
+            self.reward_scaling.require_fit(state)
         if "buffer" in state:
             saved = saved_mapping(state, "sampler")
             if saved.get("type") != self._sampler_type and not self.inference:

@@ -17,6 +17,7 @@ from rlcore_torch.networks.networks import Inputs, ObservationInputs
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps, TakenRows
 from rlcore_torch.off_policy.replay_sampler import RowShare
+from rlcore_torch.reward_scaling import RewardScaling
 
 __all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]
 
@@ -118,6 +119,7 @@ class BatchReader:
         device: The device of the tensors.
         n_steps: n, the steps of a stretch.
         between: Whether batches of more than one step have :class:`StepsBetween`.
+        scaling: How the environment's reward is learned from; None: as it is.
     """
 
     buffer: ReplayBuffer
@@ -127,6 +129,7 @@ class BatchReader:
     device: torch.device
     n_steps: int = 1
     between: bool = False
+    scaling: RewardScaling | None = None
 
     def read(self, rows: Rows, weight: FloatArray | None = None, steps: Steps | None = None) -> TransitionBatch:
         """Return the stretches that start at ``rows`` [B] of the buffer.
@@ -168,12 +171,12 @@ class BatchReader:
         return self._shown(self.buffer.view(rows))
 
     def rewards(self, rows: Rows) -> list[FloatArray]:
-        """Return the rewards of single steps, strength included: [B] for each provider."""
+        """Return the rewards of single steps as they were given, without strength: [B] for each provider."""
         return self._evaluate(self.transitions(rows))
 
     def _evaluate(self, shown: Transitions) -> list[FloatArray]:
         with torch.no_grad():
-            return [provider.evaluate(shown) * np.float32(provider.strength) for provider in self.providers]
+            return [provider.evaluate(shown) for provider in self.providers]
 
     def _shown(self, steps: Steps) -> Transitions:
         """Return steps that are gathered already as reward providers see them."""
@@ -219,8 +222,10 @@ class BatchReader:
         power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
         taken = valid.sum(0) if n > 1 else 1
         rewards, discounts = [], []
-        for provider, given in zip(self.providers, self._evaluate(shown), strict=True):
-            gamma = np.float32(provider.gamma)
+        for k, (provider, given) in enumerate(zip(self.providers, self._evaluate(shown), strict=True)):
+            if self.scaling is not None and k == self.scaling.place:
+                given = self.scaling.scaled(given)
+            given, gamma = given * np.float32(provider.strength), np.float32(provider.gamma)
             if n > 1:
                 given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
             discount = np.broadcast_to(gamma**taken, given.shape)

@@ -36,6 +36,7 @@ from rlcore_torch.on_policy.rollout import RolloutBuffer
 from rlcore_torch.on_policy.saved_rollout import load_rollout, require_rollout_fit, rollout_state
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.reward_scaling import ENTRY
 from rlcore_torch.settings import OnPolicySettings
 from rlcore_torch.template import TorchTrainer
 
@@ -55,6 +56,7 @@ class RolloutTrainer(TorchTrainer):
             which are the same if it shares the policy's body. Zero where an episode begins; None without memory.
         rollout_start: Agent steps of all ranks at which the rollout began. Schedules are evaluated there, so that a
             rollout is learned from as it was collected, and the last one not with the values of the end.
+        reward_scaling: How the environment's reward is learned from; None: as it is.
     """
 
     hyperparameters: OnPolicySettings
@@ -76,6 +78,7 @@ class RolloutTrainer(TorchTrainer):
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, head.noise_size, self.share)
         self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
+        self.reward_scaling = self.make_reward_scaling()
 
     def actor_optimizer(self) -> Optimizer:
         """Return the optimizer of all parameters."""
@@ -139,6 +142,8 @@ class RolloutTrainer(TorchTrainer):
         lengths = self.buffer.lengths()
         for rewards in self.episode_rewards:
             rewards.open[cut & (lengths == 0)] = 0.0
+        if self.reward_scaling is not None:
+            self.reward_scaling.forget(cut & (lengths == 0))
         if self.memory is not None:
             self.memory[cut] = 0.0
 
@@ -172,6 +177,8 @@ class RolloutTrainer(TorchTrainer):
             "episode_rewards": {name: each.open.copy() for name, each in rewards},
             "providers": self.providers_state(),
         }
+        if self.reward_scaling is not None:
+            state[ENTRY] = self.reward_scaling.state_dict()
         if self.memory is not None:
             size = self.model.memory_size
             state["memory"] = {"acting": self.memory[:, :size].copy(), "critic": self.memory[:, -size:].copy()}
@@ -191,6 +198,8 @@ class RolloutTrainer(TorchTrainer):
         self._noise.load_state_dict(state["noise"])
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
             fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
+        if self.reward_scaling is not None:
+            self.reward_scaling.load_state_dict(state)
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
         """Continue with the weights, the optimizer and the generators of ``state``, and with an empty rollout."""
@@ -208,6 +217,8 @@ class RolloutTrainer(TorchTrainer):
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self.load_providers(state["providers"])
+        if self.reward_scaling is not None:
+            self.reward_scaling.load_statistics(state)
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         super().require_fit(state)
@@ -219,6 +230,8 @@ class RolloutTrainer(TorchTrainer):
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
         require_rollout_fit(self.buffer, buffer)
+        if self.reward_scaling is not None:
+            self.reward_scaling.require_fit(state)
         if self.memory is not None:
             memory = saved_mapping(state, "memory")
             for name in ("acting", "critic"):

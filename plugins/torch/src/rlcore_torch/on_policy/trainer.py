@@ -198,10 +198,16 @@ class OnPolicyTrainer(RolloutTrainer):
         episodes: list[list[float]] = []
         learned: list[Mapping[str, Statistic]] = []
         for k, provider in enumerate(self.providers):
+            given, strength = provider.evaluate(transitions), np.float32(provider.strength)
             reward = np.zeros_like(advantages)
-            reward[at] = provider.evaluate(transitions) * np.float32(provider.strength)
+            reward[at] = given * strength
+            learned_from = reward
+            if self.reward_scaling is not None and k == self.reward_scaling.place:
+                own = np.zeros_like(advantages)
+                own[at] = given
+                learned_from = self.reward_scaling.scaled_rollout(own, trajectories.ended, rollout.valid) * strength
             value, next_value = rollout.value[..., k], rollout.next_value[..., k]
-            advantage = trajectories.advantages(reward, value, next_value, provider, self.hyperparameters.lambd)
+            advantage = trajectories.advantages(learned_from, value, next_value, provider, self.hyperparameters.lambd)
             advantages += advantage
             returns[..., k] = advantage + value
             episodes.append(self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows()))

@@ -1,0 +1,38 @@
+"""The hooks of rlcore-envpool. rlcore imports this module at every start, so it must not import envpool."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rlcore import ConfigError, EnvironmentFailed, EnvironmentSpec, hookimpl
+
+if TYPE_CHECKING:
+    from rlcore import RunConfig
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    return [
+        EnvironmentSpec(
+            name="envpool",
+            target="rlcore_envpool.environment:make_environment",
+            names_behaviors=False,
+            libraries=("envpool", "envpool-assets"),
+            summary="any environment of EnvPool with one agent, by its id; stepped by threads in C++",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_check_config(config: RunConfig) -> None:
+    for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
+        if settings is not None and settings.type in ("envpool", "rlcore-envpool/envpool"):
+            from rlcore_envpool.tasks import find_task
+
+            try:
+                # The configuration may be right although this machine lacks a package or a file.
+                with suppress(EnvironmentFailed):
+                    find_task(settings.id, settings.options or {})
+            except ConfigError as error:
+                raise ConfigError(error.message, key=(*block, *error.key)) from error

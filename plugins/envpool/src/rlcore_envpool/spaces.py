@@ -1,0 +1,163 @@
+"""The observations, actions and action masks of a task, from EnvPool's description of it.
+
+rlcore-gymnasium's codecs convert spaces and values. This module prepares what EnvPool writes differently:
+
+* A real number without bounds has the bounds of C++'s ``numeric_limits``: the smallest positive and the largest number.
+* Choices are a Box of integers.
+* A Dict is nested; a leaf gets the name of its whole path, such as ``goal.position``.
+* A value may have shape []; it gets one dimension, so that networks can read it.
+* A stack of more than four images has its channels first.
+* A mask of allowed actions is an entry ``action_mask`` of the observation or ``legal_action_mask`` of the info.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlcore_envpool.tasks import Task
+from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
+from rlcore_gymnasium.spaces.values import action_mask, final_mask
+
+MASKS = ("obs:action_mask", "info:action_mask", "info:legal_action_mask")
+"""Keys, in EnvPool's description of what a step returns, under which a mask of allowed actions may be."""
+
+Path = tuple[str, ...]
+
+
+@attrs.frozen(eq=False)
+class Leaf:
+    """One observation: its place in a nested Dict, and how its space and values change before the codec.
+
+    Attributes:
+        path: Keys from the outermost Dict to the value; empty for a space that is not a Dict.
+        space: The space as the codec gets it.
+        last: Whether the first dimension of a value must become its last.
+    """
+
+    path: Path
+    space: spaces.Space[Any]
+    last: bool = False
+
+    @classmethod
+    def of(cls, path: Path, space: spaces.Space[Any]) -> Leaf:
+        if not isinstance(space, spaces.Box):
+            return cls(path, space)
+        if space.shape == ():
+            space = spaces.Box(space.low[None], space.high[None], dtype=space.dtype.type)
+        shape = space.shape
+        # The codec knows stacks of up to four images; EnvPool's colors are stacked too.
+        if len(shape) == 3 and space.dtype == np.uint8 and 4 < shape[0] < min(shape[1:]):
+            moved = (*shape[1:], shape[0])
+            return cls(path, spaces.Box(0, 255, moved, np.uint8), last=True)
+        return cls(path, _unbounded(space))
+
+    def read(self, values: Any, rows: int) -> Any:
+        """Return the values [rows, *shape] of this leaf from the observations of ``rows`` environments."""
+        for key in self.path:
+            values = values[key]
+        if self.last:
+            return np.moveaxis(values, 1, -1)
+        return values.reshape(rows, 1) if np.ndim(values) == 1 and self.space.shape == (1,) else values
+
+
+@attrs.frozen(eq=False)
+class TaskSpaces:
+    """The observations, actions and masks of the agents of a task.
+
+    Attributes:
+        leaves: The observations, in the order of the codec's parts.
+        observing: Converts observations.
+        acting: Converts actions.
+        mask: The place of the mask of allowed actions in ``{"obs": observation, "info": info}``; None if there is none.
+    """
+
+    leaves: tuple[Leaf, ...]
+    observing: ObservationCodec
+    acting: ActionCodec
+    mask: Path | None
+
+    @classmethod
+    def of(cls, task: Task) -> TaskSpaces:
+        """Return the spaces of a task. Raises UnsupportedSpace."""
+        acting = ActionCodec.of(_choices(task.action_space), task.id)
+        mask = _mask(task.returned, acting.discrete)
+        leaves = tuple(
+            Leaf.of(path, space) for path, space in _leaves(task.observation_space) if mask is None or path != mask[1:]
+        )
+        named = {".".join(leaf.path): leaf.space for leaf in leaves}
+        whole = spaces.Dict(named) if leaves[0].path else leaves[0].space
+        order = {name: place for place, name in enumerate(whole.spaces)} if isinstance(whole, spaces.Dict) else {"": 0}
+        leaves = tuple(sorted(leaves, key=lambda leaf: order[".".join(leaf.path)]))
+        return cls(leaves, ObservationCodec.of(whole, task.id), acting, mask)
+
+    def observations(self, raw: Any, rows: int) -> dict[str, NDArray[Any]]:
+        """Return the observations of ``rows`` environments by name, each [rows, *shape]."""
+        if not self.leaves[0].path:
+            return self.observing.convert(self.leaves[0].read(raw, rows), rows)
+        return self.observing.convert({".".join(leaf.path): leaf.read(raw, rows) for leaf in self.leaves}, rows)
+
+    def masks(self, raw: Any, info: Mapping[str, Any], rows: int) -> NDArray[np.bool_] | None:
+        """Return which options each of ``rows`` environments allows, [rows, options], branches side by side."""
+        if self.mask is None:
+            return None
+        found: Any = {"obs": raw, "info": info}
+        for key in self.mask:
+            found = found[key]
+        shape = (rows, sum(self.acting.discrete))
+        return action_mask(np.asarray(found).reshape(shape), shape).astype(np.bool_)
+
+    def final(self, mask: NDArray[np.bool_] | None, ended: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+        """Return the masks [K, options] at the final observations of the ``ended`` rows [K] of ``mask``."""
+        if mask is None or not ended.size:
+            return None
+        return final_mask(mask[ended], (len(ended), mask.shape[1]), self.acting.discrete)
+
+
+def _leaves(space: spaces.Space[Any], path: Path = ()) -> Iterator[tuple[Path, spaces.Space[Any]]]:
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            yield from _leaves(part, (*path, str(key)))
+    else:
+        yield path, space
+
+
+def _unbounded(space: spaces.Box) -> spaces.Box:
+    """Return the space with no bounds where EnvPool wrote none."""
+    dtype: np.dtype[Any] = space.dtype
+    if dtype.kind != "f":
+        return space
+    limits = np.finfo(dtype)
+    low = np.where(space.low == limits.tiny, -np.inf, space.low).astype(dtype)
+    high = np.where(space.high == limits.max, np.inf, space.high).astype(dtype)
+    return spaces.Box(low, high, dtype=dtype.type)
+
+
+def _choices(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return an action space in which integers are choices."""
+    if not isinstance(space, spaces.Box):
+        return space
+    if space.dtype.kind not in "iu":
+        return _unbounded(space)
+    low = space.low.astype(np.int64)
+    return spaces.MultiDiscrete(space.high.astype(np.int64) - low + 1, start=low)
+
+
+def _mask(returned: Mapping[str, Any], branches: tuple[int, ...]) -> Path | None:
+    """Return the place of a mask over these branches: one row of options, or a row for each of equal branches.
+
+    A mask over combinations of several choices is none.
+    """
+    for key in MASKS:
+        if key in returned and branches:
+            shape = tuple(returned[key].shape)
+            rows = shape if len(shape) == 2 else (1, *shape)
+            if len(rows) == 2 and branches == (rows[1],) * rows[0]:
+                where, _, name = key.partition(":")
+                return where, name
+    return None

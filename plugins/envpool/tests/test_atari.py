@@ -1,0 +1,67 @@
+"""Rewards are the scores of Atari games: the same actions in ale-py's emulator give them too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlcore import Actions, EpisodeSeeds
+
+pytest.importorskip("envpool", reason="EnvPool has no wheel for this platform")
+ale_py = pytest.importorskip("ale_py", reason="the emulator to compare with")
+
+PLAIN = {"noop_max": 1, "use_fire_reset": False}  # an episode starts after one step of the emulator without action
+
+
+def emulator(game: str) -> tuple[object, list[object]]:
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(ale_py.roms.get_rom_path(game))
+    return ale, list(ale.getMinimalActionSet())
+
+
+@pytest.mark.parametrize(
+    ("env_id", "game", "lives"),
+    [("MsPacman-v5", "ms_pacman", False), ("Breakout-v5", "breakout", True)],
+)
+def test_rewards_are_what_the_emulator_scores(make, env_id, game, lives) -> None:
+    """With ``lives``, an episode ends with each life; the next one continues the game."""
+    environment = make(env_id, 1, episodic_life=lives, max_episode_steps=250, **PLAIN)
+    environment.reset(EpisodeSeeds(1), np.zeros(1, np.int64))
+    ale, choices = emulator(game)
+    ale.reset_game()
+    ale.act(0)
+    rng, scored, ends, games, steps = np.random.default_rng(0), 0.0, 0, 0, 0
+    for _ in range(600):
+        action, before, score = int(rng.integers(len(choices))), ale.lives(), 0.0
+        for _ in range(4):
+            score += ale.act(choices[action])
+            if ale.game_over():
+                break
+        steps += 1
+        batch = environment.step({"Agent": Actions(discrete=np.array([[action]]))})["Agent"]
+        assert batch.reward[0] == score
+        over, late = ale.game_over(), steps >= 250
+        assert bool(batch.ended.size) == (over or late or (lives and ale.lives() < before))
+        assert bool(batch.truncated[0]) == late
+        scored += abs(score)
+        if batch.ended.size:
+            ends += 1
+            if over or late:
+                ale.reset_game()
+                steps, games = 0, games + 1
+            ale.act(0)
+    assert scored >= 3 and games >= 2 and (ends > games) == lives
+
+
+def test_observations_are_stacked_images(make) -> None:
+    for options, channels in (({}, 4), ({"gray_scale": False}, 12)):
+        environment = make("Pong-v5", 1, **options)
+        (spec,) = environment.behaviors["Agent"].observations
+        assert (spec.shape, spec.kind) == ((84, 84, channels), "image")
+        batch = environment.reset(EpisodeSeeds(1), np.zeros(1, np.int64))["Agent"]
+        picture = batch.observations["observation"][0]
+        assert picture.shape == spec.shape and picture.dtype == np.uint8
+        # The paddles' field lies between two bars of one color each, over the whole width of the picture.
+        assert all(np.ptp(picture[row, :, -1]) == 0 for row in (10, 79)), "rows and channels are not confused"

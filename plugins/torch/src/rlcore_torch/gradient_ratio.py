@@ -1,0 +1,51 @@
+"""A warning for settings that take few gradient steps for what is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rlcore import RunContext
+from rlcore_torch.settings import OffPolicySettings, OnPolicySettings
+
+__all__ = ["MOST_AGENT_STEPS", "few_gradient_steps"]
+
+MOST_AGENT_STEPS = 64  # for one gradient step; more of them are many
+ADVICE = "small environments learn faster with more gradient steps"
+
+
+def few_gradient_steps(run: RunContext) -> Iterator[str]:
+    """Yield a message for each behavior that takes fewer than one gradient step for ``MOST_AGENT_STEPS`` agent steps.
+
+    Only behaviors that learn in an environment from now on have one.
+    """
+    if run.inference or run.offline:
+        return
+    for name, spec in run.behaviors.items():
+        settings = run.config.behaviors[name]
+        if run.resumed_steps.get(name, 0) < settings.max_steps:
+            found = _few(settings.hyperparameters, spec.slots * run.ranks.size)
+            if found:
+                yield f"behavior {name!r}: {found}"
+
+
+def _few(hyperparameters: Any, slots: int) -> str:
+    """What to say of ``hyperparameters`` for this many agents; empty if there are enough gradient steps."""
+    if isinstance(hyperparameters, OffPolicySettings):
+        steps = hyperparameters.steps_per_update
+        if steps > MOST_AGENT_STEPS:
+            return (
+                f"one gradient step is taken for every {steps:,g} agent steps; {ADVICE}: lower "
+                "hyperparameters.steps_per_update"
+            )
+    if isinstance(hyperparameters, OnPolicySettings):
+        h = hyperparameters
+        collected = -(-h.buffer_size // slots) * slots
+        taken = h.num_epoch * max(1, round(collected / h.batch_size))  # as Rollout.draw takes them
+        if collected > MOST_AGENT_STEPS * taken:
+            return (
+                f"{taken:,} gradient steps are taken for every {collected:,} agent steps, one for "
+                f"{round(collected / taken):,}; {ADVICE}: lower hyperparameters.buffer_size or "
+                "batch_size, or raise num_epoch"
+            )
+    return ""

@@ -1,0 +1,235 @@
+"""How the environment's reward is learned from: clipped, and divided by the spread of its discounted returns.
+
+Both templates keep the rewards as they were given, so that what is reported stays in the environment's unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import Ranks, RewardProvider, SavedValueError, SlotShare, fill, saved_array, saved_float, saved_mapping
+from rlcore_torch.settings import is_extrinsic
+
+__all__ = ["RewardScaling"]
+
+ENTRY = "reward_scaling"  # of a trainer's state
+
+# OpenAI Baselines' and Stable-Baselines3's VecNormalize start from a variance of 1, seen this many times, and add this
+# to the variance.
+PRIOR_COUNT = 1e-4
+EPSILON = 1e-8
+
+FloatArray = NDArray[np.float32]
+
+
+class RewardScaling:
+    """Clips the environment's reward, and divides it by the standard deviation of discounted returns so far.
+
+    This is the part of VecNormalize (OpenAI Baselines; Engstrom et al. 2020, arXiv:2005.12729, section 3) that concerns
+    rewards. Each slot has a running return R = gamma R + r, which begins at 0 with each episode. Its variance is that
+    over the returns of all slots in all steps so far, each step joined exactly (Chan, Golub and LeVeque 1979, eq. 2.1).
+    The mean is not subtracted.
+
+    With several ranks, the returns of all ranks are joined step by step, as one process joins them.
+
+    Attributes:
+        place: Index of the environment's reward among the reward providers.
+        limit: Largest absolute value of a reward; None: rewards are not clipped before they are normalized.
+        normalizes: Whether rewards are divided by the standard deviation.
+        clip: Largest absolute value of a normalized reward.
+        returns: [S] running return of the open episode of each slot.
+        mean: Mean of the returns so far.
+        m2: Sum of their squared distances from the mean.
+        count: Number of the returns, and PRIOR_COUNT.
+    """
+
+    def __init__(self, hyperparameters: Any, place: int, gamma: float, share: SlotShare, ranks: Ranks) -> None:
+        self.place = place
+        self.limit = hyperparameters.clip_rewards
+        self.normalizes = hyperparameters.normalize_rewards
+        self.clip = hyperparameters.normalize_rewards_clip
+        self.returns = np.zeros(len(share.numbers))
+        self.mean = 0.0
+        self.m2 = self.count = PRIOR_COUNT
+        self._gamma = gamma
+        self._share = share
+        self._ranks = ranks
+        # Steps that are not joined yet: [K, S] returns, and whether each is one.
+        self._pending: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+
+    @classmethod
+    def of(
+        cls,
+        hyperparameters: Any,
+        names: Sequence[str],
+        providers: Sequence[RewardProvider],
+        share: SlotShare,
+        ranks: Ranks,
+    ) -> RewardScaling | None:
+        """Return what ``hyperparameters`` ask for, or None: without such a key, and without the environment's reward.
+
+        ``names`` are the keys of the ``providers`` under ``reward_signals``.
+        """
+        if not hyperparameters.normalize_rewards and hyperparameters.clip_rewards is None:
+            return None
+        place = next((k for k, name in enumerate(names) if is_extrinsic(name)), None)
+        return None if place is None else cls(hyperparameters, place, providers[place].gamma, share, ranks)
+
+    # ------------------------------------------------------------ what is learned from
+
+    @property
+    def deviation(self) -> float:
+        """What rewards are divided by now."""
+        return float(np.sqrt(self.m2 / self.count + EPSILON))
+
+    def scaled(self, reward: FloatArray, deviation: float | NDArray[np.float64] | None = None) -> FloatArray:
+        """Return the rewards to learn from instead of ``reward``, both [...].
+
+        ``deviation`` [...] replaces the current one.
+        """
+        if self.limit is not None:
+            reward = reward.clip(-self.limit, self.limit)
+        if not self.normalizes:
+            return reward
+        spread = np.float64(self.deviation) if deviation is None else deviation
+        return (reward / spread).clip(-self.clip, self.clip).astype(np.float32)
+
+    def scaled_rollout(self, reward: FloatArray, ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> FloatArray:
+        """Return the rewards to learn from instead of ``reward``, each with the deviation right after its step.
+
+        Arrays are [T, S]: ``valid`` says where there is a transition, and ``ended`` where its episode ended or was cut.
+        All ranks call it together.
+        """
+        if not self.normalizes:
+            return self.scaled(reward)
+        self.add(reward, ended, valid)
+        deviations = self.join()[: len(reward)]
+        return self.scaled(reward, deviations[:, None])
+
+    # ------------------------------------------------------------ statistics
+
+    def add(self, reward: FloatArray, ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
+        """Continue the returns with ``reward`` [T, S], to be joined by :meth:`join`; the other arrays are also [T, S].
+
+        Rewards are those of the environment; they are clipped here.
+        """
+        if not self.normalizes or not len(reward):
+            return
+        if self.limit is not None:
+            reward = reward.clip(-self.limit, self.limit)
+        history = np.empty(reward.shape)
+        goes_on = ~ended
+        whole, returns = valid.all(), self.returns
+        for t, row in enumerate(history):
+            np.multiply(returns, self._gamma, out=row)
+            row += reward[t]
+            returns = row * goes_on[t] if whole else np.where(valid[t], row * goes_on[t], returns)
+        self.returns = returns
+        self._pending.append((history, valid))
+
+    def forget(self, slots: NDArray[np.bool_]) -> None:
+        """Begin new returns in ``slots`` [S], whose episodes are cut."""
+        self.returns = np.where(slots, 0.0, self.returns)
+
+    def join(self) -> NDArray[np.float64]:
+        """Add the pending steps of all ranks to the statistics; all ranks call it together.
+
+        Returns the deviation after each step, [K] for the longest of the ranks.
+        """
+        own = np.concatenate([np.empty((0, len(self.returns))), *(history for history, _ in self._pending)])
+        own_valid = np.concatenate([np.empty(own[:0].shape, np.bool_), *(valid for _, valid in self._pending)])
+        self._pending = []
+        returns, valid = self._of_all(own, own_valid)
+        counts = valid.sum(1)
+        seen = np.maximum(counts, 1)
+        means = np.where(valid, returns, 0.0).sum(1) / seen
+        squares = np.where(valid, (returns - means[:, None]) ** 2, 0.0).sum(1)
+        variances = np.empty(len(counts))
+        mean, m2, count = self.mean, self.m2, self.count
+        for k, (number, mean_of_step, m2_of_step) in enumerate(
+            zip(counts.tolist(), means.tolist(), squares.tolist(), strict=True)
+        ):
+            if number:
+                total = count + number
+                delta = mean_of_step - mean
+                m2 += m2_of_step + delta * delta * count * number / total
+                mean += delta * number / total
+                count = total
+            variances[k] = m2 / count
+        self.mean, self.m2, self.count = mean, m2, count
+        deviations: NDArray[np.float64] = np.sqrt(variances + EPSILON)
+        return deviations
+
+    def _of_all(
+        self, returns: NDArray[np.float64], valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Arrays [K, S] of this rank as those of all ranks, in the order of one process."""
+        if self._ranks.size == 1:
+            return returns, valid
+        parts = self._ranks.all_gather({"slots": self._share.numbers, "returns": returns, "valid": valid})
+        shape = max(len(part["valid"]) for part in parts), self._share.total
+        of_all, valid_of_all = np.zeros(shape), np.zeros(shape, np.bool_)
+        for part in parts:
+            steps = len(part["valid"])
+            of_all[:steps, part["slots"]] = part["returns"]
+            valid_of_all[:steps, part["slots"]] = part["valid"]
+        return of_all, valid_of_all
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return arrays and numbers to continue from. Pending steps are joined first in one process."""
+        if self._ranks.size == 1:
+            self.join()
+        pending, valid = zip(*self._pending, strict=True) if self._pending else ((), ())
+        return {
+            "mean": self.mean,
+            "m2": self.m2,
+            "count": self.count,
+            "returns": self.returns.copy(),
+            "pending": np.concatenate([np.empty((0, len(self.returns))), *pending]),
+            "valid": np.concatenate([np.empty((0, len(self.returns)), np.bool_), *valid]),
+        }
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raise SavedValueError unless ``state``, of a trainer, could be loaded. Older checkpoints have no entry."""
+        if ENTRY not in state:
+            return
+        saved = saved_mapping(state, ENTRY)
+        self._require_statistics(saved)
+        slots = len(self.returns)
+        saved_array(saved, "returns", np.float64, (slots,))
+        steps = len(saved_array(saved, "pending", np.float64, (None, slots)))
+        saved_array(saved, "valid", np.bool_, (steps, slots))
+
+    def _require_statistics(self, saved: Mapping[str, Any]) -> None:
+        saved_float(saved, "mean")
+        for name in ("m2", "count"):
+            if saved_float(saved, name) <= 0:
+                raise SavedValueError(f"the entry {name!r} of {ENTRY!r} is not above 0")
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from the entry of ``state``, of a trainer, which :meth:`require_fit` has passed.
+
+        Without the entry, the statistics begin.
+        """
+        if ENTRY not in state:
+            return
+        self.load_statistics(state)
+        saved = state[ENTRY]
+        fill(self.returns, saved, "returns")
+        self._pending = [(np.array(saved["pending"]), np.array(saved["valid"]))]
+
+    def load_statistics(self, state: Mapping[str, Any]) -> None:
+        """Continue with the statistics in ``state``, of a trainer, and with new episodes in all slots."""
+        if ENTRY not in state:
+            return
+        saved = saved_mapping(state, ENTRY)
+        self._require_statistics(saved)
+        self.mean, self.m2, self.count = (float(saved[name]) for name in ("mean", "m2", "count"))
+        self._pending = []
+        self.returns = np.zeros(len(self.returns))
