@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 import yaml
 from pages import RunPage, run_python_of
@@ -73,6 +74,10 @@ def test_the_page_of_stable_baselines3_trains(run_page: RunPage, tmp_path: Path)
     config = load_config(read_document(tmp_path / "cartpole.yaml"), load_plugins())
     h = config.behaviors["CartPole"].hyperparameters
     assert h.buffer_size == 32 * config.environment.num_envs and h.final_epsilon == 0.0
+    converted = load_config(read_document(tmp_path / "converted.yaml"), load_plugins()).behaviors["CartPole"]
+    h = attrs.evolve(h, beta_schedule="constant")  # of a beta that is 0
+    by_hand = attrs.evolve(config.behaviors["CartPole"], hyperparameters=h, summary_freq=converted.summary_freq)
+    assert by_hand == converted
     assert run_python_of("docs/how-to/stable-baselines3.md")["policy"].behavior.discrete == (2,)
 
 

@@ -366,7 +366,7 @@ CASES = st.builds(
 @settings(deadline=None)
 def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(case: Case) -> None:
     of_advantages = case.gamma, case.lambd, case.time_horizon
-    rewards = {"normalize_rewards": case.normalize_rewards, "clip_rewards": case.clip_rewards}
+    rewards: dict[str, Any] = {"normalize_rewards": case.normalize_rewards, "clip_rewards": case.clip_rewards}
 
     def make() -> Recorder:
         return recorder(case.slots, *of_advantages, case.buffer_size, **rewards, normalize_rewards_clip=3.0)

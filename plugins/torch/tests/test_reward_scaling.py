@@ -137,12 +137,14 @@ class Play:
         self.environment, self.limit = environment, limit
         self.spread = ScalarSpread(SLOTS, 0.9)
         self.waiting = [False] * SLOTS
+        self.sums = [0.0] * SLOTS  # of the environment's rewards, at their strength of 2
+        self.finished: list[float] = []
         self.batch: AgentBatch
 
     def begin(self, trainer: Reader) -> None:
         self.batch = first_batch(self.environment)
         trainer.begin(self.batch)
-        self.waiting = [False] * SLOTS
+        self.waiting, self.sums = [False] * SLOTS, [0.0] * SLOTS
         for slot in range(SLOTS):
             self.spread.forget(slot)
 
@@ -156,21 +158,27 @@ class Play:
             ended = bool(batch.terminated[slot] or batch.truncated[slot])
             if batch.aborted is not None and batch.aborted[slot]:
                 self.spread.forget(slot)
-                self.waiting[slot] = False
+                self.waiting[slot], self.sums[slot] = False, 0.0
             elif self.waiting[slot] and (batch.needs_action is None or bool(batch.needs_action[slot])):
                 group = 0.0 if batch.group_reward is None else float(batch.group_reward[slot])
                 rewards[slot] = clipped(float(batch.reward[slot]) + group, self.limit)
+                self.sums[slot] += 2.0 * (float(batch.reward[slot]) + group)
                 self.waiting[slot] = False
                 if ended:
                     over.append(slot)
+                    self.finished.append(self.sums[slot])
+                    self.sums[slot] = 0.0
         self.spread.step(rewards)
         for slot in over:
             self.spread.forget(slot)
         trainer.observe(actions, batch)
         self.batch = batch
 
-    def check(self, trainer: Reader, n_steps: int, normalized: bool) -> None:
-        """Compare the minibatches since the last call with discounted sums of rewards of the buffer."""
+    def update(self, trainer: Reader, n_steps: int, normalized: bool) -> None:
+        """Compare minibatches with discounted sums of rewards of the buffer, and what is reported with raw rewards."""
+        reported = trainer.update().get("Policy/Extrinsic Reward", [])
+        np.testing.assert_allclose(np.sort(reported), np.sort(self.finished), rtol=1e-5, atol=1e-5)
+        self.finished.clear()
         buffer, deviation = trainer.buffer, self.spread.deviation
         for rows, rewards in trainer.read:
             for row, (seen, reward) in zip(rows.tolist(), rewards.tolist(), strict=True):
@@ -211,8 +219,7 @@ def test_replayed_rewards_are_scaled_as_they_are_sampled(
             trainer.load_state_dict(state)
         play.step(trainer)
         if trainer.ready():
-            trainer.update()
-            play.check(trainer, n_steps, normalized)
+            play.update(trainer, n_steps, normalized)
             updates += 1
     assert updates > 30
 

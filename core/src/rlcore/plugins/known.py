@@ -24,7 +24,7 @@ for _package, _records in {
     "rlcore-intrinsic": "reward: curiosity, gail, rnd",
     "rlcore-workers": "executor: processes",
     "rlcore-ray": "executor: ray; command: ray",
-    "rlcore-migrate": "hints: migrate",
+    "rlcore-migrate": "hints: migrate; command: convert",
     "rlcore-report": "command: report",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",

@@ -34,8 +34,8 @@ from rlcore import (
 CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
 OLD_SAMPLER = "sampler-type"
 ZOO_FILE = (
-    "a file of RL Zoo, whose keys have other names here: docs/how-to/stable-baselines3.md turns such a file into one "
-    "of rlcore, step by step"
+    "a file of RL Zoo, whose keys have other names here: rlcore convert zoo FILE --env ID turns an entry of it into a "
+    "file of rlcore; docs/how-to/stable-baselines3.md says how"
 )
 _RLLIB_FILE = (
     "a file of RLlib, whose keys have other names here: write environment: {type: gymnasium, id: ...} and behaviors: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore import KeyHints, hookimpl
+from rlcore import CommandSpec, KeyHints, hookimpl
 
 
 @hookimpl
@@ -12,5 +12,16 @@ def rlcore_config_sections() -> list[KeyHints]:
             name="migrate",
             target="rlcore_migrate.hints:Hints",
             summary="what to write instead of keys of other frameworks and of old files of ML-Agents",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_commands() -> list[CommandSpec]:
+    return [
+        CommandSpec(
+            name="convert",
+            target="rlcore_migrate.zoo.command:convert_command",
+            summary="Write a configuration from a file of another program, such as RL Zoo.",
         )
     ]

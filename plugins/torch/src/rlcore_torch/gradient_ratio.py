@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from rlcore import RunContext
+from rlcore import Preset, RunContext
 from rlcore_torch.settings import OffPolicySettings, OnPolicySettings
 
 __all__ = ["MOST_AGENT_STEPS", "few_gradient_steps"]
@@ -26,7 +27,17 @@ def few_gradient_steps(run: RunContext) -> Iterator[str]:
         if run.resumed_steps.get(name, 0) < settings.max_steps:
             found = _few(settings.hyperparameters, spec.slots * run.ranks.size)
             if found:
-                yield f"behavior {name!r}: {found}"
+                presets = ", ".join(_presets(settings.trainer_type, run))
+                yield f"behavior {name!r}: {found}{presets and f' (or choose a preset: {presets})'}"
+
+
+def _presets(trainer_type: str, run: RunContext) -> Iterator[str]:
+    """The names of the presets for a trainer."""
+    for preset in run.plugins.records(Preset.kind):
+        with suppress(Exception):  # a preset that is broken says so when it is chosen
+            of_preset: str = preset.resolve()["default_settings"]["trainer_type"]
+            if of_preset.rpartition("/")[2] == trainer_type.rpartition("/")[2]:
+                yield preset.name
 
 
 def _few(hyperparameters: Any, slots: int) -> str:

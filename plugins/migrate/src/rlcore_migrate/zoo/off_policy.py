@@ -1,0 +1,162 @@
+"""SAC, TD3 and DQN of Stable-Baselines3 as the trainers ``sac``, ``td3`` and ``dqn``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rlcore_migrate.zoo.conversion import Conversion, convert_schedule
+
+__all__ = ["convert_dqn", "convert_sac", "convert_td3"]
+
+_AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
+_NO_REPLAY = "another replay buffer is a replay sampler of a plugin here, such as that of examples/her_plugin"
+
+
+def convert_sac(c: Conversion) -> None:
+    """Convert the arguments of ``stable_baselines3.SAC``."""
+    _off_policy(c, learning_rate=3e-4, batch_size=256, train_freq=1)
+    c.same("tau", "tau", 0.005, above=0.0)
+    _temperature(c)
+    target = c.entry.raw("target_entropy", "auto")
+    actions = len(c.world.half_ranges or (1.0,))
+    if target == "auto":
+        c.hyperparameter("continuous_target_entropy", -1.0, "target_entropy: auto, -1 for each part of an action")
+    else:
+        entropy = c.entry.number("target_entropy", -1.0)
+        comment = f"target_entropy ({entropy:g}) of {actions} parts of an action"
+        c.hyperparameter("continuous_target_entropy", entropy / actions, comment)
+    interval = c.entry.number("target_update_interval", 1, whole=True, minimum=1)
+    if interval != 1:
+        c.entry.refuse("target_update_interval", "targets follow at each gradient step", "takes 1")
+    c.entry.note("target_update_interval", "1, as here")
+    _no_action_noise(c)
+
+
+def convert_td3(c: Conversion) -> None:
+    """Convert the arguments of ``stable_baselines3.TD3``."""
+    _off_policy(c, learning_rate=1e-3, batch_size=256, train_freq=1)
+    c.same("tau", "tau", 0.005, above=0.0)
+    c.same("policy_delay", "actor_delay", 2, whole=True, minimum=1)
+    c.same("target_policy_noise", "target_noise", 0.2, minimum=0.0)
+    c.same("target_noise_clip", "target_noise_clip", 0.5, minimum=0.0)
+    noise = c.entry.raw("noise_type")
+    uncorrelated = "takes independent noise of the same noise_std"
+    if noise is not None and "normal" not in str(noise):
+        c.entry.refuse(
+            "noise_type", f"{noise!r} is not in rlcore, whose noise is independent at each step", uncorrelated
+        )
+    if noise is None and "noise_type" not in c.entry.left_out:
+        c.entry.raw("noise_std")
+        c.hyperparameter("exploration_noise", 0.0, "no noise_type")
+        c.entry.note("noise_std", "has no effect without noise_type")
+    else:
+        c.entry.note("noise_type", f"{noise}: exploration_noise, in units of [-1, 1] in both")
+        c.same("noise_std", "exploration_noise", 0.0, minimum=0.0)
+    if c.entry.raw("action_noise") is not None:
+        c.entry.refuse("action_noise", "RL Zoo writes noise_type and noise_std", "converts without it")
+
+
+def convert_dqn(c: Conversion) -> None:
+    """Convert the arguments of ``stable_baselines3.DQN``."""
+    steps_per_update, block = _off_policy(c, learning_rate=1e-4, batch_size=32, train_freq=4)
+    entry = c.entry
+    interval = entry.number("target_update_interval", 10_000, whole=True, minimum=1)
+    # Environment steps there. It moves between blocks of gradient steps, so not more often than these come.
+    updates = max(1, round(max(interval, block) / steps_per_update))
+    comment = f"target_update_interval: {interval} steps, {steps_per_update:g} for each gradient step"
+    c.hyperparameter("target_update_interval", updates, comment)
+    c.same("exploration_initial_eps", "exploration", 1.0, minimum=0.0)
+    c.same("exploration_final_eps", "final_exploration", 0.05, minimum=0.0)
+    share = entry.number("exploration_fraction", 0.1, above=0.0)
+    c.hyperparameter(
+        "exploration_steps", max(1, round(share * c.max_steps)), f"exploration_fraction: {share:g} of the run"
+    )
+    if entry.number("tau", 1.0) != 1.0:
+        entry.refuse("tau", "the target network is copied whole here", "takes 1.0")
+    if entry.number("max_grad_norm", 10.0) != 10.0:
+        entry.refuse("max_grad_norm", "the trainer dqn clips gradients at 10", "takes 10")
+    _no_action_noise(c)
+    for key in ("tau", "max_grad_norm"):
+        entry.note(key, f"{entry.values.get(key)}, as here")
+    c.differences.append(
+        "DQN: the trainer dqn has the targets of double DQN (van Hasselt et al. 2016, arXiv:1509.06461)."
+    )
+
+
+def _off_policy(c: Conversion, *, learning_rate: float, batch_size: int, train_freq: int) -> tuple[float, int]:
+    """What all three have in common. Returns the steps for a gradient step, and those between blocks of them."""
+    entry = c.entry
+    batch = c.same("batch_size", "batch_size", batch_size, whole=True, minimum=1)
+    c.same("buffer_size", "buffer_size", 1_000_000, whole=True, minimum=2)
+    starts = c.same("learning_starts", "buffer_init_steps", 100, whole=True, minimum=0)
+    if starts < batch:
+        c.differences.append(
+            f"learning_starts: Stable-Baselines3 learns from step {starts} on; rlcore from step {batch} on, when a "
+            "minibatch is stored."
+        )
+    steps_per_update, block = _frequency(c, train_freq)
+    convert_schedule(c, "learning_rate", "learning_rate", learning_rate)
+    if entry.has("n_steps"):
+        c.same("n_steps", "n_steps", 1, whole=True, minimum=1)
+    entry.raw("optimize_memory_usage")
+    entry.note("optimize_memory_usage", "an observation is always stored once here")
+    for key in ("replay_buffer_class", "replay_buffer_kwargs"):
+        if entry.raw(key) is not None:
+            entry.refuse(key, _NO_REPLAY, "draws minibatches uniformly")
+    gamma = entry.number("gamma", 0.99, minimum=0.0)
+    c.put_in_behavior("reward_signals.extrinsic.gamma", gamma, entry.origin("gamma"))
+    return steps_per_update, block
+
+
+def _frequency(c: Conversion, default: int) -> tuple[float, int]:
+    """``train_freq`` and ``gradient_steps``: agent steps for a gradient step, and those between blocks of them."""
+    entry = c.entry
+    frequency: Any = entry.raw("train_freq", default)
+    count = entry.number("gradient_steps", 1, whole=True)
+    if isinstance(frequency, list) and len(frequency) == 2 and frequency[1] == "episode":
+        if count != -1:
+            entry.refuse("train_freq", "gradient steps do not come at the ends of episodes here", "takes the default")
+        entry.note("train_freq", f"{frequency}")
+        c.differences.append(
+            "train_freq: Stable-Baselines3 takes its gradient steps at the end of an episode, one for each step of it; "
+            "rlcore takes one after each step."
+        )
+        c.hyperparameter("steps_per_update", 1, "gradient_steps: -1")
+        return 1.0, c.num_envs
+    if isinstance(frequency, list) and len(frequency) == 2 and frequency[1] == "step":
+        frequency = frequency[0]
+    if type(frequency) is not int or frequency < 1:
+        entry.refuse("train_freq", f"must be a whole number of at least 1, or [1, episode], not {frequency!r}")
+        return 1.0, 1
+    if count == 0 or count < -1:
+        entry.refuse("gradient_steps", f"must be at least 1, or -1 for one for each step, not {count}")
+        return 1.0, 1
+    block = frequency * c.num_envs
+    updates = block if count == -1 else count
+    comment = f"train_freq ({frequency}) x n_envs ({c.num_envs}) / gradient_steps ({count})"
+    ratio = block / updates
+    c.hyperparameter("steps_per_update", int(ratio) if ratio.is_integer() else ratio, comment)
+    if updates > 1 and block > 1:
+        c.differences.append(
+            f"train_freq, gradient_steps: Stable-Baselines3 takes {updates} gradient steps after every {block} steps; "
+            "rlcore takes as many, spread over the steps."
+        )
+    return ratio, block
+
+
+def _temperature(c: Conversion) -> None:
+    """``ent_coef``: ``auto``, ``auto_0.1``, or a number that stays."""
+    given = c.entry.raw("ent_coef", "auto")
+    if isinstance(given, str) and (auto := _AUTO.fullmatch(given.strip())):
+        c.hyperparameter("init_entcoef", float(auto["initial"] or 1.0), f"ent_coef: {given}")
+        c.hyperparameter("learn_entcoef", True, "")
+        return
+    c.same("ent_coef", "init_entcoef", 1.0, above=0.0)
+    c.hyperparameter("learn_entcoef", False, "ent_coef is a number")
+
+
+def _no_action_noise(c: Conversion) -> None:
+    for key in ("noise_type", "noise_std", "action_noise"):
+        if c.entry.raw(key) is not None:
+            c.entry.refuse(key, f"the trainer {c.algorithm} adds no noise to actions", "adds none")
