@@ -88,8 +88,11 @@ def registered(env_id: str | None) -> EnvSpec:
     """
     module, name = _parts(env_id)
     if module:
+        known = world_of(name)
         try:
-            importlib.import_module(module)
+            imported = importlib.import_module(module)
+            if known is not None and known.register and known.module == module:
+                getattr(imported, known.register)()
         except (Exception, SystemExit) as error:
             raise not_importable(env_id, module, one_line(error), ID) from error
     spec = _registry().get(name)
