@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
-from rlcore_torch.cpu import fused_dense, numpy_actor
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, MemorySettings, NetworkSettings
+from rlcore_torch.cpu import PieceThreads, fused_dense, numpy_actor, piece_threads
 
 ONE = np.ones(1, np.float32)
 SPEC = BehaviorSpec("Agent", (ObservationSpec("seen", (3,), np.float32),), 1, (2,), -ONE, ONE, env_index=np.arange(4))
@@ -69,3 +69,54 @@ def test_layers_that_are_not_plain_are_called(change: Any) -> None:
     loss = model.policy((torch.from_numpy(SEEN["seen"]),))[0].sum()  # type: ignore[union-attr]
     loss.backward()
     assert all(parameter.grad is not None for parameter in model.actor.parameters())
+
+
+# ---------------------------------------------------------------- pieces side by side
+
+
+def camera_model(shape: tuple[int, ...] = (20, 20, 4), **settings: Any) -> ActorCritic:
+    camera = ObservationSpec("seen", shape, np.uint8, "image")
+    torch.manual_seed(1)
+    return ActorCritic(BehaviorSpec("Agent", (camera,), 0, (3,)), NetworkSettings(hidden_units=8, **settings), 1, True)
+
+
+def test_the_gradient_of_pieces_is_that_of_the_whole_and_the_same_each_time() -> None:
+    """Pieces of different sizes; a layer that no loss depends on gets no gradient."""
+    model, unused = camera_model(), nn.Parameter(torch.ones(3))
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (50, 20, 20, 4), np.uint8))
+    parameters = [*model.parameters(), unused]
+
+    def loss(rows: Tensor) -> Tensor:
+        _, logits, value = model.policy_and_value((rows,))
+        assert logits is not None
+        return logits.square().sum() + value.sum()
+
+    loss(images).backward()
+    expected = [p.grad for p in parameters]
+    threads, found = PieceThreads(3), []
+    for _ in range(3):
+        sizes = threads.gradients(lambda rows: (loss(rows), len(rows)), images.split(20), parameters)
+        assert sizes == [20, 20, 10]
+        found.append([p.grad for p in parameters])
+    assert found[0][-1] is None
+    for ours, again, whole in zip(found[0], found[2], expected, strict=True):
+        assert (ours is None) == (whole is None)
+        if ours is not None and again is not None and whole is not None:
+            torch.testing.assert_close(ours, whole, rtol=1e-4, atol=1e-3)
+            assert torch.equal(ours, again)
+    values = threads.map(lambda rows: model.value((rows,)), images.split(20))
+    assert not any(value.requires_grad for value in values)
+    torch.testing.assert_close(torch.cat(values), model.value((images,)))
+
+
+def test_threads_take_pieces_of_images_only() -> None:
+    before = torch.get_num_threads()
+    try:
+        assert piece_threads(fast_model(), 4) is None
+        assert piece_threads(camera_model(), 1) is None
+        assert piece_threads(camera_model(memory=MemorySettings()), 4) is None
+        assert torch.get_num_threads() == before
+        threads = piece_threads(camera_model(), 4)
+        assert threads is not None and threads.count == 4 and torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)

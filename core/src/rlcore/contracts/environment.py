@@ -43,6 +43,9 @@ class ObservationSpec:
         kind: How a network reads the observation.
         low: Lower bounds, which broadcast to ``shape``; None if nothing is known.
         high: Upper bounds, which broadcast to ``shape``; None if nothing is known.
+        frames: Number of frames of which an image is a stack, side by side along its last axis, oldest first; the next
+            observation mostly repeats all but the oldest. A replay buffer then stores each frame once. It changes
+            nothing else, and a stack that repeats nothing is stored whole.
         size: Number of values of one agent's observation, the product of ``shape``.
     """
 
@@ -52,6 +55,7 @@ class ObservationSpec:
     kind: ObservationKind = "vector"
     low: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
     high: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
+    frames: int = attrs.field(default=1, eq=False, repr=False, kw_only=True)
 
     size: int = attrs.field(init=False)
 
@@ -212,6 +216,9 @@ class AgentBatch:
         final_action_mask: [K, mask_size] whether each option is allowed at the final observation of each ended episode,
             rows in the order of ``ended``: after a time limit, trainers value what the agent could do there. A branch
             without any allowed option is wrong here too. None: every option is.
+        life_lost: [S] the agent lost a life and its episode goes on; False where an episode ended. What is reported is
+            of the whole episode, and trainers of rlcore-torch learn as if it had terminated here. None: nothing was
+            lost.
     """
 
     observations: dict[str, NDArray[Any]]
@@ -226,6 +233,7 @@ class AgentBatch:
     aborted: NDArray[np.bool_] | None = None
     final_info: dict[str, NDArray[np.float64]] | None = None
     final_action_mask: NDArray[np.bool_] | None = None
+    life_lost: NDArray[np.bool_] | None = None
 
     @ended.default
     def _ended(self) -> NDArray[np.intp]:
@@ -240,7 +248,7 @@ class AgentBatch:
         """Return the batch of these ``slots`` [R] alone, in this order, as copies: what R agents receive."""
         terminated, truncated = self.terminated[slots], self.truncated[slots]
         ended = np.flatnonzero(terminated | truncated)
-        optional = ("group_reward", "needs_action", "action_mask", "aborted")
+        optional = ("group_reward", "needs_action", "action_mask", "aborted", "life_lost")
         arrays: dict[str, Any] = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
         if ended.size:
             rows = np.searchsorted(self.ended, slots[ended])

@@ -165,7 +165,8 @@ def snapshot(batches: Batches) -> dict[str, AgentBatch]:
 
 SHOWN = ("observations", "action_mask")
 RESULTS = (
-    "reward", "terminated", "truncated", "group_reward", "final_observations", "final_info", "final_action_mask"
+    "reward", "terminated", "truncated", "group_reward", "final_observations", "final_info", "final_action_mask",
+    "life_lost",
 )  # fmt: skip
 
 

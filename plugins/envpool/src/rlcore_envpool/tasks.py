@@ -6,6 +6,7 @@ the process, because they reach C++ unchecked.
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ _ASYNCHRONOUS = (
     "a thread finished first, and equal seeds would not give equal episodes; leave it out"
 )
 _FILM = "films of EnvPool's environments are not supported; leave it out"
+_IDENTITY = "says which task it is, as environment.id does; choose another id"
 _SEED = "the seeds of a pool follow from `env_settings.seed`, the seed of the run; leave it out"
 REFUSED: Mapping[str, str] = {
     "num_envs": "set environment.num_envs instead",
@@ -35,8 +37,12 @@ REFUSED: Mapping[str, str] = {
     "gym_reset_return_info": "EnvPool itself allows only true; leave it out",
     "render_mode": _FILM,
     "render_env_id": _FILM,
+    **dict.fromkeys(("adroit_task", "env_name", "hand_task", "scenario", "task", "task_name"), _IDENTITY),
 }
 """Options of EnvPool that a configuration must not set, and why."""
+
+PIXELS: Mapping[str, int] = {"render_width": 84, "render_height": 84, "render_camera_id": -1}
+"""Options of pictures as observations, with their defaults."""
 
 # Below 1, these end the process, or every episode at its first step.
 COUNTS = frozenset(
@@ -99,15 +105,12 @@ def find_task(env_id: str | None, options: Mapping[str, Any]) -> Task:
         if not env_id:
             raise ConfigError("missing; name an environment of EnvPool, such as Pong-v5", key=ID)
         raise ConfigError(f"{env_id!r} is not an environment of EnvPool{_nearest_id(env_id, known)}", key=ID)
-    options = dict(options)
-    given = {name: options[name] for name in ("from_pixels",) if name in options}
     try:
-        default = envpool.make_spec(env_id, **given)
+        defaults = _defaults(env_id, from_pixels=options.get("from_pixels") is True)
     except (Exception, SystemExit) as error:
-        raise _unmakable(env_id, given, error) from error
-    for name, value in options.items():
-        options[name] = _checked(env_id, name, value, {**default.config._asdict(), "from_pixels": False})
-    if (players := default.config.max_num_players) != 1:
+        raise _unmakable(env_id, {}, error) from error
+    options = {name: _checked(env_id, name, value, defaults) for name, value in options.items()}
+    if (players := defaults["max_num_players"]) != 1:
         raise ConfigError(
             f"{env_id!r} has {players} agents; EnvPool's environments are supported with one. For games of several, "
             "see environment.type: pettingzoo",
@@ -119,6 +122,15 @@ def find_task(env_id: str | None, options: Mapping[str, Any]) -> Task:
             return Task(env_id, options, spec.observation_space, spec.action_space, spec.state_array_spec)
     except (Exception, SystemExit) as error:
         raise _unmakable(env_id, options, error) from error
+
+
+def _defaults(env_id: str, from_pixels: bool) -> dict[str, Any]:
+    """Return the options of a task with their defaults. Raises an exception if EnvPool's code cannot be loaded."""
+    from envpool.registration import registry
+
+    module, name, registered = registry.specs[env_id]
+    config = getattr(importlib.import_module(module), name).gen_config(**registered)
+    return {**config._asdict(), "from_pixels": False, **(PIXELS if from_pixels else {})}
 
 
 def _checked(env_id: str, name: str, value: Any, defaults: Mapping[str, Any]) -> Any:

@@ -1,24 +1,139 @@
-"""Atari games of ale-py: their scores as they are, and films of what the vectorized form plays."""
+"""Atari games of ale-py: checked options, scores as they are, lives, and films of what the vectorized form plays."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
+from numpy.typing import NDArray
+
+from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, Environment, EpisodeSeeds, Parameters, did_you_mean
+from rlcore_gymnasium.native import NativeEnvironment
 
 SCREEN = {"img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1}
+# Options of ale-py that would change what an episode is, or what is reported of it, unless they are off.
+REFUSED = {
+    "reward_clipping": "rewards are scores of the game; clip them in the trainer: hyperparameters: {clip_rewards: 1.0}",
+    "life_loss_info": "lives are no episodes of their own; episodic_life: true has trainers learn from each life",
+    "batch_size": "all games step together; leave it out",
+}
 
 
 def is_atari(spec: EnvSpec) -> bool:
     return spec.vector_entry_point == "ale_py.vector_env:AtariVectorEnv"
 
 
-def scored(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with which rewards are a game's score; ale-py clips them to [-1, 1] by default."""
-    return {"reward_clipping": False, **options} if is_atari(spec) else dict(options)
+def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for the vectorized form of an environment; those of other games than Atari's do not change.
+
+    For ale-py, rewards are a game's score, which ale-py clips to [-1, 1] by default, and lives do not end episodes:
+    :class:`GamesWithLives` takes ``episodic_life``. Raises ConfigError for an option that ale-py does not have, and for
+    one of :data:`REFUSED`.
+    """
+    if not is_atari(spec):
+        return dict(options)
+    from ale_py.vector_env import AtariVectorEnv
+
+    known = list(inspect.signature(AtariVectorEnv).parameters)[2:]  # after the game, which the id names, and num_envs
+    allowed = [name for name in known if name not in REFUSED]
+    for name, value in options.items():
+        problem = None
+        if name not in known:
+            problem = f"unknown option of Atari games{did_you_mean(name, allowed)}; there are {', '.join(allowed)}"
+        elif name in REFUSED and value:
+            problem = REFUSED[name]
+        elif name == "episodic_life" and not isinstance(value, bool):
+            problem = f"must be true or false, not {value!r}"
+        if problem is not None:
+            raise ConfigError(problem, key=("environment", "options", name))
+    return {**options, "reward_clipping": False, "episodic_life": False}
+
+
+def with_lives(environment: Environment, spec: EnvSpec, options: Mapping[str, Any]) -> Environment:
+    """Return ``environment``, the vectorized form of any game, with what only Atari games have.
+
+    Their observations are declared stacks of frames, and ``episodic_life`` makes trainers learn life by life.
+    """
+    if not is_atari(spec):
+        return environment
+    assert isinstance(environment, NativeEnvironment)
+    environment.behaviors = {name: stacked(behavior) for name, behavior in environment.behaviors.items()}
+    return GamesWithLives(environment) if options.get("episodic_life") else environment
+
+
+def stacked(behavior: BehaviorSpec) -> BehaviorSpec:
+    """Return the behavior with every image declared a stack of gray frames, one for each channel."""
+    observations = tuple(
+        attrs.evolve(each, frames=each.shape[-1]) if each.kind == "image" else each for each in behavior.observations
+    )
+    return attrs.evolve(behavior, observations=observations)
+
+
+class GamesWithLives:
+    """Games in which trainers learn from each life as an episode, while an episode is the whole game.
+
+    ale-py's own ``episodic_life`` starts the game again after every life, so that later lives are never played, and
+    what it reports is the score of one life. Here the game goes on, and :attr:`rlcore.AgentBatch.life_lost` says where
+    a life was lost. Everything else is the ``environment`` inside.
+    """
+
+    def __init__(self, environment: NativeEnvironment) -> None:
+        self._inside = environment
+        self._lives = environment.vector = CountedLives(environment.vector)
+        self.behaviors = environment.behaviors
+        self.num_envs = environment.num_envs
+        self.episodes = environment.episodes
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        batches = self._inside.reset(seeds, episodes)
+        self.episodes = self._inside.episodes
+        return batches
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        batches = self._inside.step(actions)
+        self.episodes = self._inside.episodes
+        for batch in batches.values():
+            batch.life_lost = self._lives.lost
+        return batches
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        self._inside.set_parameters(parameters)
+
+    def close(self) -> None:
+        self._inside.close()
+
+
+class CountedLives:
+    """A vectorized form that notes in which games the latest step lost a life and the game goes on.
+
+    Some games show no lives for a while before they are over: only a loss that leaves lives counts.
+
+    Attributes:
+        lost: [N] whether a life was lost in the latest step.
+    """
+
+    def __init__(self, vector: Any) -> None:
+        self._vector = vector
+
+    def reset(self, **given: Any) -> Any:
+        observations, info = self._vector.reset(**given)
+        self._left = np.array(info["lives"])
+        return observations, info
+
+    def step(self, actions: Any) -> Any:
+        observations, reward, terminated, truncated, info = self._vector.step(actions)
+        left = np.array(info["lives"])
+        self.lost: NDArray[np.bool_] = (left < self._left) & (left > 0) & ~terminated & ~truncated
+        self._left = left
+        return observations, reward, terminated, truncated, info
+
+    def close(self) -> None:
+        self._vector.close()
 
 
 class AtariOnFilm(gymnasium.Env[Any, Any]):

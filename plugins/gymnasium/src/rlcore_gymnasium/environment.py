@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import FrameStackObservation
 
 from rlcore import ConfigError, Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
-from rlcore_gymnasium.atari import AtariOnFilm, is_atari, scored
+from rlcore_gymnasium.atari import AtariOnFilm, is_atari, stacked, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
@@ -23,6 +25,7 @@ from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.saved_wrappers import are_known, chain
 from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.video import filming
+from rlcore_gymnasium.worlds import known_problem
 from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
@@ -50,16 +53,16 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     parameters = tuple(run.config.environment_parameters)
     vectorized = spec.vector_entry_point is not None and not spec.additional_wrappers
     if vectorized and run.video is None and not wrappers:
-        options_of_all = scored(spec, options)
+        options_of_all = vector_options(spec, options)
         native = _native(env_id, behavior, run.num_envs, options_of_all, parameters, settings.parameters, observations)
         if native is not None:
-            return native
+            return with_lives(native, spec, options)
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
     film = {} if run.video is None else filming(env_id, run.video)
     if film and is_atari(spec) and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
-        games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, scored(spec, options)))] * run.num_envs
+        games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, vector_options(spec, options)))] * run.num_envs
         vector = _made(env_id, options, lambda: SyncVectorEnv(games))
     else:
         around = [*wrappers, *film.get("wrappers", ())]
@@ -81,6 +84,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     *around, _ = chain(vector.envs[0])
     afresh = bool(wrappers) and not are_known(around)
     environment = kind(env_id, behavior, vector, finder, make_env, observations, afresh)
+    if any(isinstance(wrapper, FrameStackObservation) for wrapper in around):
+        environment.behaviors = {behavior: stacked(environment.behaviors[behavior])}
     if parameters:
         try:
             environment.require_parameters(parameters)
@@ -151,7 +156,15 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
         ) from error
     except (Exception, SystemExit) as error:
         given = f" with options {dict(options)}" if options else ""
-        raise repeating(error, f"{env_id}: cannot be made{given}", EnvironmentFailed) from error
+        more = _place_of(error) + known_problem(error)
+        what = f"{env_id}: cannot be made{given}"
+        raise repeating(error, what, lambda text: EnvironmentFailed(text + more)) from error
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the file and the line of an error without a text, such as that of a bare ``assert``."""
+    frames = [] if str(error) else extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
 
 
 def _install_hint(error: BaseException) -> str:

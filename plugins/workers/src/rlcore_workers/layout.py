@@ -25,6 +25,7 @@ ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays 
 # Arrays that a batch may leave out, and what leaving them out means.
 OPTIONAL_DEFAULTS = {
     "needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False, "final_action_mask": True,
+    "life_lost": False,
 }  # fmt: skip
 OPTIONAL = tuple(OPTIONAL_DEFAULTS)
 
@@ -89,6 +90,7 @@ def _arrays(
             yield (name, what), (slots, spec.mask_size), np.bool_
         yield (name, "group_reward"), (slots,), np.float32
         yield (name, "aborted"), (slots,), np.bool_
+        yield (name, "life_lost"), (slots,), np.bool_
         yield (name, "continuous"), (slots, spec.continuous), np.float32
         yield (name, "discrete"), (slots, len(spec.discrete)), np.int64
         for observation in spec.observations:

@@ -131,6 +131,7 @@ class BatchCheck:
                 or batch.action_mask is not None
                 or batch.group_reward is not None
                 or batch.aborted is not None
+                or batch.life_lost is not None
             ):
                 self._check_options(batch)
         except (AttributeError, LookupError, TypeError):
@@ -179,7 +180,7 @@ class BatchCheck:
 
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""
-        for what, dtype in (("group_reward", _REAL), ("needs_action", _BOOL), ("aborted", _BOOL)):
+        for what, dtype in (("group_reward", _REAL), ("needs_action", _BOOL), ("aborted", _BOOL), ("life_lost", _BOOL)):
             array = getattr(batch, what)
             if array is not None:
                 self._require(what, array, self._flat, dtype)

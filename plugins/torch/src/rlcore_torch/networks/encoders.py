@@ -38,21 +38,22 @@ class ResidualBlock(nn.Module):
         return x + self.layers(x)  # type: ignore[no-any-return]
 
 
+def leaky() -> nn.Module:
+    """A leaky ReLU that writes into its input, which no convolution or linear layer before it needs again."""
+    return nn.LeakyReLU(inplace=True)
+
+
 def convolutions(kind: str, channels: int) -> nn.Module:
     """The part of an encoder before its flat layer."""
     if kind == "simple":
-        return nn.Sequential(
-            nn.Conv2d(channels, 16, 8, 4), nn.LeakyReLU(), nn.Conv2d(16, 32, 4, 2), nn.LeakyReLU(), nn.Flatten()
-        )
+        return nn.Sequential(nn.Conv2d(channels, 16, 8, 4), leaky(), nn.Conv2d(16, 32, 4, 2), leaky(), nn.Flatten())
     if kind == "nature_cnn":  # Mnih et al. 2015, doi:10.1038/nature14236
         return nn.Sequential(
-            nn.Conv2d(channels, 32, 8, 4), nn.LeakyReLU(), nn.Conv2d(32, 64, 4, 2), nn.LeakyReLU(),
-            nn.Conv2d(64, 64, 3, 1), nn.LeakyReLU(), nn.Flatten(),
+            nn.Conv2d(channels, 32, 8, 4), leaky(), nn.Conv2d(32, 64, 4, 2), leaky(),
+            nn.Conv2d(64, 64, 3, 1), leaky(), nn.Flatten(),
         )  # fmt: skip
     if kind == "match3":
-        return nn.Sequential(
-            nn.Conv2d(channels, 35, 3, 1), nn.LeakyReLU(), nn.Conv2d(35, 144, 3, 1), nn.LeakyReLU(), nn.Flatten()
-        )
+        return nn.Sequential(nn.Conv2d(channels, 35, 3, 1), leaky(), nn.Conv2d(35, 144, 3, 1), leaky(), nn.Flatten())
     if kind == "resnet":
         layers: list[nn.Module] = []
         for width in (16, 32, 32):
@@ -72,7 +73,7 @@ class ImageEncoder(nn.Module):
         self.convolutions = convolutions(kind, channels)
         with torch.no_grad():
             flat = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
-        self.dense = nn.Sequential(nn.Linear(flat, features), nn.LeakyReLU())
+        self.dense = nn.Sequential(nn.Linear(flat, features), leaky())
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the features [B, features] of ``image`` [B, channels, height, width]."""
@@ -84,9 +85,11 @@ def image_encoder(kind: str, settings: Any, observation: ObservationSpec, featur
     smallest, pixels = MINIMUM_SIZE[kind], min(observation.shape[:2])
     if pixels < smallest:
         fit = [other for other, needed in MINIMUM_SIZE.items() if needed <= pixels]
+        flat = f"environment.observations: {{{observation.name}: {{flatten: true}}}}"
         raise UnsupportedSpace(
             f"observation {observation.name!r} of shape {observation.shape}: encoder {kind!r} needs at least "
-            f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}"
+            f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}, or make a "
+            f"vector of it (environments of Gymnasium: {flat})"
         )
     return ImageEncoder(kind, observation, features)
 

@@ -208,7 +208,10 @@ class Body(nn.Module):
                     vectors = inputs[0].split(self.vector_sizes, dim=1)  # type: ignore[no-untyped-call]
                     parts = [encoder(x) for encoder, x in zip(self.vector_encoders, vectors, strict=True)]
                 for encoder, image, scale in zip(self.encoders, images, self.scales, strict=True):
-                    parts.append(encoder(image.permute(0, 3, 1, 2).to(torch.float32) * scale))
+                    pixels = image.permute(0, 3, 1, 2)
+                    # In place where the numbers are new: a minibatch of images is large.
+                    own = pixels.to(torch.float32)
+                    parts.append(encoder(own * scale if own is pixels else own.mul_(scale)))
         if extra is not None:
             parts.append(extra)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+import attrs
 import numpy as np
 
 from rlcore import (
@@ -122,7 +123,9 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
         raise ConfigError(f"behavior {behavior.name!r}: in the recording, {problem}, which its agents have")
     rows = recording.rows
     count = recording.transitions + recording.episodes
-    agent, size = one_slot(behavior), max(count, LEAST_ROWS)
+    # Recorded stacks are stored whole: they are written in one piece, not step by step.
+    whole = tuple(attrs.evolve(observation, frames=1) for observation in behavior.observations)
+    agent, size = attrs.evolve(one_slot(behavior), observations=whole), max(count, LEAST_ROWS)
     require_memory(agent, size, what="recorded data")
     buffer = ReplayBuffer(agent, size)
     buffer.rewrite(slice(count), observations=recording.observations)

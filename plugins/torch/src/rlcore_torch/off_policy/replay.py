@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class ReplayBuffer(ReplayRings):
             "segment_rows": self._segments.rows,
             "segments": self._segments.parts(self._stored(), self.filled, self._current()),
         }
+        if self._frames:
+            state["frames"] = {name: frames.state_dict() for name, frames in self._frames.items()}
         if self.priorities is not None:
             self.priorities.refresh(self.flags)
             state["priorities"] = self.priorities.state_dict(self.filled)
@@ -54,8 +56,9 @@ class ReplayBuffer(ReplayRings):
         if used > self.capacity:
             raise SavedValueError(f"the entry 'flags' has {used} rows, the replay buffer {self.capacity}")
         optional = {name for name in OPTIONAL if name in segments[0][2]}
+        pools = saved_mapping(state, "frames") if "frames" in state else {}
         for start, stop, segment in segments:
-            self._require_rows(segment, stop - start, optional)
+            self._require_rows(segment, stop - start, optional, pools)
         head = saved_array(state, "head", self.head.dtype, self.head.shape)
         if not ((head >= 0) & (head < used) & (head % self.slots == np.arange(self.slots))).all():
             raise SavedValueError("the entry 'head' has rows that are not of the replay buffer")
@@ -64,11 +67,20 @@ class ReplayBuffer(ReplayRings):
         if self.priorities is not None:
             self.priorities.require_fit(saved_mapping(state, "priorities"), used)
 
-    def _require_rows(self, segment: Mapping[str, Any], count: int, optional: Set[str]) -> None:
-        """Raise SavedValueError unless ``segment`` has ``count`` rows of this buffer, with the ``optional`` arrays."""
+    def _require_rows(
+        self, segment: Mapping[str, Any], count: int, optional: Set[str], pools: Mapping[str, Any]
+    ) -> None:
+        """Raise SavedValueError unless ``segment`` has ``count`` rows of this buffer, with the ``optional`` arrays.
+
+        ``pools`` are saved frames by the name of the observation; earlier versions saved whole stacks.
+        """
         observations = saved_mapping(segment, "observations")
         for name, array in self.observations.items():
-            saved_array(observations, name, array.dtype, (count, *array.shape[1:]))
+            if name in pools and (frames := self._frames.get(name)) is not None:
+                numbers = saved_array(observations, name, np.int32, (count, *frames.numbers.shape[1:]))
+                frames.require_fit(saved_mapping(pools, name), numbers)
+            else:
+                saved_array(observations, name, array.dtype, (count, *array.shape[1:]))
         for name in ("raw", "choices", "reward", "flags"):
             array = getattr(self, name)
             saved_array(segment, name, array.dtype, (count, *array.shape[1:]))
@@ -92,10 +104,11 @@ class ReplayBuffer(ReplayRings):
             self._group_rewards()
         own = self._stored()
         for start, stop, segment in segments:
-            for name, array in own["observations"].items():
+            for name, array in self._observations.items():
                 array[start:stop] = segment["observations"][name]
             for name in own.keys() - {"observations"}:
                 own[name][start:stop] = segment[name]
+        self._load_frames(state.get("frames", {}), segments)
         self.head[:] = state["head"]
         self.open[:] = state["open"]
         self.awaiting[:] = state["awaiting"]
@@ -107,6 +120,15 @@ class ReplayBuffer(ReplayRings):
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
 
+    def _load_frames(self, pools: Mapping[str, Any], segments: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
+        """Load observations whose frames are stored once, from ``pools`` by name or from whole stacks."""
+        for name, frames in self._frames.items():
+            saved = [segment["observations"][name] for *_, segment in segments]
+            if name in pools:
+                frames.load_state_dict(pools[name], np.concatenate(saved))
+            else:
+                frames.load_stacks(saved)
+
     def _current(self) -> Rows:
         """What a step changes without claiming a row: the current one, and the one before if its episode is cut."""
         return np.concatenate([self.head, (self.head - self.slots) % self.capacity])
@@ -114,7 +136,10 @@ class ReplayBuffer(ReplayRings):
     def _stored(self) -> dict[str, Any]:
         """The arrays of rows that a checkpoint has, with what the buffer has of masks and group rewards."""
         arrays: dict[str, Any] = {
-            "observations": self._observations,
+            "observations": {
+                **self._observations,
+                **{name: frames.numbers for name, frames in self._frames.items()},
+            },
             "raw": self._raw,
             "choices": self._choices,
             "reward": self._reward,

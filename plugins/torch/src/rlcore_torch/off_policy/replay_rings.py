@@ -8,6 +8,8 @@ which is never sampled, and the next episode starts in the row after.
 All arrays are flat. Position p of slot s is row ``p * S + s``, so the part in use is one stretch from the start until
 the rings are full, the row that follows is ``row + S`` (modulo the number of rows), and a checkpoint takes the arrays
 as they are. Rows that hold no transition have no flags; nothing in them matters unless a transition leads there.
+
+An image that its spec declares a stack of frames has each frame stored once; see ``frame_rows.py``.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import AgentBatch, BehaviorSpec, ConfigError
+from rlcore import AgentBatch, BehaviorSpec, ConfigError, ObservationSpec
 from rlcore_torch.allocation import choice_dtype, require_memory
+from rlcore_torch.off_policy.frame_rows import FrameRows, frames_bytes
 from rlcore_torch.off_policy.priorities import Priorities
 from rlcore_torch.off_policy.replay_segments import ReplaySegments
 
@@ -90,7 +93,7 @@ class ReplayRings:
         behavior: The observations and actions of the agents.
         slots: S, the number of slots.
         capacity: Rows of the buffer: S times the rows of a slot.
-        observations: Observations by name, each [capacity, *shape].
+        observations: Observations by name, each [capacity, *shape]: arrays, or :class:`FrameRows`, which read alike.
         raw: [capacity, continuous] raw continuous parts of the actions.
         choices: [capacity, branches] index of the chosen option of each branch.
         reward: [capacity] the environment's reward.
@@ -116,13 +119,19 @@ class ReplayRings:
                 f"each), not {buffer_size}",
                 key=("behaviors", behavior.name, "hyperparameters", "buffer_size"),
             )
-        # Beside what every transition takes: a reward of the group, and a leaf of the tree of priorities.
-        require_memory(behavior, buffer_size, beside=4 + (9 if priority_alpha is not None else 0))
+        # Beside what every transition takes: a reward of the group, and a leaf of the tree of priorities. A frame that
+        # is stored once takes less than the stacks that show it.
+        repeated = sum(o.size * o.dtype.itemsize - frames_bytes(o) for o in behavior.observations if is_stack(o))
+        require_memory(behavior, buffer_size, beside=4 + (9 if priority_alpha is not None else 0) - repeated)
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.slots = slots  # S
         self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
-        self._observations = {o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations}
+        stacks = [o for o in behavior.observations if is_stack(o)]
+        self._frames = {o.name: FrameRows(o, capacity, slots) for o in stacks}
+        self._observations = {
+            o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations if o.name not in self._frames
+        }
         self._raw = np.zeros((capacity, behavior.continuous), np.float32)
         self._choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
         self._reward = np.zeros(capacity, np.float32)
@@ -130,7 +139,9 @@ class ReplayRings:
         self._masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
         self._group_reward: FloatArray | None = None  # [S * C], from the first group reward on
         # Others read these: a row that changed unseen would be missing in checkpoints.
-        self.observations = {name: read_only(array) for name, array in self._observations.items()}
+        self.observations: Mapping[str, Any] = {
+            o.name: self._frames.get(o.name) or read_only(self._observations[o.name]) for o in behavior.observations
+        }
         self.raw = read_only(self._raw)
         self.choices = read_only(self._choices)
         self.reward = read_only(self._reward)
@@ -154,7 +165,7 @@ class ReplayRings:
     @property
     def nbytes_of_row(self) -> int:
         """Bytes of a row, without its mask, group reward and priority."""
-        arrays = [*self._observations.values(), self._raw, self._choices, self._reward, self._flags]
+        arrays = [*self.observations.values(), self._raw, self._choices, self._reward, self._flags]
         return sum(array.nbytes for array in arrays) // self.capacity
 
     def next_rows(self, rows: Rows) -> Rows:
@@ -238,14 +249,21 @@ class ReplayRings:
         ``observations`` by name, each [B, *shape]; ``raw`` [B, continuous]; ``choices`` [B, branches]; ``reward`` [B].
         The next checkpoint stores the blocks of rows that changed.
         """
-        for name, array in (observations or {}).items():
-            self._observations[name][rows] = array
+        self._put(np.arange(self.capacity)[rows], observations or {})
         for target, given in ((self._raw, raw), (self._choices, choices), (self._reward, reward)):
             if given is not None:
                 target[rows] = given
         self._segments.change(np.arange(self.capacity)[rows])
 
     # ------------------------------------------------------------ inside
+
+    def _put(self, rows: Rows, observations: Mapping[str, NDArray[Any]]) -> None:
+        """Write observations by name, each [B, *shape], into ``rows`` [B]."""
+        for name, array in observations.items():
+            if (frames := self._frames.get(name)) is not None:
+                frames.put(rows, array)
+            else:
+                self._observations[name][rows] = array
 
     def _claim(self, rows: Rows) -> None:
         """Overwrite ``rows``, the oldest ones of a full buffer, with new observations."""
@@ -260,8 +278,7 @@ class ReplayRings:
     def _write_current(self, batch: AgentBatch) -> None:
         acting = slice(None) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
         rows = self.head[acting]
-        for name, array in self._observations.items():
-            array[rows] = batch.observations[name][acting]
+        self._put(rows, {name: batch.observations[name][acting] for name in self.observations})
         if batch.action_mask is not None:
             self._mask_rows()[rows] = batch.action_mask[acting]
         elif self._masks is not None:
@@ -275,8 +292,7 @@ class ReplayRings:
         if finals is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
         self._claim(rows)
-        for name, array in self._observations.items():
-            array[rows] = finals[name]
+        self._put(rows, {name: finals[name] for name in self.observations})
         if mask is not None:
             self._mask_rows()[rows] = mask
         elif self._masks is not None:
@@ -421,6 +437,11 @@ def sample_rows(
         accepted = drawn[flags.take(drawn) != 0]
         found = np.concatenate([found, accepted]) if len(found) else accepted
     return found[:batch_size]
+
+
+def is_stack(observation: ObservationSpec) -> bool:
+    """Whether ``observation`` is declared a stack of several frames, along the last axis of an image."""
+    return observation.frames > 1 and observation.kind == "image" and observation.shape[-1] % observation.frames == 0
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -30,6 +30,7 @@ from rlcore import (
     restore_generator,
     saved_mapping,
 )
+from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise, numpy_mask_logits
 from rlcore_torch.networks.networks import to_numpy
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
@@ -157,6 +158,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
+        batch = lives_as_episodes(batch)
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)

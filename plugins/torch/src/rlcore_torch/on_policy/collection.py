@@ -28,6 +28,7 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
+from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.networks import ActorCritic, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
@@ -120,6 +121,7 @@ class RolloutTrainer(TorchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
+        batch = lives_as_episodes(batch)
         if batch.aborted is not None:
             self._forget(batch.aborted)
         full = self.rollout_start + self.hyperparameters.buffer_size

@@ -62,6 +62,8 @@ class OnPolicyTrainer(RolloutTrainer):
                 "summed over ranks; run it in one process, without torchrun"
             )
         self._most_rows = None if self.backend.most_rows is None else self.backend.most_rows(self.model)
+        side_by_side = None if run.inference else self.backend.piece_threads
+        self._threads = None if side_by_side is None else side_by_side(self.model, self.backend.threads)
         # With target_kl, whether a step follows a gradient depends on values.
         self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
         if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:
@@ -307,7 +309,9 @@ class OnPolicyTrainer(RolloutTrainer):
 
     def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
-        rows, most_rows = len(batch.advantage), self._most_rows
+        rows, most_rows, threads = len(batch.advantage), self._most_rows, self._threads
+        if threads is not None:
+            most_rows = min(most_rows or rows, -(-rows // threads.count))
         if not rows:  # all of the minibatch's are of other ranks
             zero = torch.zeros((), device=self.device)
             return Loss(zero, zero, zero, zero, batch.advantage)
@@ -317,12 +321,20 @@ class OnPolicyTrainer(RolloutTrainer):
             found.total.backward()  # type: ignore[no-untyped-call]
             return found.detached()
         size = -(-rows // -(-rows // most_rows))
-        losses, shares = [], []
-        for piece in batch.split(min(size, rows - start) for start in range(0, rows, size)):
+        pieces = list(batch.split(min(size, rows - start) for start in range(0, rows, size)))
+        shares = [len(piece.advantage) / rows for piece in pieces]
+
+        def part(piece: Minibatch) -> tuple[Tensor, Loss]:
             found = loss(piece)
-            shares.append(len(piece.advantage) / rows)
-            (found.total * shares[-1]).backward()  # type: ignore[no-untyped-call]
-            losses.append(found.detached())
+            return found.total * (len(piece.advantage) / rows), found.detached()
+
+        if threads is not None:
+            return Loss.of_pieces(threads.gradients(part, pieces, self.optimizer.parameters), shares)
+        losses = []
+        for piece in pieces:
+            total, found = part(piece)
+            total.backward()  # type: ignore[no-untyped-call]
+            losses.append(found)
         return Loss.of_pieces(losses, shares)
 
     def _means(self, losses: Sequence[Loss]) -> dict[str, float]:
@@ -378,13 +390,15 @@ class OnPolicyTrainer(RolloutTrainer):
     def _value(self, inputs: Inputs, memory: Tensor | None) -> Tensor:
         """Values [B, R], in pieces small enough that images fit in memory, and any pass in a CPU's cache."""
         size = max(self.hyperparameters.batch_size, 256) if self.model.inputs.images else self._most_rows
-        values = []
-        for start in range(0, len(inputs[0]), size or len(inputs[0])):
+
+        def values(start: int) -> Tensor:
             part = slice(start, None if size is None else start + size)
             own = tuple(x[part] for x in inputs)
             remembered = None if memory is None else memory[part, -self.model.memory_size :]
-            values.append(self.model.value(own) if remembered is None else self.model.value_step(own, remembered))
-        return torch.cat(values)
+            return self.model.value(own) if remembered is None else self.model.value_step(own, remembered)
+
+        starts = range(0, len(inputs[0]), size or len(inputs[0]))
+        return torch.cat(list(map(values, starts)) if self._threads is None else self._threads.map(values, starts))
 
     def _of_all(self, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()) -> list[NDArray[Any]]:
         """Arrays [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.
