@@ -86,8 +86,8 @@ SAC = {
     "sac-pendulum": SACCase(
         env_id="Pendulum-v1", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
     ),
-    "sac-invertedpendulum": SACCase(
-        env_id="InvertedPendulum-v5", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
+    "sac-reacher": SACCase(
+        env_id="Reacher-v5", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
     ),
     "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, width=128, batch_size=128),
 }
