@@ -16,6 +16,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,7 +26,7 @@ import click
 import learning_presets
 import learning_tasks
 import numpy as np
-from side_by_side import MISSED, circumstances, in_own_process
+from side_by_side import MISSED, MeasurementFailed, circumstances, in_own_process
 from trainings import random_returns
 
 TARGET = 0.95
@@ -195,14 +196,19 @@ def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
     head = ["task", "environment", "agent steps", "random", comparison.ours, comparison.peer, "ratio"]
     lines = [head, ["---"] * 3 + ["---:"] * 4, *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    results = [result for row in rows for result in row.found.values()]
-    dates = sorted(result["date"][:10] for result in results)
+    results = [
+        row.found[key]
+        for row in rows
+        for key in (RANDOM, *product((row.comparison.ours, row.comparison.peer), row.seeds))
+    ]
+    dates = sorted({result["date"][:10] for result in results})
+    measured = " to ".join(sorted({dates[0], dates[-1]}))
     versions = {f"{name} {version}" for result in results for name, version in result["versions"].items()}
     processors = {f"{result['processor']} ({result['cpus']} cores), {result['machine']}" for result in results}
     pythons = {f"Python {result['python']}" for result in results}
     return (
         f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} deterministic episodes "
-        f"each; in brackets the least and the greatest mean of a seed. Measured {dates[0]} to {dates[-1]} on "
+        f"each; in brackets the least and the greatest mean of a seed. Measured {measured} on "
         f"{' and '.join(sorted(processors))}, with {', '.join(sorted(pythons | versions))}."
     )
 
@@ -212,6 +218,7 @@ def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
 @click.option("--task", "tasks", multiple=True, help="A task, such as ppo-cartpole; may be repeated. All by default.")
 @click.option("--steps", type=click.IntRange(1), help="Agent steps of each training, in place of the task's own.")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Trainings of each library.")
+@click.option("--table", is_flag=True, help="Train nothing: print the tasks that are finished.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Trainings at a time.")
 @click.option(
     "--results",
@@ -221,7 +228,9 @@ def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
     type=click.Path(path_type=Path),
     help="One line of JSON for each finished training.",
 )
-def main(presets: bool, tasks: tuple[str, ...], steps: int | None, seeds: int, jobs: int, path: Path) -> None:
+def main(
+    presets: bool, tasks: tuple[str, ...], steps: int | None, seeds: int, table: bool, jobs: int, path: Path
+) -> None:
     kind = "presets" if presets else "equal"
     comparison = COMPARISONS[kind]
     for task in tasks:
@@ -232,11 +241,13 @@ def main(presets: bool, tasks: tuple[str, ...], steps: int | None, seeds: int, j
     # Seed by seed, so that an interrupted benchmark has pairs.
     keys: list[Key] = [RANDOM]
     keys += [(library, seed) for seed in range(1, seeds + 1) for library in (comparison.ours, comparison.peer)]
-    missing = []
-    for task, case in cases.items():
-        found = results.of(task, case)
-        missing += [(task, case, key) for key in keys if key not in found]
-    train_missing(kind, missing, results, jobs)
+    missing = [(task, case, key) for task, case in cases.items() for key in keys if key not in results.of(task, case)]
+    if table:
+        cases = {task: case for task, case in cases.items() if task not in {task for task, _, _ in missing}}
+        if not cases:
+            raise MeasurementFailed(f"{path} has no task with {seeds} finished seeds of both libraries")
+    else:
+        train_missing(kind, missing, results, jobs)
     rows = [
         Row(task=task, case=case, comparison=comparison, found=results.of(task, case), seeds=range(1, seeds + 1))
         for task, case in cases.items()
