@@ -241,9 +241,13 @@ def main(
     # Seed by seed, so that an interrupted benchmark has pairs.
     keys: list[Key] = [RANDOM]
     keys += [(library, seed) for seed in range(1, seeds + 1) for library in (comparison.ours, comparison.peer)]
-    missing = [(task, case, key) for task, case in cases.items() for key in keys if key not in results.of(task, case)]
+    missing = []
+    for task, case in cases.items():
+        found = results.of(task, case)
+        missing += [(task, case, key) for key in keys if key not in found]
     if table:
-        cases = {task: case for task, case in cases.items() if task not in {task for task, _, _ in missing}}
+        unfinished = {task for task, _, _ in missing}
+        cases = {task: case for task, case in cases.items() if task not in unfinished}
         if not cases:
             raise MeasurementFailed(f"{path} has no task with {seeds} finished seeds of both libraries")
     else:
