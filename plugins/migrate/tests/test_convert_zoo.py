@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,16 @@ def test_a_text_of_python_is_read_as_data() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["open('made', 'w')", "dict(a=open('made', 'w'))", "[x for x in (1,)]", "dict(**{})", "1 +", "f'{1}'", "{1: 2}"],
+    [
+        "open('made', 'w')",
+        "dict(a=open('made', 'w'))",
+        "print(a=1)",
+        "[x for x in (1,)]",
+        "dict(**{})",
+        "1 +",
+        "f'{1}'",
+        "{1: 2}",
+    ],
 )
 def test_code_in_a_text_is_refused_and_not_run(text: str) -> None:
     with pytest.raises(NotPlain):
@@ -538,6 +548,16 @@ def test_a_game_of_atari_has_the_options_of_its_wrapper(monkeypatch: pytest.Monk
     loaded(result, monkeypatch)
 
 
+def test_a_game_that_ends_with_a_life_is_evaluated_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ale_py")
+    wrapper = "stable_baselines3.common.atari_wrappers.AtariWrapper"
+    result = from_text("dqn", f"policy: CnnPolicy, env_wrapper: [{wrapper}], frame_stack: 4", "PongNoFrameskip-v4")
+    config = loaded(result, monkeypatch)
+    assert config.environment is not None and config.evaluation_environment is not None
+    assert config.environment.options["episodic_life"] is True
+    assert config.evaluation_environment.options == {**config.environment.options, "episodic_life": False}
+
+
 @pytest.mark.parametrize(
     ("env_id", "entry", "made", "said"),
     [
@@ -572,6 +592,12 @@ def test_the_entry_and_the_version_that_are_taken_instead_are_named(
 def test_an_environment_that_cannot_be_made_is_refused_with_what_to_do(env_id: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         converted("ppo", env_id)
+
+
+def test_without_gymnasium_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rlcore_gymnasium.plugin", None)
+    with pytest.raises(ConfigError, match="its spaces are needed; pip install rlcore-gymnasium"):
+        converted("ppo", "CartPole-v1")
 
 
 def test_a_file_without_the_entry_says_the_nearest_one() -> None:

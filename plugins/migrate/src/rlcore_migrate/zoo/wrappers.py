@@ -154,6 +154,10 @@ def _atari(c: Conversion, wrapper: dict[str, Any] | None, frames: int) -> None:
             c.put(f"environment.options.{name}", arguments.get(key, default), f"AtariWrapper: {key}")
     c.put("environment.options.use_fire_reset", True, "AtariWrapper presses FIRE where a game waits for it")
     c.put("environment.options.stack_num", frames, c.entry.origin("frame_stack"))
+    if arguments.get("terminal_on_life_loss", True):
+        c.put("evaluation.interval", None, "a number of steps also evaluates while the run trains")
+        scores = "an evaluation plays whole games, whose score RL Zoo reports too"
+        c.put("evaluation.environment.options.episodic_life", False, scores)
     for key in arguments:
         if key not in (*_ATARI_OPTIONS, "clip_reward"):
             c.entry.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
