@@ -53,6 +53,24 @@ def test_a_run_in_a_given_environment_is_resumed_bit_for_bit(tmp_path: Path) -> 
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole") != before
 
 
+def normalized() -> gymnasium.Env[Any, Any]:
+    """Remembers the mean of all observations so far."""
+    return gymnasium.wrappers.NormalizeObservation(acrobot())
+
+
+def test_wrappers_that_remember_episodes_are_made_again_at_checkpoints_or_limit_the_promise(tmp_path: Path) -> None:
+    every = {"behaviors.Agent.checkpoint_interval": 100, "behaviors.Agent.summary_freq": 100}
+    with Run(config_of(tmp_path / "whole", every), environment=normalized) as run:
+        assert str(run.describe().resume).startswith("exact; every 100 steps all episodes restart")
+        run.train()
+    with Run(config_of(tmp_path / "parts", every), environment=normalized) as run:
+        next(run), next(run)
+    Run(config_of(tmp_path / "parts", every, resume=True), environment=normalized).train()
+    assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+    with Run(config_of(tmp_path / "one", {"environment": None}), environment=normalized()) as run:
+        assert "wrappers (NormalizeObservation, " in str(run.describe().resume)
+
+
 def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path) -> None:
     start = {"results_dir": str(tmp_path), "run_id": "run"}
     config = {
