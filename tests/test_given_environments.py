@@ -71,7 +71,7 @@ def test_wrappers_that_remember_episodes_are_made_again_at_checkpoints_or_limit_
         assert "wrappers (NormalizeObservation, " in str(run.describe().resume)
 
 
-def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path) -> None:
+def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     start = {"results_dir": str(tmp_path), "run_id": "run"}
     config = {
         "preset": "ppo-discrete",
@@ -81,6 +81,7 @@ def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path) -> None:
     }
     with Run(config, environment=acrobot) as run:
         assert run.train()["Acrobot"].steps >= 64
+    assert " failed " not in caplog.text
 
 
 class Counted(gymnasium.Env[Any, Any]):
