@@ -50,18 +50,16 @@ MOMENTS = (4.89880611774379, 82.7473712003528, 18.0001)
 SLOTS = 4
 
 
-def scaling(slots: int, gamma: float, ranks: Ranks | None = None, **settings: Any) -> RewardScaling:
-    share = SlotShare(slots, np.arange(slots), np.arange(slots))
-    made = RewardScaling.of(
-        OnPolicySettings(**settings), ["extrinsic"], [ExtrinsicReward(gamma)], share, ranks or Ranks()
-    )
+def scaling(share: SlotShare, ranks: Ranks, **settings: Any) -> RewardScaling:
+    given = OnPolicySettings(normalize_rewards=True, **settings)
+    made = RewardScaling.of(given, ["extrinsic"], [ExtrinsicReward(0.9)], share, ranks)
     assert made is not None
     return made
 
 
 @pytest.mark.parametrize("parts", [[6], [1] * 6, [4, 2]])
 def test_rewards_are_those_of_vec_normalize(parts: list[int]) -> None:
-    rule = scaling(3, 0.9, normalize_rewards=True, normalize_rewards_clip=1.25)
+    rule = scaling(SlotShare(3, np.arange(3), np.arange(3)), Ranks(), normalize_rewards_clip=1.25)
     rewards, ends = np.array(REWARDS, np.float32), np.array(ENDS, np.bool_)
     found, start = [], 0
     for rows in parts:
@@ -266,3 +264,30 @@ def test_statistics_that_do_not_fit_are_refused_and_nothing_changes(entry: str, 
     with pytest.raises(SavedValueError, match=told):
         trainer.load_state_dict(state)
     assert trainer.steps == 0
+
+
+class OneOfTwo(Ranks):
+    """A rank whose neighbour has the agents with odd numbers, which earn nothing and never act."""
+
+    size = 2
+
+    def all_gather(self, value: Any) -> list[Any]:
+        nothing = np.zeros_like(value["returns"])
+        return [value, {"slots": value["slots"] + 1, "returns": nothing, "valid": nothing.astype(np.bool_)}]
+
+
+def test_steps_that_ranks_have_not_joined_are_saved() -> None:
+    share = SlotShare(6, np.arange(0, 6, 2), np.arange(6))
+    rule, spread = scaling(share, OneOfTwo()), ScalarSpread(3, 0.9)
+    expected = []
+    for step, (rewards, ends) in enumerate(zip(REWARDS, ENDS, strict=True)):
+        rule.add(np.array([rewards], np.float32), np.array([ends], np.bool_), np.ones((1, 3), np.bool_))
+        expected.append(spread.step(dict(enumerate(map(float, rewards)))))
+        for slot in np.flatnonzero(ends).tolist():
+            spread.forget(slot)
+        if step == 3:
+            saved, rule = copied({"reward_scaling": rule.state_dict()}), scaling(share, OneOfTwo())
+            rule.require_fit(saved)
+            rule.load_state_dict(saved)
+    np.testing.assert_allclose(rule.join(), expected, rtol=1e-12)
+    assert rule.deviation == pytest.approx(expected[-1], rel=1e-12)

@@ -271,6 +271,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             if now != was:
                 made.close()
                 given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+                was, now = (" ".join(str(space).split()) for space in (was, now))  # arrays have lines
                 raise ConfigError(
                     f"{self.env_id}: made with {given}, its {what.replace('_', ' ')} is {now} instead of {was}; "
                     "an environment parameter must leave what agents see and do as it is"

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
+from rlcore import CommandSpec, ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
 from rlcore_gymnasium.modules import is_importable, not_importable
 from rlcore_gymnasium.worlds import world_of
 from rlcore_gymnasium.wrappers import wrapper_entries
@@ -39,6 +39,17 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             libraries=("gymnasium", "mujoco"),
             adapter="rlcore_gymnasium.given:adapt",
             summary="any environment registered with Gymnasium, by its id",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_commands() -> list[CommandSpec]:
+    return [
+        CommandSpec(
+            name="init",
+            target="rlcore_gymnasium.init:init_command",
+            summary="Write a configuration file for an environment.",
         )
     ]
 
