@@ -57,7 +57,7 @@ class GymnasiumEnvironment:
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._behavior = behavior
-        self._observing = ObservationCodec.of(observation_space, env_id, observations or {})
+        self._observing = ObservationCodec.of(observation_space, env_id, observations)
         self._acting = ActionCodec.of(action_space, env_id)
         low, high = self._acting.bounds()
         self.behaviors: Mapping[str, BehaviorSpec] = {
