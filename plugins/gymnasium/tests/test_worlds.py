@@ -79,6 +79,15 @@ def test_a_misspelled_id_of_a_known_package_is_answered_with_the_nearest(make) -
         make("minigrid:MiniGrid-Empty-5x5-v00")
 
 
+def test_a_module_that_does_not_register_the_id_is_named(make, tmp_path, monkeypatch) -> None:
+    (tmp_path / "hollow_package.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for env_id in ("hollow_package/Zz9-v0", "hollow_package:Zz9-v0"):
+        told = f"'{env_id}' is not registered with Gymnasium, and the module 'hollow_package' does not register it"
+        with pytest.raises(ConfigError, match=told):
+            make(env_id)
+
+
 def test_a_namespace_that_is_an_installed_module_is_imported_to_register_its_ids(make, tmp_path, monkeypatch) -> None:
     (tmp_path / "acme_mazes.py").write_text(
         "import gymnasium\n"

@@ -18,6 +18,7 @@ from rlcore import (
     EnvironmentSettings,
     RlcoreError,
     RunContext,
+    UnsupportedSpace,
     repeating,
 )
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -48,9 +49,15 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Envir
         )
     made_so_far: list[Any] = [made]
     with closing_on_error(made_so_far, run):
-        environment = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
-        environment.require_parameters(run.config.environment_parameters)
-    return environment
+        try:
+            adapted = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
+        except UnsupportedSpace as error:
+            advice = (
+                "wrap it in the program, for example in FilterObservation or FlattenObservation of gymnasium.wrappers"
+            )
+            raise UnsupportedSpace(f"{error}; {advice}") from error
+        adapted.require_parameters(run.config.environment_parameters)
+    return adapted
 
 
 def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: RunContext) -> InProcessEnvironment:
