@@ -62,7 +62,7 @@ class Game:
         ended = np.flatnonzero(terminated | truncated)
         finals = {name: array[ended] for name, array in self.shown().items()}
         for slot in ended:
-            if self.random.random() < 0.5:  # otherwise the game goes on from the same screen
+            if self.random.random() < 0.5:  # otherwise the game continues with the same screen
                 self.stacks[slot] = self.first()
         reward = self.random.random(self.slots).astype(np.float32)
         aborted = None
