@@ -128,6 +128,7 @@ PLUGIN_BLOCKS = (
         "settings",
     ),
     ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
+    ("environment", "environment, if type is {name}", "block"),
     ("environment", "environment.options, if environment.type is {name}", "settings"),
     ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),
     ("executor", "environment.workers, if executor is {name}", "settings"),

@@ -44,7 +44,7 @@ def without_indentation(code: str) -> str:
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
     results = run_page("docs/tutorial/first-training.md") / "results"
-    assert {path.name for path in results.iterdir()} == {"pole", "long", "tanh", "quiet"}
+    assert {path.name for path in results.iterdir()} == {"pole", "long", "preset", "tanh", "quiet"}
 
 
 PAGES_OF_EXAMPLES = (
@@ -315,6 +315,14 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
     assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # CartPole has no continuous action
     assert "Losses/Pretraining Loss" in written["shown"]
     assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
+
+
+def test_the_presets_page_runs_and_its_preset_is_in_force(run_page: RunPage) -> None:
+    results = run_page("docs/how-to/presets.md") / "results"
+    assert {path.name for path in results.iterdir()} == {"pole", "CartPole-v1", "again", "arm"}
+    config = yaml.safe_load((results / "arm" / "configuration.yaml").read_text())
+    assert config["environment"]["num_envs"] == 4
+    assert config["behaviors"]["Pendulum"]["network_settings"]["hidden_units"] == 32
 
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:

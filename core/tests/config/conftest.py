@@ -24,7 +24,15 @@ from rlcore.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.settings import CurriculumSettings, ExportSettings, RewardSettings, RunConfig, SettingError, setting
+from rlcore.settings import (
+    CurriculumSettings,
+    EnvironmentSettings,
+    ExportSettings,
+    RewardSettings,
+    RunConfig,
+    SettingError,
+    setting,
+)
 from rlcore_torch import ActionDistributionSpec, EncoderSpec, NetworkSettings
 
 
@@ -90,6 +98,14 @@ class GridRoute:
 
 
 @attrs.frozen(kw_only=True)
+class WalledLike(EnvironmentSettings):
+    """The environment block of a type with keys of its own there."""
+
+    walls: list[str] = setting(factory=list, description="Where walls are.", choices=("north", "south"))
+    doors: dict[str, int] = setting(factory=dict, description="Widths of doors by wall.")
+
+
+@attrs.frozen(kw_only=True)
 class DepthLike:
     """Settings of an encoder or a distribution."""
 
@@ -135,7 +151,8 @@ class WheelLike(CurriculumSettings):
 sys.modules["fake"] = fake = ModuleType("fake")
 for _cls in (PPOLike, OtherTrainer, BonusReward, FileWriter, GridOptions, GridRoute, DepthLike, AcmeSection):
     setattr(fake, _cls.__name__, _cls)
-fake.ChipLike, fake.LessonsLike, fake.WheelLike = ChipLike, LessonsLike, WheelLike  # type: ignore[attr-defined]
+for _cls in (ChipLike, LessonsLike, WheelLike, WalledLike):
+    setattr(fake, _cls.__name__, _cls)
 
 
 def _trainer(name: str, settings: str, **has: bool) -> TrainerSpec:
@@ -158,6 +175,7 @@ class FakePlugins(Plugins):
             EnvironmentSpec(name="gymnasium", target="fake:Gym"),
             EnvironmentSpec(name="lone", target="fake:Lone", names_behaviors=False),
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions", parameters="fake:GridRoute"),
+            EnvironmentSpec(name="walled", target="fake:Walled", block="fake:WalledLike"),
             CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
             ExporterSpec(name="chip", target="fake:Chip", settings="fake:ChipLike", suffix=".bin", summary="for chips"),

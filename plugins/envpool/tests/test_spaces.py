@@ -1,11 +1,12 @@
-"""What EnvPool writes differently from Gymnasium: bounds, nested observations, values without dimensions, choices."""
+"""Spaces as EnvPool describes them: bounds, nested observations, values without dimensions, choices."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from rlcore import Actions, EpisodeSeeds
+from rlcore import Actions, ConfigError, EpisodeSeeds
+from rlcore_gymnasium.settings import ObservationSettings
 
 envpool = pytest.importorskip("envpool", reason="EnvPool has no wheel for this platform")
 
@@ -42,6 +43,18 @@ def test_a_nested_observation_is_one_level_with_the_values_of_its_leaves(make) -
     # Two vehicles choose among equally many places: the mask has their rows side by side.
     assert environment.behaviors["Agent"].discrete == (21, 21) and "action_mask" not in batch.observations
     np.testing.assert_array_equal(batch.action_mask, raw["action_mask"].reshape(2, 42))
+
+
+def test_observations_are_left_out_and_flattened_as_the_configuration_says(make) -> None:
+    seen = {"mission": "ignore", "image": ObservationSettings(flatten=True)}
+    environment = make("MiniGrid-Empty-5x5-v0", 2, seen)
+    specs = {each.name: (each.shape, each.kind) for each in environment.behaviors["Agent"].observations}
+    assert specs == {"direction": ((4,), "one_hot"), "image": ((7 * 7 * 3,), "vector")}
+    batch = environment.reset(SEEDS, np.zeros(2, np.int64))["Agent"]
+    raw, _ = envpool.make_gymnasium("MiniGrid-Empty-5x5-v0", num_envs=2, env_seed=[SEEDS(0, 0), SEEDS(1, 0)]).reset()
+    np.testing.assert_array_equal(batch.observations["image"], raw["image"].reshape(2, -1))
+    with pytest.raises(ConfigError, match=r"environment\.observations\.mision: .*has no such .* 'mission'\?"):
+        make("MiniGrid-Empty-5x5-v0", 2, {"mision": "ignore"})
 
 
 def test_a_value_without_dimensions_has_one(make) -> None:

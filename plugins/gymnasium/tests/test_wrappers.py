@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -18,6 +20,7 @@ from rlcore import (
     ConfigError,
     Environment,
     EpisodeSeeds,
+    SavedValueError,
     SavesState,
     UnsupportedSpace,
     load_checkpoint,
@@ -28,6 +31,7 @@ from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
 
 NUM_ENVS = 2
 SEEDS = EpisodeSeeds(3, 5)
+EPISODES = (2, 9)
 LIMIT = 11  # steps of an episode at most
 STEPS = 26
 SAVED_AT = 17  # within an episode, after others
@@ -67,8 +71,8 @@ VECTORS: Mapping[str, tuple[Any, Wrap]] = {
     "skip": ({"name": "MaxAndSkipObservation", "skip": 3}, lambda env: gw.MaxAndSkipObservation(env, 3)),
     "statistics": ("RecordEpisodeStatistics", gw.RecordEpisodeStatistics),
     "sticky": (
-        {"name": "StickyAction", "repeat_action_probability": 0.5, "repeat_action_duration": [1, 3]},
-        lambda env: gw.StickyAction(env, 0.5, (1, 3)),
+        {"name": "StickyAction", "repeat_action_probability": 0.7, "repeat_action_duration": [2, 4]},
+        lambda env: gw.StickyAction(env, 0.7, (2, 4)),
     ),
     "time": ("TimeAwareObservation", gw.TimeAwareObservation),
     "time apart": (
@@ -136,12 +140,11 @@ def played(environment: Environment, actions: Sequence[Any]) -> Iterator[Content
         yield content(environment.step(copy.deepcopy(each))["Agent"])
 
 
-def by_hand(make: Callable[[], Any], actions: Sequence[Any]) -> Iterator[Content]:
-    """The same steps, in a loop over single environments; each episode has a new environment."""
-    envs = [make() for _ in range(NUM_ENVS)]
+def by_hand(envs: list[Any], make: Callable[[], Any] | None, actions: Sequence[Any]) -> Iterator[Content]:
+    """The same steps, in a loop over single environments; with ``make``, each episode has a new environment."""
     observing = ObservationCodec.of(envs[0].observation_space, "by hand")
     acting = ActionCodec.of(envs[0].action_space, "by hand")
-    episodes = [2, 9]
+    episodes = list(EPISODES[: len(envs)])
     infos = [env.reset(seed=SEEDS(index, episodes[index]))[1] for index, env in enumerate(envs)]
     masked = "action_mask" in infos[0]
     for each in actions:
@@ -157,7 +160,7 @@ def by_hand(make: Callable[[], Any], actions: Sequence[Any]) -> Iterator[Content
                 final_masks.append(info.get("action_mask"))
                 ended.append(index)
                 episodes[index] += 1
-                envs[index] = make()
+                envs[index] = envs[index] if make is None else make()
                 observation, info = envs[index].reset(seed=SEEDS(index, episodes[index]))
             rows.append(observation)
             masks.append(info.get("action_mask"))
@@ -173,7 +176,12 @@ def by_hand(make: Callable[[], Any], actions: Sequence[Any]) -> Iterator[Content
 
 
 def checked(
-    make: Any, env_id: str, chosen: Sequence[tuple[Any, Wrap]], place: Path | None = None, **options: Any
+    make: Any,
+    env_id: str,
+    chosen: Sequence[tuple[Any, Wrap]],
+    place: Path | None = None,
+    num_envs: int = NUM_ENVS,
+    **options: Any,
 ) -> str:
     """Prove that these wrappers are right and exact. Return why they do not fit each other, or how they resume."""
 
@@ -184,29 +192,32 @@ def checked(
         return env
 
     def made() -> Any:
-        return make(env_id, NUM_ENVS, wrappers=[entry for entry, _ in chosen], **options)
+        return make(env_id, num_envs, wrappers=[entry for entry, _ in chosen], **options)
 
     try:
-        ObservationCodec.of(wrapped().observation_space, "by hand")
+        envs = [wrapped()]
+        ObservationCodec.of(envs[0].observation_space, "by hand")
     except Exception as error:  # Gymnasium refuses the pair, or a network could not read it
         with pytest.raises((ConfigError, UnsupportedSpace)):
             made()
         return str(error)
+    envs += [wrapped() for _ in range(num_envs - 1)]
     first = made()
     actions = actions_of(first, STEPS)
-    first.reset(SEEDS, np.array([2, 9]))
+    first.reset(SEEDS, np.array(EPISODES[:num_envs]))
     seen = list(played(first, actions[:SAVED_AT]))
     if isinstance(first, SavesState):
-        state = first.state_dict()
-        state = state if place is None else load_checkpoint(save_checkpoint(place, 1, {"run": state}))["run"]
+        state = copy.deepcopy(first.state_dict())
+        if place is not None:
+            state = load_checkpoint(save_checkpoint(place, 1, {"run": state}))["run"]
         seen += played(first, actions[SAVED_AT:])
-        assert seen == list(by_hand(wrapped, actions))
-        assert any(step[2] for step in seen[:SAVED_AT]) and any(any(step[4]) for step in seen)
+        assert seen == list(by_hand(envs, None, actions))
+        assert any(any(step[4]) for step in seen[:SAVED_AT])
         resumed = made()
-        resumed.load_state_dict(copy.deepcopy(state))
+        resumed.load_state_dict(state)
         assert list(played(resumed, actions[SAVED_AT:])) == seen[SAVED_AT:]
         return "saved"
-    assert seen == list(by_hand(wrapped, actions[:SAVED_AT]))
+    assert seen == list(by_hand(envs, wrapped, actions[:SAVED_AT]))
     resumed, upcoming = made(), first.episodes + 1  # a checkpoint ends the episodes
     for each in (first, resumed):
         each.reset(SEEDS, upcoming)
@@ -224,7 +235,8 @@ def test_wrappers_of_vectors_are_exact_alone_and_in_pairs(make: Any, name: str, 
         other
         for other in VECTORS
         if (name, other) != ("statistics", "statistics")  # Gymnasium's class refuses its own key
-        and checked(make, "Pendulum-v1", [VECTORS[name], VECTORS[other]], max_episode_steps=LIMIT) == "saved"
+        and checked(make, "Pendulum-v1", [VECTORS[name], VECTORS[other]], num_envs=1, max_episode_steps=LIMIT)
+        == "saved"
     ]
     assert len(fitting) >= 9 if name != "filter" else not fitting
     assert ("filter" in fitting) == (name == "time apart")
@@ -235,5 +247,140 @@ def test_wrappers_of_pictures_are_exact_alone_and_in_pairs(make: Any, pictures: 
     """With action masks. This environment cannot be saved: a checkpoint ends episodes, a new one continues equally."""
     pytest.importorskip("cv2")
     assert checked(make, pictures, [PICTURES[name]]) == "ended"
-    fitting = [other for other in PICTURES if checked(make, pictures, [PICTURES[name], PICTURES[other]]) == "ended"]
+    pairs = {other: [PICTURES[name], PICTURES[other]] for other in PICTURES}
+    fitting = [other for other, pair in pairs.items() if checked(make, pictures, pair, num_envs=1) == "ended"]
     assert len(fitting) >= 5
+
+
+def test_cartpole_with_a_time_limit_is_truncated_at_the_limit_and_terminated_at_a_fall(make: Any) -> None:
+    """CartPole is stepped natively without wrappers. Both ends are in the same run."""
+    limit = {"name": "TimeLimit", "max_episode_steps": 14}, lambda env: gw.TimeLimit(env, 14)
+    assert checked(make, "CartPole-v1", [limit]) == "saved"
+    environment = make("CartPole-v1", NUM_ENVS, wrappers=[limit[0]])
+    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    steps = list(played(environment, actions_of(environment, 60)))
+    assert any(any(step[3]) for step in steps) and any(any(step[4]) for step in steps)
+    assert not any(terminated and truncated for step in steps for terminated, truncated in zip(*step[3:5], strict=True))
+
+
+def test_atari_preprocessing_with_a_stack_of_frames_is_the_single_game_in_gymnasiums_wrappers(make: Any) -> None:
+    pytest.importorskip("ale_py", reason="Atari needs the extra 'atari'")
+    pytest.importorskip("cv2")
+    stack = {"name": "FrameStackObservation", "stack_size": 4}, lambda env: gw.FrameStackObservation(env, 4)
+    preprocessing = (
+        {"name": "AtariPreprocessing", "screen_size": [42, 36], "terminal_on_life_loss": True},
+        lambda env: gw.AtariPreprocessing(env, screen_size=(42, 36), terminal_on_life_loss=True),
+    )
+    limit = {"name": "TimeLimit", "max_episode_steps": 10}, lambda env: gw.TimeLimit(env, 10)
+    chosen = [preprocessing, stack, limit]
+    assert checked(make, "ale_py:ALE/MsPacman-v5", chosen, num_envs=1, frameskip=1) == "ended"
+    environment = make("ale_py:ALE/MsPacman-v5", 1, wrappers=[entry for entry, _ in chosen], frameskip=1)
+    (spec,) = environment.behaviors["Agent"].observations
+    assert (spec.kind, spec.shape, spec.dtype) == ("image", (36, 42, 4), np.uint8)
+    with pytest.raises(ConfigError, match=r"options\.frameskip: must be 1, because AtariPreprocessing skips frames"):
+        make("ale_py:ALE/MsPacman-v5", 1, wrappers=["AtariPreprocessing"])
+
+
+def test_a_maximum_over_frames_has_none_of_an_episode_before(make: Any, pictures: str) -> None:
+    """An episode that ends within the steps that its first action skips."""
+    entries = [{"name": "TimeLimit", "max_episode_steps": 1}, VECTORS["skip"][0]]
+    environment = make(pictures, 1, wrappers=entries)
+    for env in environment.vector.envs:  # as an episode before would leave it
+        env._obs_buffer[...] = 255
+    environment.reset(SEEDS, np.zeros(1, np.int64))
+    batch = environment.step(actions_of(environment, 1)[0])["Agent"]
+    assert batch.final_observations is not None and not batch.final_observations["observation"].any()
+
+
+class Remembering(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Adds the number of observations that it has seen in all episodes."""
+
+    seen = 0
+
+    def observation(self, observation: Any) -> Any:
+        self.seen += 1
+        return observation + self.seen
+
+
+def test_what_an_unknown_wrapper_remembers_of_finished_episodes_ends_with_them_at_a_checkpoint(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("wraps_of_mine")
+    module.Remembering = Remembering  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wraps_of_mine", module)
+    first, resumed = (
+        make("Pendulum-v1", NUM_ENVS, wrappers=["wraps_of_mine:Remembering"], max_episode_steps=LIMIT) for _ in range(2)
+    )
+    assert not isinstance(first, SavesState)
+    actions = actions_of(first, STEPS)
+    first.reset(SEEDS, np.array([2, 9]))
+    list(played(first, actions))
+    for each in (first, resumed):
+        each.reset(SEEDS, np.array([5, 12]))
+    assert list(played(first, actions)) == list(played(resumed, actions))
+
+
+@pytest.mark.parametrize("spoil", ["missing", "more", "unknown", "shape", "length", "text"])
+def test_a_state_of_wrappers_that_does_not_fit_is_refused(make: Any, spoil: str) -> None:
+    entries = [VECTORS[name][0] for name in ("sticky", "time apart", "frames", "delay")]
+    saved, restored = (make("Pendulum-v1", NUM_ENVS, wrappers=entries) for _ in range(2))
+    saved.reset(SEEDS, np.array([2, 9]))
+    list(played(saved, actions_of(saved, 5)))
+    state = saved.state_dict()
+    wrappers = state["environments"][1]["wrappers"]
+    delay, frames, time, _ = wrappers
+    spoils: Mapping[str, Callable[[], Any]] = {
+        "missing": lambda: wrappers.pop(),
+        "more": lambda: wrappers.append({}),
+        "unknown": lambda: time.update(other=3),
+        "shape": lambda: frames["obs_queue"]["parts"][0]["keys"].update(obs=np.zeros(4, np.float32)),
+        "length": lambda: delay["observation_queue"]["parts"].extend(delay["observation_queue"]["parts"] * 2),
+        "text": lambda: time.update(timesteps="soon"),
+    }
+    spoils[spoil]()
+    with pytest.raises(SavedValueError):
+        restored.load_state_dict(state)
+    restored.load_state_dict(saved.state_dict())
+
+
+def test_environments_that_a_parameter_makes_again_have_their_wrappers(make: Any, dial: str) -> None:
+    """``size`` is an argument of the constructor: its environments are made again with each other value."""
+    entries = [VECTORS["frames"][0], {"name": "TimeLimit", "max_episode_steps": 3}]
+    environment = make(dial, NUM_ENVS, wrappers=entries, parameters={"size": {"constructor": "size"}})
+    environment.set_parameters({"size": np.array([2.0, 9.0])})
+    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    ends = []
+    for actions in actions_of(environment, 6):
+        batch = environment.step(actions)["Agent"]
+        assert batch.observations["observation"].shape == (NUM_ENVS, 3, 7)
+        ends.append((batch.terminated.tolist(), batch.truncated.tolist()))
+        environment.set_parameters({"size": np.array([2.0, 9.0])})
+    never = [False, False]
+    assert ends == [
+        (never, never), ([True, False], never), (never, [False, True]), ([True, False], never), (never, never),
+        ([True, False], [False, True]),
+    ]  # fmt: skip
+    for env in environment.vector.envs:
+        assert [type(each) for each in (env, env.env)] == [gw.TimeLimit, gw.FrameStackObservation]
+        assert env.env.env.unwrapped._closed == 0
+
+
+def test_a_wrapped_environment_is_filmed_from_outside_and_plays_the_same_episodes(
+    make: Any, dial: str, tmp_path: Path
+) -> None:
+    """Also if a parameter makes the environment again: the recorder stays around the new one and its wrappers."""
+    pytest.importorskip("moviepy", reason="films need the extra 'video'")
+    entries = [VECTORS["repeat"][0], VECTORS["limit"][0], VECTORS["frames"][0]]
+    routes = {"size": {"constructor": "size"}}
+    plain, filmed = (make(dial, 1, wrappers=entries, parameters=routes, video=video) for video in (None, tmp_path))
+    actions = actions_of(plain, 4)
+    for each in (plain, filmed):
+        each.set_parameters({"size": np.array([20.0])})
+        each.reset(SEEDS, np.zeros(1, np.int64))
+    for size in (3.0, 20.0):
+        for each in (plain, filmed):
+            each.set_parameters({"size": np.array([size])})
+        assert list(played(plain, actions)) == list(played(filmed, actions))
+    filmed.close()
+    names = {f"rlcore-tests-Dial-v0-env-0-episode-{episode}.mp4" for episode in (0, 1)}
+    assert {path.name for path in tmp_path.iterdir()} == names

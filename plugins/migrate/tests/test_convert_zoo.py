@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,16 @@ def test_a_text_of_python_is_read_as_data() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["open('made', 'w')", "dict(a=open('made', 'w'))", "[x for x in (1,)]", "dict(**{})", "1 +", "f'{1}'", "{1: 2}"],
+    [
+        "open('made', 'w')",
+        "dict(a=open('made', 'w'))",
+        "print(a=1)",
+        "[x for x in (1,)]",
+        "dict(**{})",
+        "1 +",
+        "f'{1}'",
+        "{1: 2}",
+    ],
 )
 def test_code_in_a_text_is_refused_and_not_run(text: str) -> None:
     with pytest.raises(NotPlain):
@@ -538,6 +548,16 @@ def test_a_game_of_atari_has_the_options_of_its_wrapper(monkeypatch: pytest.Monk
     loaded(result, monkeypatch)
 
 
+def test_a_game_that_ends_with_a_life_is_evaluated_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ale_py")
+    wrapper = "stable_baselines3.common.atari_wrappers.AtariWrapper"
+    result = from_text("dqn", f"policy: CnnPolicy, env_wrapper: [{wrapper}], frame_stack: 4", "PongNoFrameskip-v4")
+    config = loaded(result, monkeypatch)
+    assert config.environment is not None and config.evaluation_environment is not None
+    assert config.environment.options["episodic_life"] is True
+    assert config.evaluation_environment.options == {**config.environment.options, "episodic_life": False}
+
+
 @pytest.mark.parametrize(
     ("env_id", "entry", "made", "said"),
     [
@@ -574,6 +594,12 @@ def test_an_environment_that_cannot_be_made_is_refused_with_what_to_do(env_id: s
         converted("ppo", env_id)
 
 
+def test_without_gymnasium_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rlcore_gymnasium.plugin", None)
+    with pytest.raises(ConfigError, match="its spaces are needed; pip install rlcore-gymnasium"):
+        converted("ppo", "CartPole-v1")
+
+
 def test_a_file_without_the_entry_says_the_nearest_one() -> None:
     with pytest.raises(
         ConfigError, match=r"sac.yml: has no entry Acrobot-v1; it has entries for Pendulum-v1, Mountain"
@@ -606,6 +632,10 @@ def test_the_command_writes_a_file_once_and_to_standard_output(capsys: pytest.Ca
         (
             ["zo"],
             "'zo' is not a format; formats: zoo (a hyperparameter file of RL Zoo, such as ppo.yml); did you mean 'z",
+        ),
+        (
+            ["zoo", str(FILES / "sac.yml")],
+            "sac.yml has entries for Pendulum-v1, MountainCarContinuous-v0",
         ),
         (["zoo", "a2c.yml", "--env", "X"], "a2c.yml: no trainer of rlcore is A2C"),
         (

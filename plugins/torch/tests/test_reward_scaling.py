@@ -50,18 +50,16 @@ MOMENTS = (4.89880611774379, 82.7473712003528, 18.0001)
 SLOTS = 4
 
 
-def scaling(slots: int, gamma: float, ranks: Ranks | None = None, **settings: Any) -> RewardScaling:
-    share = SlotShare(slots, np.arange(slots), np.arange(slots))
-    made = RewardScaling.of(
-        OnPolicySettings(**settings), ["extrinsic"], [ExtrinsicReward(gamma)], share, ranks or Ranks()
-    )
+def scaling(share: SlotShare, ranks: Ranks, **settings: Any) -> RewardScaling:
+    given = OnPolicySettings(normalize_rewards=True, **settings)
+    made = RewardScaling.of(given, ["extrinsic"], [ExtrinsicReward(0.9)], share, ranks)
     assert made is not None
     return made
 
 
 @pytest.mark.parametrize("parts", [[6], [1] * 6, [4, 2]])
 def test_rewards_are_those_of_vec_normalize(parts: list[int]) -> None:
-    rule = scaling(3, 0.9, normalize_rewards=True, normalize_rewards_clip=1.25)
+    rule = scaling(SlotShare(3, np.arange(3), np.arange(3)), Ranks(), normalize_rewards_clip=1.25)
     rewards, ends = np.array(REWARDS, np.float32), np.array(ENDS, np.bool_)
     found, start = [], 0
     for rows in parts:
@@ -137,12 +135,14 @@ class Play:
         self.environment, self.limit = environment, limit
         self.spread = ScalarSpread(SLOTS, 0.9)
         self.waiting = [False] * SLOTS
+        self.sums = [0.0] * SLOTS  # of the environment's rewards, at their strength of 2
+        self.finished: list[float] = []
         self.batch: AgentBatch
 
     def begin(self, trainer: Reader) -> None:
         self.batch = first_batch(self.environment)
         trainer.begin(self.batch)
-        self.waiting = [False] * SLOTS
+        self.waiting, self.sums = [False] * SLOTS, [0.0] * SLOTS
         for slot in range(SLOTS):
             self.spread.forget(slot)
 
@@ -156,21 +156,27 @@ class Play:
             ended = bool(batch.terminated[slot] or batch.truncated[slot])
             if batch.aborted is not None and batch.aborted[slot]:
                 self.spread.forget(slot)
-                self.waiting[slot] = False
+                self.waiting[slot], self.sums[slot] = False, 0.0
             elif self.waiting[slot] and (batch.needs_action is None or bool(batch.needs_action[slot])):
                 group = 0.0 if batch.group_reward is None else float(batch.group_reward[slot])
                 rewards[slot] = clipped(float(batch.reward[slot]) + group, self.limit)
+                self.sums[slot] += 2.0 * (float(batch.reward[slot]) + group)
                 self.waiting[slot] = False
                 if ended:
                     over.append(slot)
+                    self.finished.append(self.sums[slot])
+                    self.sums[slot] = 0.0
         self.spread.step(rewards)
         for slot in over:
             self.spread.forget(slot)
         trainer.observe(actions, batch)
         self.batch = batch
 
-    def check(self, trainer: Reader, n_steps: int, normalized: bool) -> None:
-        """Compare the minibatches since the last call with discounted sums of rewards of the buffer."""
+    def update(self, trainer: Reader, n_steps: int, normalized: bool) -> None:
+        """Compare minibatches with discounted sums of rewards of the buffer, and what is reported with raw rewards."""
+        reported = trainer.update().get("Policy/Extrinsic Reward", [])
+        np.testing.assert_allclose(np.sort(reported), np.sort(self.finished), rtol=1e-5, atol=1e-5)
+        self.finished.clear()
         buffer, deviation = trainer.buffer, self.spread.deviation
         for rows, rewards in trainer.read:
             for row, (seen, reward) in zip(rows.tolist(), rewards.tolist(), strict=True):
@@ -211,8 +217,7 @@ def test_replayed_rewards_are_scaled_as_they_are_sampled(
             trainer.load_state_dict(state)
         play.step(trainer)
         if trainer.ready():
-            trainer.update()
-            play.check(trainer, n_steps, normalized)
+            play.update(trainer, n_steps, normalized)
             updates += 1
     assert updates > 30
 
@@ -259,3 +264,30 @@ def test_statistics_that_do_not_fit_are_refused_and_nothing_changes(entry: str, 
     with pytest.raises(SavedValueError, match=told):
         trainer.load_state_dict(state)
     assert trainer.steps == 0
+
+
+class OneOfTwo(Ranks):
+    """A rank whose neighbour has the agents with odd numbers, which earn nothing and never act."""
+
+    size = 2
+
+    def all_gather(self, value: Any) -> list[Any]:
+        nothing = np.zeros_like(value["returns"])
+        return [value, {"slots": value["slots"] + 1, "returns": nothing, "valid": nothing.astype(np.bool_)}]
+
+
+def test_steps_that_ranks_have_not_joined_are_saved() -> None:
+    share = SlotShare(6, np.arange(0, 6, 2), np.arange(6))
+    rule, spread = scaling(share, OneOfTwo()), ScalarSpread(3, 0.9)
+    expected = []
+    for step, (rewards, ends) in enumerate(zip(REWARDS, ENDS, strict=True)):
+        rule.add(np.array([rewards], np.float32), np.array([ends], np.bool_), np.ones((1, 3), np.bool_))
+        expected.append(spread.step(dict(enumerate(map(float, rewards)))))
+        for slot in np.flatnonzero(ends).tolist():
+            spread.forget(slot)
+        if step == 3:
+            saved, rule = copied({"reward_scaling": rule.state_dict()}), scaling(share, OneOfTwo())
+            rule.require_fit(saved)
+            rule.load_state_dict(saved)
+    np.testing.assert_allclose(rule.join(), expected, rtol=1e-12)
+    assert rule.deviation == pytest.approx(expected[-1], rel=1e-12)

@@ -20,18 +20,21 @@ PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
         "default_settings": {
             "trainer_type": "ppo",
             "hyperparameters": {
-                "buffer_size": 1024,  # 8 environments x 128 steps
+                "buffer_size": 2048,  # 8 environments x 256 steps
                 "batch_size": 64,
                 "num_epoch": 10,
                 "learning_rate": 3e-4,
                 "learning_rate_schedule": "linear",
                 "epsilon": 0.2,
+                "epsilon_schedule": "constant",
                 "beta": 0.01,
-                "lambd": 0.95,
+                "beta_schedule": "constant",
+                "lambd": 0.98,
                 "advantage_normalization": "minibatch",
             },
-            "network_settings": {**_SMALL_TANH, "normalize": True},
-            "time_horizon": 128,
+            "network_settings": _SMALL_TANH,
+            "reward_signals": {"extrinsic": {"gamma": 0.999}},
+            "time_horizon": 256,
         },
     }
 )
@@ -52,6 +55,8 @@ PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
                 "beta": 0.0,
                 "lambd": 0.95,
                 "advantage_normalization": "minibatch",
+                "initial_log_std": -0.5,
+                "normalize_rewards": True,
             },
             "network_settings": {**_SMALL_TANH, "normalize": True, "normalize_clip": 10.0},
             "time_horizon": 256,
@@ -77,6 +82,7 @@ PPO_ATARI: Mapping[str, Any] = MappingProxyType(
                 "lambd": 0.95,
                 "shared_critic": True,
                 "advantage_normalization": "minibatch",
+                "clip_rewards": 1.0,
             },
             "network_settings": {
                 "vis_encode_type": "nature_cnn",

@@ -28,6 +28,6 @@ def rlcore_config_sections() -> list[Preset]:
             name="sac",
             target="rlcore_sac.presets:SAC",
             summary="SAC for continuous actions and vector observations, such as MuJoCo and Pendulum",
-            source="Haarnoja et al. 2018 (arXiv:1812.05905), table 1",
+            source="Haarnoja et al. 2018 (arXiv:1812.05905), table 1; with 1,000 random first steps",
         )
     ]

@@ -377,4 +377,6 @@ def _is_list(kind: Any) -> bool:
 def _expected(kind: Any) -> str:
     if attrs.has(kind):
         return "a mapping of settings"
+    if typing.get_origin(kind) is Literal:
+        return " or ".join(map(str, typing.get_args(kind)))
     return "a list" if _is_list(kind) else SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))

@@ -13,7 +13,7 @@ for _package, _records in {
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
     "rlcore-sac": "trainer: sac; preset: sac",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
-    "rlcore-gymnasium": "environment: gymnasium",
+    "rlcore-gymnasium": "environment: gymnasium; command: init",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
     "rlcore-pettingzoo": "environment: pettingzoo; command: play",
     "rlcore-envpool": "environment: envpool",

@@ -29,6 +29,7 @@ from rlcore import (
 )
 from rlcore_envpool.spaces import TaskSpaces
 from rlcore_envpool.tasks import Task, find_task
+from rlcore_gymnasium.spaces import Observations
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> EnvPoolEnvironment:
     """Create ``run.num_envs`` environments of the task ``settings.id``.
 
-    Raises :class:`~rlcore.ConfigError` for an id, an option or an environment parameter that the task does not have,
+    Raises :class:`~rlcore.ConfigError` for an id, an option, an observation or a parameter that the task does not have,
     :class:`~rlcore.UnsupportedSpace` for observations or actions that rlcore does not know, and
     :class:`~rlcore.EnvironmentFailed` if this machine lacks what the task needs.
     """
     task = find_task(settings.id, settings.options or {})
     refuse_unknown_parameters(run.config.environment_parameters, (), task.id)
     (behavior,) = run.behavior_names  # the record says that there must be one
-    return EnvPoolEnvironment(task, behavior, run.num_envs)
+    observations: Observations = getattr(settings, "observations", {})
+    return EnvPoolEnvironment(task, behavior, run.num_envs, observations)
 
 
 class EnvPoolEnvironment:
@@ -55,12 +57,13 @@ class EnvPoolEnvironment:
     So an episode depends on the last reset and on what environment i played since, and not on other environments.
     """
 
-    def __init__(self, task: Task, behavior: str, num_envs: int) -> None:
+    def __init__(self, task: Task, behavior: str, num_envs: int, observations: Observations) -> None:
+        """``observations`` says what becomes of single observations."""
         self.task = task
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._behavior = behavior
-        self._spaces = TaskSpaces.of(task)
+        self._spaces = TaskSpaces.of(task, observations)
         low, high = self._spaces.acting.bounds()
         self.behaviors: Mapping[str, BehaviorSpec] = {
             behavior: BehaviorSpec(

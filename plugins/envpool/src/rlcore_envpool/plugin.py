@@ -17,6 +17,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
         EnvironmentSpec(
             name="envpool",
             target="rlcore_envpool.environment:make_environment",
+            block="rlcore_gymnasium.settings:ObservedEnvironmentSettings",
             names_behaviors=False,
             libraries=("envpool", "envpool-assets"),
             summary="any environment of EnvPool with one agent, by its id; stepped by threads in C++",

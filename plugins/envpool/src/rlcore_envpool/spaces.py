@@ -21,7 +21,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore_envpool.tasks import Task
-from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
+from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec, Observations
 from rlcore_gymnasium.spaces.values import action_mask, final_mask
 
 MASKS = ("obs:action_mask", "info:action_mask", "info:legal_action_mask")
@@ -83,8 +83,11 @@ class TaskSpaces:
     mask: Path | None
 
     @classmethod
-    def of(cls, task: Task) -> TaskSpaces:
-        """Return the spaces of a task. Raises UnsupportedSpace."""
+    def of(cls, task: Task, observations: Observations) -> TaskSpaces:
+        """Return the spaces of a task; ``observations`` is ``environment.observations``.
+
+        Raises UnsupportedSpace, and ConfigError for an observation in ``observations`` that the task does not have.
+        """
         acting = ActionCodec.of(_choices(task.action_space), task.id)
         mask = _mask(task.returned, acting.discrete)
         leaves = tuple(
@@ -92,7 +95,7 @@ class TaskSpaces:
         )
         named = {".".join(leaf.path): leaf.space for leaf in leaves}
         whole = spaces.Dict(named) if leaves[0].path else leaves[0].space
-        return cls(leaves, ObservationCodec.of(whole, task.id), acting, mask)
+        return cls(leaves, ObservationCodec.of(whole, task.id, observations), acting, mask)
 
     def observations(self, raw: Any, rows: int) -> dict[str, NDArray[Any]]:
         """Return the observations of ``rows`` environments by name, each [rows, *shape]."""

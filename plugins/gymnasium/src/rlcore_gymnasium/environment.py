@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -24,6 +25,7 @@ from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.saved_wrappers import are_known, chain
 from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.video import filming
+from rlcore_gymnasium.worlds import known_problem
 from rlcore_gymnasium.wrappers import wrapper_entries
 
 if TYPE_CHECKING:
@@ -154,7 +156,15 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
         ) from error
     except (Exception, SystemExit) as error:
         given = f" with options {dict(options)}" if options else ""
-        raise repeating(error, f"{env_id}: cannot be made{given}", EnvironmentFailed) from error
+        more = _place_of(error) + known_problem(error)
+        what = f"{env_id}: cannot be made{given}"
+        raise repeating(error, what, lambda text: EnvironmentFailed(text + more)) from error
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the file and the line of an error without a text, such as that of a bare ``assert``."""
+    frames = [] if str(error) else extract_tb(error.__traceback__)
+    return f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
 
 
 def _install_hint(error: BaseException) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
 from rlcore import (
     ConfigError,
@@ -18,12 +18,14 @@ from rlcore import (
     EnvironmentSettings,
     RlcoreError,
     RunContext,
+    UnsupportedSpace,
     repeating,
 )
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameters import WayFinder
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
+from rlcore_gymnasium.saved_wrappers import are_known, chain
 
 __all__ = ["adapt", "add_copies", "closing_on_error"]
 
@@ -47,9 +49,15 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Envir
         )
     made_so_far: list[Any] = [made]
     with closing_on_error(made_so_far, run):
-        environment = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
-        environment.require_parameters(run.config.environment_parameters)
-    return environment
+        try:
+            adapted = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
+        except UnsupportedSpace as error:
+            advice = (
+                "wrap it in the program, for example in FilterObservation or FlattenObservation of gymnasium.wrappers"
+            )
+            raise UnsupportedSpace(f"{error}; {advice}") from error
+        adapted.require_parameters(run.config.environment_parameters)
+    return adapted
 
 
 def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: RunContext) -> InProcessEnvironment:
@@ -63,15 +71,30 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     except (Exception, SystemExit) as error:
         raise repeating(error, f"{name}: copies cannot be stepped together", EnvironmentFailed) from error
 
-    def make_env(arguments: Mapping[str, Any]) -> NoReturn:
-        raise ConfigError(
-            f"{name}: {', '.join(arguments)} can only be an argument of its constructor, and the program made it"
-        )
+    def make_env(arguments: Mapping[str, Any]) -> Any:
+        if arguments:
+            raise ConfigError(
+                f"{name}: {', '.join(arguments)} can only be an argument of its constructor, and the program made it"
+            )
+        return run.given()
 
     spec = EnvSpec("Program-v0", f"{__name__}:_without_arguments")
     finder = WayFinder(spec, name, settings.parameters)
     kind = SavingEnvironment if is_known(envs[0]) else InProcessEnvironment
-    return kind(name, _behavior(name, run), vector, finder, make_env)
+    *around, _ = chain(envs[0])
+    afresh = callable(run.given) and not are_known(around)
+    environment = kind(name, _behavior(name, run), vector, finder, make_env, None, afresh)
+    if not afresh and not are_known(around):
+        _limit_promise(environment, around)
+    return environment
+
+
+def _limit_promise(environment: Any, wrappers: Sequence[object]) -> None:
+    """Have the promise of a resume say that ``wrappers`` of an object may remember finished episodes."""
+    names = ", ".join(type(wrapper).__name__ for wrapper in wrappers)
+    environment.resume_limits = (
+        f"the program gives one object, whose wrappers ({names}) may remember finished episodes",
+    )
 
 
 @contextmanager
@@ -125,7 +148,10 @@ def _vectorized(envs: list[Any], name: str, _: EnvironmentSettings, run: RunCont
     adapter = ADAPTERS.get(mode)
     if adapter is None:
         raise ConfigError(f"{name}: does not declare when it resets; set metadata['autoreset_mode'] of its class")
-    return adapter(name, _behavior(name, run), made)
+    environment = adapter(name, _behavior(name, run), made)
+    if isinstance(made, VectorWrapper):
+        _limit_promise(environment, [made])
+    return environment
 
 
 def _name(made: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> str:

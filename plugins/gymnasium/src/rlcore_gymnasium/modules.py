@@ -25,8 +25,9 @@ def _is_installed(package: str) -> bool:
 
 def not_importable(name: str | None, module: str, reason: str, key: KeyPath) -> ConfigError:
     """The error about a ``name`` whose module cannot be imported."""
-    package = to_install(module)
+    absent = "not installed" in reason or "No module named" in reason
+    package = to_install(module) if absent else ""
     hint = f"; run: pip install {package}" if package else ""
-    if not hint and "." not in module and "not installed" in reason:
+    if not package and "." not in module and not is_importable(module):
         hint = f", and there is no {module}.py beside the configuration"
     return ConfigError(f"{name!r}: cannot import {module!r}: {reason}{hint}", key=key)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore import ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
+from rlcore import CommandSpec, ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
 from rlcore_gymnasium.modules import is_importable, not_importable
 from rlcore_gymnasium.worlds import world_of
 from rlcore_gymnasium.wrappers import wrapper_entries
@@ -39,6 +39,17 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             libraries=("gymnasium", "mujoco"),
             adapter="rlcore_gymnasium.given:adapt",
             summary="any environment registered with Gymnasium, by its id",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_commands() -> list[CommandSpec]:
+    return [
+        CommandSpec(
+            name="init",
+            target="rlcore_gymnasium.init:init_command",
+            summary="Write a configuration file for an environment.",
         )
     ]
 
@@ -77,8 +88,11 @@ def registered(env_id: str | None) -> EnvSpec:
     """
     module, name = _parts(env_id)
     if module:
+        known = world_of(name)
         try:
-            importlib.import_module(module)
+            imported = importlib.import_module(module)
+            if known is not None and known.register and known.module == module:
+                getattr(imported, known.register)()
         except (Exception, SystemExit) as error:
             raise not_importable(env_id, module, one_line(error), ID) from error
     spec = _registry().get(name)
@@ -105,7 +119,9 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
     close = _nearest_id(module if (env_id or "").startswith(f"{module}:") else "", name)
     hint = f"; did you mean {close!r}?" if close else ""
-    elsewhere = "" if module else " (an environment of another package is written 'its_module:Name-v0')"
+    elsewhere = " (an environment of another package is written 'its_module:Name-v0')"
+    if module:
+        elsewhere = f", and the module {module!r} does not register it" if not close else ""
     return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
 
 

@@ -8,6 +8,8 @@ looked for in the module of that name, if it is installed.
 from __future__ import annotations
 
 import re
+from importlib.metadata import PackageNotFoundError, version
+from traceback import extract_tb
 
 import attrs
 
@@ -20,14 +22,25 @@ class World:
         module: The module to import.
         install: What ``pip install`` installs.
         ids: A regular expression for the beginning of the ids, whatever their case.
+        register: A function of the module to call after the import; empty if the import is enough.
     """
 
     module: str
     install: str
     ids: str
+    register: str = ""
 
 
 WORLDS = (
+    World("flappy_bird_gymnasium", "flappy-bird-gymnasium", "FlappyBird-"),
+    World("gym_anytrading", "gym-anytrading", "(forex|stocks)-v"),
+    World("metaworld", "metaworld", "Meta-World/"),
+    World("minatar.gym", "minatar", "MinAtar/", register="register_envs"),
+    World("miniworld", "miniworld", "MiniWorld-"),
+    World("panda_gym", "panda-gym", "Panda[A-Z]"),
+    World("shimmy", "'shimmy[dm-control]'", "dm_control/"),
+    World("tetris_gymnasium.envs", "tetris-gymnasium", "tetris_gymnasium/"),
+    World("vizdoom.gymnasium_wrapper", "vizdoom", "Vizdoom[A-Z]"),
     World("ale_py", "'rlcore-gymnasium[atari]'", r"ALE/|\w+NoFrameskip-v[04]$"),
     World("minigrid", "'rlcore-gymnasium[minigrid]'", r"MiniGrid-|BabyAI-"),
     World(
@@ -52,3 +65,19 @@ def to_install(module: str) -> str:
     """Return what ``pip install`` installs to have ``module``; empty for an unknown package."""
     top = module.partition(".")[0]
     return next((world.install for world in WORLDS if world.module.partition(".")[0] == top), "")
+
+
+def known_problem(error: BaseException) -> str:
+    """Return the solution of a known problem of a package, for the end of a message; empty for others.
+
+    gymnasium-robotics 1.4 asserts types of joints that MuJoCo returns in another form since version 3.11.
+    """
+    frames = extract_tb(error.__traceback__)
+    if isinstance(error, AssertionError) and frames and "gymnasium_robotics" in frames[-1].filename:
+        try:
+            newer = tuple(map(int, version("mujoco").split(".")[:2])) >= (3, 11)
+        except (PackageNotFoundError, ValueError):
+            newer = False
+        if newer:
+            return "; this environment of gymnasium-robotics needs an older MuJoCo: run: pip install 'mujoco<3.11'"
+    return ""

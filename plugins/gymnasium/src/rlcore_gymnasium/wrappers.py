@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -64,57 +64,56 @@ class WrapperEntry:
         import gymnasium
 
         cls = self.resolve()
-        arguments = self._converted(env) if inspect.isclass(cls) and _is_gymnasiums(cls) else dict(self.arguments)
         self._check_arguments(cls)
         self._check_skipping(env)
+        arguments = self._converted(env) if _is_gymnasiums(cls) else self.arguments
         try:
-            made = cls(env, **arguments)
+            wrapped: Env = cls(env, **arguments)
         except RlcoreError:
             raise
         except gymnasium.error.DependencyNotInstalled as error:
             raise self.error(f"{one_line(error)}; run: pip install 'rlcore-gymnasium[images]'") from error
         except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {one_line(error)}"
-            raise self.error(
-                f"{self.name} cannot wrap {env}, whose observations are {_spaces(env)}: {reason}"
-            ) from error
-        if not isinstance(made, gymnasium.Env):
-            raise self.error(f"{self.name} returned a {type(made).__name__} instead of a gymnasium.Env")
-        return made
+            raise self.error(f"{self.name} cannot wrap {env}: {one_line(error)}") from error
+        return wrapped
 
-    def resolve(self) -> Any:
-        """Return the class, or the function, that wraps environments. Raises ConfigError."""
+    def resolve(self) -> type[gymnasium.Wrapper[Any, Any, Any, Any]]:
+        """Return the class. Raises ConfigError if there is none of this name, or if it is refused."""
+        import gymnasium
+
         if not self.module:
             self.check(())
-            import gymnasium
-
-            return getattr(gymnasium.wrappers, self.name)
+            own: type[gymnasium.Wrapper[Any, Any, Any, Any]] = getattr(gymnasium.wrappers, self.name)
+            return own
         try:
-            found: Any = importlib.import_module(self.module)
+            module = importlib.import_module(self.module)
         except (Exception, SystemExit) as error:
             raise not_importable(self.name, self.module, one_line(error), self.key) from error
-        module, name = found, self.name.rpartition(":")[2]
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if not callable(found):
-            classes = [key for key, value in vars(module).items() if inspect.isclass(value) and not key.startswith("_")]
-            raise self.error(f"{self.module} has no class {name!r}{did_you_mean(name, classes)}")
-        if inspect.isclass(found) and _is_gymnasiums(found) and found.__name__ in REFUSED:
+        name = self.name.rpartition(":")[2]
+        found = getattr(module, name, None)
+        # Nothing else of a module is called: a file from elsewhere must not choose a function and its arguments.
+        if not inspect.isclass(found) or not issubclass(found, gymnasium.Wrapper):
+            problem = "has no class" if found is None else "has something other than a class of gymnasium.Wrapper as"
+            raise self.error(f"{self.module} {problem} {name!r}{did_you_mean(name, _classes(module))}")
+        if _is_gymnasiums(found) and found.__name__ in REFUSED:
             raise self.error(f"{found.__name__}: {REFUSED[found.__name__]}")
         return found
 
     def check(self, local: Collection[str]) -> None:
-        """Raise ConfigError for a name that cannot be one. No module is imported; ``local`` ones exist."""
+        """Raise ConfigError for what cannot be right. No module but Gymnasium is imported; ``local`` ones exist."""
         if self.module:
             if not is_importable(self.module, local):
                 raise not_importable(self.name, self.module, "it is not installed", self.key)
             return
         if self.name in REFUSED:
             raise self.error(f"{self.name}: {REFUSED[self.name]}")
-        names = _names()
+        import gymnasium
+
+        names = _classes(gymnasium.wrappers)
         if self.name not in names:
             elsewhere = " (a class of another module is written 'its_module:Class')"
             raise self.error(f"gymnasium.wrappers has no {self.name!r}{did_you_mean(self.name, names) or elsewhere}")
+        self._check_arguments(getattr(gymnasium.wrappers, self.name))
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -181,17 +180,13 @@ def wrapper_entries(listed: Iterable[Any]) -> Sequence[WrapperEntry]:
     return entries
 
 
-def _names() -> list[str]:
-    """The classes of ``gymnasium.wrappers`` that a file may name."""
+def _classes(module: ModuleType) -> list[str]:
+    """The names of the wrappers of a module."""
     import gymnasium
 
-    found = vars(gymnasium.wrappers).items()
+    found = vars(module).items()
     return [name for name, each in found if inspect.isclass(each) and issubclass(each, gymnasium.Wrapper)]
 
 
 def _is_gymnasiums(cls: type) -> bool:
     return cls.__module__.startswith("gymnasium.wrappers.")
-
-
-def _spaces(env: Env) -> str:
-    return f"{env.observation_space} and actions {env.action_space}"

@@ -74,7 +74,7 @@ def _wrappers(c: Conversion) -> Iterator[tuple[str, dict[str, Any]]]:
             )
             continue
         found = _wrapper(c, name, dict(arguments or {}))
-        if found is not None and (found[0] == _ATARI or _is_known(c, name, found[0])):
+        if found is not None and (found[0] == _ATARI or _is_known(c, name, *found)):
             yield found
 
 
@@ -128,12 +128,12 @@ def _stacked(
     return [("FrameStackObservation", {"stack_size": frames, "padding_type": "zero"})]
 
 
-def _is_known(c: Conversion, zoo_name: str, name: str) -> bool:
-    """Whether a run would find the wrapper; if not, the key is refused."""
+def _is_known(c: Conversion, zoo_name: str, name: str, arguments: dict[str, Any]) -> bool:
+    """Whether a run would find the wrapper, with these arguments; if not, the key is refused."""
     from rlcore_gymnasium.wrappers import wrapper_entries
 
     try:
-        wrapper_entries([name])[0].check(())
+        wrapper_entries([{"name": name, **arguments}])[0].check(())
     except ConfigError as error:
         c.entry.refuse("env_wrapper", f"{zoo_name}: {error.message}", _WITHOUT)
         return False
@@ -154,6 +154,10 @@ def _atari(c: Conversion, wrapper: dict[str, Any] | None, frames: int) -> None:
             c.put(f"environment.options.{name}", arguments.get(key, default), f"AtariWrapper: {key}")
     c.put("environment.options.use_fire_reset", True, "AtariWrapper presses FIRE where a game waits for it")
     c.put("environment.options.stack_num", frames, c.entry.origin("frame_stack"))
+    if arguments.get("terminal_on_life_loss", True):
+        c.put("evaluation.interval", None, "a number of steps also evaluates while the run trains")
+        scores = "an evaluation plays whole games, whose score RL Zoo reports too"
+        c.put("evaluation.environment.options.episodic_life", False, scores)
     for key in arguments:
         if key not in (*_ATARI_OPTIONS, "clip_reward"):
             c.entry.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)

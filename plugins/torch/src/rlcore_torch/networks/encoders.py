@@ -85,9 +85,11 @@ def image_encoder(kind: str, settings: Any, observation: ObservationSpec, featur
     smallest, pixels = MINIMUM_SIZE[kind], min(observation.shape[:2])
     if pixels < smallest:
         fit = [other for other, needed in MINIMUM_SIZE.items() if needed <= pixels]
+        flat = f"environment.observations: {{{observation.name}: {{flatten: true}}}}"
         raise UnsupportedSpace(
             f"observation {observation.name!r} of shape {observation.shape}: encoder {kind!r} needs at least "
-            f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}"
+            f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}, or make a "
+            f"vector of it (environments of Gymnasium: {flat})"
         )
     return ImageEncoder(kind, observation, features)
 

@@ -1,0 +1,258 @@
+"""``rlcore init --env ID``: writes a configuration file for an environment, with what can be changed as comments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from rlcore import (
+    BehaviorSettings,
+    BehaviorSpec,
+    ConfigError,
+    EnvironmentSettings,
+    ObservationSpec,
+    Preset,
+    RunContext,
+    TrainerSpec,
+    UnsupportedSpace,
+    config_from_mapping,
+    echo,
+    field_info,
+    load_plugins,
+    name_problem,
+    settings_fields,
+)
+from rlcore_gymnasium.plugin import registered
+
+if TYPE_CHECKING:
+    from rlcore import Plugins
+
+SMALLEST_IMAGE = 36  # pixels on a side: what the encoder nature_cnn reads
+MAX_STEPS = 1_000_000
+
+
+@click.command("init")
+@click.option("--env", "env_id", required=True, metavar="ID", help="Environment of Gymnasium, such as CartPole-v1.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="File to write.")
+@click.option("--preset", metavar="NAME", help="Preset to begin with; by default, one that fits the spaces.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
+    """Write a configuration file for the environment ID.
+
+    The file names the environment and a preset that fits its observations and actions. The values of the preset are
+    comments in it. By default the file is named after the environment, such as cartpole.yaml. A file that exists is
+    not replaced.
+    """
+    plugins = load_plugins()
+    seen = Seen.at(env_id, plugins)
+    chosen = plugins.record(Preset, preset or seen.preset)
+    path = output or Path(f"{seen.behavior.name.lower()}.yaml")
+    run_id = seen.behavior.name if name_problem("", path.stem) else path.stem
+    start = ["", "checkpoint_settings:", f"  run_id: {run_id}", ""]
+    text = "\n".join([*heading(seen, path), "", *document(seen, chosen, plugins), *start])
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path}: exists; give another file with -o, or delete it") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}; give another file with -o") from error
+    echo(f"{path}: preset {chosen.name}; train with: rlcore run {shlex.quote(str(path))}")
+
+
+@attrs.frozen
+class Seen:
+    """Facts about an environment, which was created once and closed.
+
+    Attributes:
+        env_id: Its id.
+        observations: The block ``environment.observations`` with which a trainer can learn from it.
+        behavior: What a trainer sees and does.
+        limit: Steps after which an episode is truncated; None without a limit.
+    """
+
+    env_id: str
+    observations: Mapping[str, Any]
+    behavior: BehaviorSpec
+    limit: int | None
+
+    @classmethod
+    def at(cls, env_id: str, plugins: Plugins) -> Seen:
+        """Create the environment as a run does. Raises like :func:`rlcore_gymnasium.environment.make_environment`."""
+        from rlcore_gymnasium.environment import make_environment
+
+        spec = registered(env_id)
+        observations = to_learn_from(env_id)
+        environment = {"id": env_id, "num_envs": 1, "observations": observations}
+        config = config_from_mapping({"environment": environment, "default_settings": {}}, plugins)
+        assert config.environment is not None
+        with tempfile.TemporaryDirectory() as directory:
+            run = RunContext(config=config, plugins=plugins, directory=Path(directory), seed=0, num_envs=1)
+            made = make_environment(config.environment, run)
+            try:
+                (behavior,) = made.behaviors.values()
+            finally:
+                made.close()
+        return cls(env_id, observations, behavior, spec.max_episode_steps)
+
+    @property
+    def preset(self) -> str:
+        """The name of the preset for such observations and actions."""
+        if self.behavior.continuous:
+            return "ppo-continuous"
+        return "ppo-atari" if self.has_images else "ppo-discrete"
+
+    @property
+    def has_images(self) -> bool:
+        """Whether an observation is an image."""
+        return any(each.kind == "image" for each in self.behavior.observations)
+
+
+def to_learn_from(env_id: str) -> dict[str, Any]:
+    """Return ``environment.observations``: other kinds are left out, and small images are vectors.
+
+    What this does not solve, creating the environment as a run does reports.
+    """
+    import gymnasium
+
+    from rlcore_gymnasium.spaces import OBSERVATION, ObservationPart
+
+    try:
+        env = gymnasium.make(env_id, disable_env_checker=True)
+    except (Exception, SystemExit):  # reported with what to install
+        return {}
+    space = env.observation_space
+    with suppress(Exception, SystemExit):
+        env.close()
+    parts: dict[str, Any] = {OBSERVATION: space}
+    if isinstance(space, gymnasium.spaces.Dict):
+        parts = {str(key): part for key, part in space.spaces.items()}
+    elif isinstance(space, gymnasium.spaces.Tuple):
+        parts = {str(index): part for index, part in enumerate(space.spaces)}
+    said: dict[str, Any] = {}
+    for name, part in parts.items():
+        try:
+            found = ObservationPart.of(part, name, None, env_id).spec
+        except UnsupportedSpace:
+            if space is not part:
+                said[name] = "ignore"
+            continue
+        if found.kind == "image" and min(found.shape[:2]) < SMALLEST_IMAGE:
+            said[name] = {"flatten": True}
+    return said
+
+
+# ---------------------------------------------------------------- the file
+
+
+def heading(seen: Seen, path: Path) -> Iterator[str]:
+    """Yield the comments at the top: commands, and what the environment has."""
+    yield f"# {seen.env_id}: written by rlcore init."
+    for command in ("validate", "run"):
+        yield f"#   rlcore {command} {shlex.quote(str(path))}"
+    yield "#"
+    for observation in seen.behavior.observations:
+        yield f"# observes {observation.name}: {described(observation)}"
+    for name, how in seen.observations.items():
+        if how == "ignore":
+            yield f"# observes {name}: left out, because networks cannot read it"
+    for text in actions(seen.behavior):
+        yield f"# acts by {text}"
+    if seen.limit is not None:
+        yield f"# An episode is truncated after {seen.limit} steps."
+
+
+def described(observation: ObservationSpec) -> str:
+    """Return an observation in words: ``4 numbers``, ``84 x 84 pixels, 4 channels``."""
+    if observation.kind == "image":
+        height, width, channels = observation.shape
+        return f"{height} x {width} pixels, {channels} channel{'' if channels == 1 else 's'}"
+    kind = "indicator" if observation.kind == "one_hot" else "number"
+    return f"{observation.size} {kind}{'' if observation.size == 1 else 's'}"
+
+
+def actions(behavior: BehaviorSpec) -> Iterator[str]:
+    """Yield the parts of an action in words: ``one of 2 choices``, ``6 numbers from -1 to 1``."""
+    if behavior.continuous:
+        low, high = {*behavior.low.tolist()}, {*behavior.high.tolist()}
+        limits = (
+            f" from {low.pop():g} to {high.pop():g}" if len(low) == len(high) == 1 else ", each with its own limits"
+        )
+        yield f"{behavior.continuous} number{'' if behavior.continuous == 1 else 's'}{limits}"
+    for options in behavior.discrete:
+        yield f"one of {options} choices"
+
+
+def document(seen: Seen, preset: Preset, plugins: Plugins) -> Iterator[str]:
+    """Yield the lines of the configuration."""
+    values = preset.resolve()
+    behavior = values.get("default_settings", {})
+    trainer = plugins.record(TrainerSpec, behavior["trainer_type"])
+    yield f"preset: {preset.name}  # {preset.summary}"
+    yield f"# Its values are from {preset.source}."
+    yield ""
+    yield "environment:"
+    environment: dict[str, Any] = {"id": seen.env_id}
+    if seen.observations:
+        environment["observations"] = dict(seen.observations)
+    classes: dict[str, type] = {"": EnvironmentSettings}
+    yield from block(environment, values.get("environment", {}), classes)
+    yield ""
+    yield "default_settings:"
+    given: dict[str, Any] = {"max_steps": MAX_STEPS}
+    if seen.has_images and "vis_encode_type" not in behavior.get("network_settings", {}):
+        given["network_settings"] = {"vis_encode_type": "nature_cnn"}
+    classes = {
+        "": BehaviorSettings,
+        "hyperparameters": trainer.resolve("settings"),
+        "network_settings": trainer.resolve("network"),
+    }
+    of_preset = {key: value for key, value in behavior.items() if key != "trainer_type"}
+    yield from block(given, of_preset, classes)
+
+
+def block(given: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Mapping[str, type]) -> Iterator[str]:
+    """Yield the lines of a block: keys of the file, then those of the preset as comments.
+
+    ``classes`` are the settings classes that describe the keys, by the name of the block within this one; the block
+    itself is called "".
+    """
+    for key, value in given.items():
+        inner = of_preset.get(key)
+        if isinstance(value, Mapping) and key in classes:
+            yield f"  {key}:"
+            mine = {"": classes[key]}
+            yield from (f"  {line}" for line in block(value, inner if isinstance(inner, Mapping) else {}, mine))
+        else:
+            yield f"  {line_of(key, value, classes)}"
+    left = {key: value for key, value in of_preset.items() if key not in given}
+    if left:
+        yield '  # Values of the preset: to change one, remove "# " before it, and before the name of its block.'
+    for key, value in left.items():
+        if isinstance(value, Mapping):
+            yield f"  # {key}:"
+            for name, each in value.items():
+                yield f"  #   {line_of(name, each, {'': classes[key]} if key in classes else {})}"
+        else:
+            yield f"  # {line_of(key, value, classes)}"
+
+
+def line_of(key: str, value: Any, classes: Mapping[str, type]) -> str:
+    """Return ``batch_size: 64  # Transitions in one minibatch.``"""
+    import yaml
+
+    text = yaml.safe_dump([value], default_flow_style=True, width=1_000).strip()[1:-1]
+    fields = settings_fields(classes[""]) if "" in classes else {}
+    if key not in fields:
+        return f"{key}: {text}"
+    said = re.sub(r" \(an rlcore key[^)]*\)", "", field_info(fields[key]).description)
+    first = re.split(r"[;.:] ", said)[0].removesuffix(".")
+    return f"{key}: {text}  # {first}."

@@ -1,0 +1,152 @@
+"""``environment.observations``, and wrappers that are refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import yaml
+from gymnasium import spaces
+
+from rlcore import Actions, ConfigError, EpisodeSeeds, UnsupportedSpace
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
+from rlcore_gymnasium.settings import ObservationSettings
+from rlcore_gymnasium.spaces import ObservationCodec
+
+__all__ = ["run_rlcore"]
+
+FLAT = ObservationSettings(flatten=True)
+LEFT_OUT = ObservationSettings(ignore=True)
+SPACE = spaces.Dict(
+    mission=spaces.Text(9),
+    rgb=spaces.Box(0, 255, (4, 5, 3), np.uint8),
+    stack=spaces.Box(0, 255, (3, 6, 5), np.uint8),
+    grid=spaces.Box(np.arange(6.0).reshape(2, 3) - 9, np.float32(9.0), dtype=np.float32),
+    place=spaces.Discrete(3),
+)
+
+
+def test_observations_are_left_out_and_flattened_by_key_and_the_others_stay_as_they_are() -> None:
+    SPACE.seed(0)
+    samples = [SPACE.sample() for _ in range(3)]
+    whole = ObservationCodec.of(SPACE, "Env-v0", {"mission": "ignore"})
+    flat = ObservationCodec.of(SPACE, "Env-v0", {"mission": LEFT_OUT, "rgb": FLAT, "stack": FLAT, "grid": FLAT})
+    assert [(spec.name, spec.kind, spec.shape, spec.dtype) for spec in flat.specs] == [
+        ("rgb", "vector", (60,), np.float32), ("stack", "vector", (90,), np.float32),
+        ("grid", "vector", (6,), np.float32), ("place", "one_hot", (3,), np.float32),
+    ]  # fmt: skip
+    assert [spec.kind for spec in whole.specs] == ["image", "image", "vector", "one_hot"]
+    stacked = {key: np.stack([sample[key] for sample in samples]) for key in SPACE if key != "mission"}
+    for rows in (flat.stack(samples), flat.convert(stacked), flat.convert(stacked, 3)):
+        for key in ("rgb", "stack", "grid"):  # in the order of the space: channels of a stack come first
+            np.testing.assert_array_equal(rows[key], stacked[key].reshape(3, -1).astype(np.float32))
+        np.testing.assert_array_equal(rows["place"], whole.stack(samples)["place"])
+    low, high = flat.specs[2].low, flat.specs[2].high
+    np.testing.assert_array_equal(low, np.arange(6.0) - 9)
+    assert high == 9.0 and flat.specs[0].low == 0.0 and flat.specs[0].high == 255.0
+
+
+def test_the_only_observation_of_a_space_without_keys_is_called_observation() -> None:
+    (spec,) = ObservationCodec.of(SPACE["rgb"], "Env-v0", {"observation": FLAT}).specs
+    assert (spec.name, spec.shape) == ("observation", (60,))
+    both = spaces.Tuple((SPACE["rgb"], spaces.Text(3)))
+    (spec,) = ObservationCodec.of(both, "Env-v0", {"1": "ignore"}).specs
+    assert (spec.name, spec.kind) == ("0", "image")
+
+
+def test_an_observation_that_is_a_space_of_spaces_can_be_left_out() -> None:
+    space = spaces.Dict(inner=spaces.Dict(a=spaces.Discrete(2)), outer=spaces.Discrete(2))
+    assert [spec.name for spec in ObservationCodec.of(space, "Env-v0", {"inner": "ignore"}).specs] == ["outer"]
+
+
+@pytest.mark.parametrize(
+    ("space", "said", "says"),
+    [
+        (SPACE, {}, "supported are .*; leave it out with environment.observations: {mission: ignore}"),
+        (SPACE, {"mision": "ignore"}, r"environment\.observations\.mision: Env-v0 .*; did you mean 'mission'"),
+        (SPACE, dict.fromkeys(SPACE, "ignore"), "environment.observations: nothing is left to observe of mission, "),
+        (SPACE["place"], {"place": FLAT}, "Env-v0 has no such observation; it has observation"),
+        (SPACE["place"], {"observation": "ignore"}, "nothing is left to observe of observation"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_observations_that_do_not_fit(space: spaces.Space, said: Any, says: str) -> None:
+    with pytest.raises((ConfigError, UnsupportedSpace), match=says):
+        ObservationCodec.of(space, "Env-v0", said)
+
+
+class Talking(gymnasium.Env[Any, Any]):
+    """Observes a text, an image and a number; ends after three steps."""
+
+    metadata = {"render_modes": ["rgb_array"]}
+    observation_space, action_space = SPACE, spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self._seen(), 1.0, self.steps == 3, False, {}
+
+    def _seen(self) -> Any:
+        return {"mission": "go", "place": self.steps % 3, **{key: np.full_like(SPACE[key].low, self.steps) for key in
+                ("rgb", "stack", "grid")}}  # fmt: skip
+
+
+def test_an_environment_with_a_text_is_played_without_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = gymnasium.envs.registration.EnvSpec("rlcore-tests/Talking-v0", Talking)
+    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+    environment = make(spec.id, 2, observations={"mission": "ignore", "stack": "ignore", "rgb": FLAT})
+    batch = environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Agent"]
+    assert {name: array.shape for name, array in batch.observations.items()} == {
+        "grid": (2, 2, 3), "place": (2, 3), "rgb": (2, 60),
+    }  # fmt: skip
+    for _ in range(3):
+        batch = environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})["Agent"]
+    assert not batch.observations["rgb"].any() and batch.final_observations is not None
+    assert (batch.final_observations["rgb"] == 3.0).all() and batch.final_observations.keys() == {
+        "grid",
+        "place",
+        "rgb",
+    }
+
+
+def test_natively_vectorized_environments_know_the_key(make: Any) -> None:
+    environment = make("CartPole-v1", 2, observations={"observation": FLAT})
+    assert environment.behaviors["Agent"].observations == make("CartPole-v1", 2).behaviors["Agent"].observations
+    with pytest.raises(ConfigError, match=r"environment\.observations\.position: CartPole-v1 has no such observation"):
+        make("CartPole-v1", 2, observations={"position": "ignore"})
+
+
+# ---------------------------------------------------------------- wrappers that are refused
+
+WRONG = yaml.safe_load((Path(__file__).parent / "data/wrong_wrappers.yaml").read_text("utf-8"))
+CONFIG = "environment: {type: gymnasium, id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n"
+
+
+@pytest.mark.parametrize("case", [*WRONG["validate"], *WRONG["make"]], ids=lambda case: str(case["entry"]))
+def test_a_wrapper_that_cannot_be_one_is_refused(make: Any, case: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=re.escape(case["says"])):
+        make("CartPole-v1", 1, wrappers=[case["entry"]])
+
+
+@pytest.mark.parametrize("block", ["environment", "evaluation.environment"])
+@pytest.mark.parametrize("case", WRONG["validate"], ids=lambda case: str(case["entry"]))
+def test_a_wrong_entry_is_found_before_a_run(
+    run_rlcore: RunRlcore, tmp_path: Path, case: dict[str, Any], block: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    refused = run_rlcore("validate", tmp_path / "config.yaml", "--set", f"{block}.wrappers={[case['entry']]}")
+    assert refused.exit_code == 2 and f"--set {block}.wrappers: {block}" in refused.stdout
+    assert case["says"].removeprefix("environment.") in refused.stdout
+
+
+def test_wrappers_among_the_options_are_sent_to_their_own_key(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    refused = run_rlcore("run", tmp_path / "config.yaml", "--set", "environment.options={wrappers: [TimeLimit]}")
+    assert refused.exit_code == 2 and "environment.options.wrappers: belongs beside options" in refused.stderr

@@ -1,0 +1,35 @@
+"""A preset and the id of an environment are enough to learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlcore import Run
+
+pytestmark = pytest.mark.learning
+
+
+@pytest.mark.parametrize(
+    ("preset", "env_id", "steps", "wanted"),
+    [
+        ("ppo-discrete", "CartPole-v1", 100_000, 475),
+        ("ppo-continuous", "Pendulum-v1", 100_000, -300),
+        ("sac", "Pendulum-v1", 10_000, -250),
+    ],
+)
+def test_a_preset_learns_without_other_settings(
+    tmp_path: Path, preset: str, env_id: str, steps: int, wanted: float
+) -> None:
+    config = {
+        "preset": preset,
+        "environment": {"id": env_id},
+        "default_settings": {"max_steps": steps},
+        "env_settings": {"seed": 3},
+        "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path)},
+    }
+    with Run(config) as run:
+        run.train()
+        (evaluated,) = run.evaluate(episodes=20).behaviors.values()
+    assert evaluated.mean_reward >= wanted
