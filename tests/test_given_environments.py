@@ -85,7 +85,7 @@ def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path, caplog: pytest.L
 
 
 class Counted(gymnasium.Env[Any, Any]):
-    """One observation for ever. Reward 1 each step; an episode has five steps. Counts how often it is closed."""
+    """Always the same observation. Reward 1 each step; an episode has five steps. Counts how often it is closed."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -21,7 +21,7 @@ KNOWN = {
     "ALE/Pong-v5": ("ale_py", "atari"),
     "PongNoFrameskip-v4": ("ale_py", "atari"),
     "MiniGrid-Empty-5x5-v0": ("minigrid", "minigrid"),
-    "BabyAI-GoToRedBallGrey-v0": ("minigrid", "minigrid"),
+    "BabyAI-GoToObj-v0": ("minigrid", "minigrid"),
     "FetchReachDense-v4": ("gymnasium_robotics", "robotics"),
     "PointMaze_UMazeDense-v3": ("gymnasium_robotics", "robotics"),
     "highway-fast-v0": ("highway_env", "highway"),

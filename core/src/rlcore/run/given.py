@@ -43,6 +43,6 @@ def make_given(settings: EnvironmentSettings, run: RunContext) -> Environment:
             return adapted
     kinds = ", ".join(["rlcore.Environment", *(record.name for record in adapting)])
     raise ConfigError(
-        f"Run(config, environment=...): {type(made).__module__}.{type(made).__qualname__} is no environment of a kind "
-        f"that a plugin knows ({kinds}); give an environment, or a function without arguments that makes one"
+        f"Run(config, environment=...): {type(made).__module__}.{type(made).__qualname__} is not an environment of a "
+        f"kind that a plugin knows ({kinds}); give an environment, or a function without arguments that makes one"
     )
