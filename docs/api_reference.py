@@ -494,6 +494,17 @@ def _add_types(cls: griffe.Class) -> None:
             attribute.annotation = type(ast.literal_eval(value)).__name__
 
 
+def _described(text: Any) -> str:
+    """The description that the expression ``text`` writes: a literal, or a constant that several classes use."""
+    if not isinstance(text, griffe.ExprName):
+        return str(ast.literal_eval(str(text)))
+    package, *way, name = text.canonical_path.split(".")
+    file = (SOURCES[package] / package).joinpath(*way).with_suffix(".py")
+    assigned = (each for each in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(each, ast.Assign))
+    constants = {ast.unparse(each.targets[0]): each.value for each in assigned}
+    return str(ast.literal_eval(constants[name]))
+
+
 def _describe_settings(cls: griffe.Class) -> None:
     """List the fields of a settings class, with their descriptions, as attributes in its docstring."""
     lines = []
@@ -505,7 +516,7 @@ def _describe_settings(cls: griffe.Class) -> None:
         )  # a field that no file has
         text = described[1] if described else text
         if text is not None:
-            lines.append(f"    {name}: {ast.literal_eval(str(text))}")
+            lines.append(f"    {name}: {_described(text)}")
     if lines and cls.docstring is not None:
         text, _, attributes = cls.docstring.value.partition("\n\nAttributes:\n")
         cls.docstring.value = "\n".join([text, "", "Attributes:", *filter(None, [attributes]), *lines])

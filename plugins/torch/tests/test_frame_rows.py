@@ -37,7 +37,7 @@ class Game:
         return self.random.integers(0, 256, (SIDE, SIDE, self.channels), np.uint8)
 
     def first(self) -> np.ndarray:
-        """Zeros and then a frame, the first frame again and again, or frames that nobody saw before."""
+        """Zeros and then a frame, the first frame again and again, or frames that were never shown before."""
         newest = self.frame()
         older = {"zeros": lambda: np.zeros_like(newest), "repeated": lambda: newest, "unseen": self.frame}[self.start]
         return np.concatenate([*(older() for _ in range(FRAMES - 1)), newest], axis=-1)
@@ -52,13 +52,17 @@ class Game:
         """
         for slot in range(self.slots):
             moved = np.concatenate([self.stacks[slot][..., self.channels :], self.frame()], axis=-1)
-            self.stacks[slot] = moved if self.random.random() > unseen else self.random.permutation(moved)
+            if self.random.random() < unseen:
+                moved = self.random.permutation(moved)
+            elif self.random.random() < unseen:  # only an older frame is not what it was
+                moved[..., : self.channels] = self.frame()
+            self.stacks[slot] = moved
         how = self.random.random(self.slots)
         terminated, truncated = how < ends / 2, (how >= ends / 2) & (how < ends)
         ended = np.flatnonzero(terminated | truncated)
         finals = {name: array[ended] for name, array in self.shown().items()}
         for slot in ended:
-            if self.random.random() < 0.5:  # otherwise the game goes on from the same screen
+            if self.random.random() < 0.5:  # otherwise the game continues with the same screen
                 self.stacks[slot] = self.first()
         reward = self.random.random(self.slots).astype(np.float32)
         aborted = None
