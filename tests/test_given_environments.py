@@ -68,7 +68,7 @@ def test_wrappers_that_remember_episodes_are_made_again_at_checkpoints_or_limit_
     Run(config_of(tmp_path / "parts", every, resume=True), environment=normalized).train()
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
     with Run(config_of(tmp_path / "one", {"environment": None}), environment=normalized()) as run:
-        assert "wrappers (NormalizeObservation, " in str(run.describe().resume)
+        assert "wrappers (NormalizeObservation) " in str(run.describe().resume)
 
 
 def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -81,6 +81,10 @@ def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path, caplog: pytest.L
     }
     with Run(config, environment=acrobot) as run:
         assert run.train()["Acrobot"].steps >= 64
+        assert run.config.num_envs == 8
+    start["run_id"] = "object"
+    with Run(config, environment=acrobot()) as run:
+        assert run.train()["Acrobot"].steps == 64
     assert " failed " not in caplog.text
 
 

@@ -216,8 +216,9 @@ class AgentBatch:
         final_action_mask: [K, mask_size] whether each option is allowed at the final observation of each ended episode,
             rows in the order of ``ended``: after a time limit, trainers value what the agent could do there. A branch
             without any allowed option is wrong here too. None: every option is.
-        life_lost: [S] the agent lost a life and its episode goes on; False where an episode ended. Reported returns
-            are those of the whole episode; a trainer may learn as if it had terminated here. None: no life was lost.
+        life_lost: [S] the agent lost a life and its episode goes on; False where an episode ended. What is reported is
+            of the whole episode, and trainers that know the field learn as if it had terminated here. None: nothing was
+            lost.
     """
 
     observations: dict[str, NDArray[Any]]

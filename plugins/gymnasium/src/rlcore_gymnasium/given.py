@@ -82,10 +82,11 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     finder = WayFinder(spec, name, settings.parameters)
     kind = SavingEnvironment if is_known(envs[0]) else InProcessEnvironment
     *around, _ = chain(envs[0])
-    afresh = callable(run.given) and not are_known(around)
+    unknown = [each for each in around if not are_known([each])]
+    afresh = callable(run.given) and bool(unknown)
     environment = kind(name, _behavior(name, run), vector, finder, make_env, None, afresh)
-    if not afresh and not are_known(around):
-        _limit_promise(environment, around)
+    if unknown and not afresh:
+        _limit_promise(environment, unknown)
     return environment
 
 
