@@ -61,14 +61,14 @@ class Game:
         terminated, truncated = how < ends / 2, (how >= ends / 2) & (how < ends)
         ended = np.flatnonzero(terminated | truncated)
         finals = {name: array[ended] for name, array in self.shown().items()}
-        for slot in ended:
+        for slot in ended.tolist():
             if self.random.random() < 0.5:  # otherwise the game continues with the same screen
                 self.stacks[slot] = self.first()
         reward = self.random.random(self.slots).astype(np.float32)
         aborted = None
         if self.random.random() < ends / 4:
             aborted = ~(terminated | truncated) & (self.random.random(self.slots) < 0.5)
-            for slot in np.flatnonzero(aborted):
+            for slot in np.flatnonzero(aborted).tolist():
                 self.stacks[slot] = self.first()
         acts = (
             None if self.random.random() >= turns else (self.random.random(self.slots) < 0.7) | terminated | truncated
@@ -125,7 +125,7 @@ def test_prioritized_samples_are_those_of_whole_stacks() -> None:
         buffer.set_priorities(rows, np.linspace(0.1, 5, 50))
         rows, weight = buffer.sample_prioritized(50, np.random.default_rng(2), 0.4)
         drawn.append({"weight": weight, **attrs.asdict(buffer.transitions(rows), recurse=False)})
-    assert_equal(*drawn)
+    assert_equal(drawn[0], drawn[1])
 
 
 def pool_of(buffer: ReplayBuffer) -> FrameRows:
