@@ -88,6 +88,18 @@ def test_a_module_that_does_not_register_the_id_is_named(make, tmp_path, monkeyp
             make(env_id)
 
 
+def test_a_package_that_is_there_and_fails_is_not_to_be_installed_again(make, tmp_path, monkeypatch) -> None:
+    (tmp_path / "miniworld.py").write_text(
+        "class NoSuchDisplayException(Exception): ...\nraise NoSuchDisplayException('Cannot connect to None')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "miniworld", raising=False)
+    with pytest.raises(ConfigError) as caught:
+        make("MiniWorld-Hallway-v0")
+    told = str(caught.value)
+    assert told.endswith("Cannot connect to None; without a display, set the environment variable PYGLET_HEADLESS=true")
+
+
 def test_a_namespace_that_is_an_installed_module_is_imported_to_register_its_ids(make, tmp_path, monkeypatch) -> None:
     (tmp_path / "acme_mazes.py").write_text(
         "import gymnasium\n"
