@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from rlcore import RunConfig
 
+__all__ = ["registered"]
+
 ID = ("environment", "id")
 
 
