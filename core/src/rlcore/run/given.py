@@ -6,7 +6,6 @@ from rlcore.contracts.environment import Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, repeating
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
-from rlcore.records import EnvironmentSpec
 from rlcore.settings import EnvironmentSettings
 
 
@@ -35,8 +34,7 @@ def make_given(settings: EnvironmentSettings, run: RunContext) -> Environment:
         raise repeating(error, "Run(config, environment=...): the function failed", EnvironmentFailed) from error
     if isinstance(made, Environment):
         return made
-    adapting = [each for each in run.plugins.records("environment") if isinstance(each, EnvironmentSpec)]
-    adapting = [each for each in adapting if each.adapter is not None]
+    adapting = [each for each in run.plugins.records("environment") if getattr(each, "adapter", None)]
     for record in adapting:
         adapted: Environment | None = record.resolve("adapter")(made, settings, run)
         if adapted is not None:
