@@ -3,6 +3,8 @@
 The sampled buffer is full: 1M rows of 17 observations and 6 continuous actions, in episodes of 1000 steps. A sample is
 256 uniform rows with all that learning takes of them: own and next observations, actions, rewards and flags. Writing
 is `act` and `observe` of an environment step, in a buffer that is already full.
+
+The same is measured for images of 84 x 84 that are stacks of four frames, stored whole and with each frame once.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ EPISODE_LENGTH = 1000
 SLOTS = (1, 8, 64)
 WAYS = {"uniform": 1, "uniform, 3 steps": 3, "prioritized": 1}  # of sampling, and steps until bootstrapping
 SAMPLE_TARGET = 0.15  # milliseconds, uniform and one step
+FRAMES = {"whole": 1, "once": 4}  # how stacks are stored, and the frames that their spec declares
+IMAGE_ROWS = 20_000
 MEMORY_TARGET = 1.05  # times one copy of observations, actions, rewards and flags
 
 
@@ -101,6 +105,34 @@ def memory_ratio(slots: int) -> float:
     return ROWS * made_buffer(slots, ROWS).nbytes_of_row / one_copy
 
 
+def images(frames: int, samples: int) -> dict[str, float]:
+    """Measure stacks of images whose spec declares ``frames`` frames; runs in a process of its own."""
+    slots = 8
+    screen = ObservationSpec("screen", (84, 84, 4), np.uint8, "image", frames=frames)
+    buffer = ReplayBuffer(BehaviorSpec("Agent", (screen,), discrete=(6,), env_index=np.arange(slots)), IMAGE_ROWS)
+    random, no = np.random.default_rng(0), np.zeros(slots, np.bool_)
+    newest = random.integers(0, 256, (64, slots, 84, 84, 1), np.uint8)
+    stacks, writing = np.zeros((slots, 84, 84, 4), np.uint8), []
+    for step in range(IMAGE_ROWS // slots + 100):
+        stacks = np.concatenate([stacks[..., 1:], newest[random.integers(64)]], axis=-1)
+        batch = AgentBatch({"screen": stacks}, np.zeros(slots, np.float32), no, no)
+        if step == 0:
+            buffer.begin(batch)
+        started = perf_counter()
+        buffer.act(None, np.zeros((slots, 1), np.int64))
+        buffer.observe(batch)
+        writing.append(perf_counter() - started)
+    seconds = []
+    for _ in range(samples):
+        started = perf_counter()
+        steps = buffer.transitions(buffer.sample(BATCH_SIZE, random))
+        for observations in (steps.observations, steps.next_observations):
+            observations["screen"]
+        seconds.append(perf_counter() - started)
+    mebibytes = buffer.nbytes_of_row * 100_000 / 2**20
+    return {"sample": median(seconds) * 1e3, "write": median(writing) * 1e6, "memory": mebibytes}
+
+
 @click.command(help=__doc__)
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Processes; the median counts.")
 @click.option("--samples", default=5000, show_default=True, type=click.IntRange(1), help="Samples in one process.")
@@ -133,6 +165,17 @@ def main(rounds: int, samples: int, steps: int, json_file: Path | None) -> None:
     for slots in SLOTS:
         report["memory"][f"{slots} slots"] = ratio = memory_ratio(slots)
         show(f"memory of {ROWS} rows, {slots} slots", ratio, "x", MEMORY_TARGET)
+    report["images"] = {}
+    for way, frames in FRAMES.items():
+        measured = [
+            in_own_process("replay_sampling:images", frames=frames, samples=samples // 50) for _ in range(rounds)
+        ]
+        report["images"][way] = measured
+        sample, written, memory = (median(each[key] for each in measured) for key in ("sample", "write", "memory"))
+        console.print(
+            f"stacks stored {way}: {memory:,.0f} MiB for 100,000 rows, a sample of {BATCH_SIZE} {sample:.3g} ms, "
+            f"writing a step of 8 slots {written:.3g} us"
+        )
     write_report(json_file, {**report, "targets": [SAMPLE_TARGET, MEMORY_TARGET], "met": not misses})
     if misses:
         sys.exit(MISSED)

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from small_runs import small_run
 
-from rlcore import ConfigError, EnvironmentFailed, Run, load_policies
+from rlcore import ConfigError, EnvironmentFailed, Run, UnsupportedSpace, load_policies
 
 STEPS = 400
 EACH_COPY: dict[str, Any] = {"environment.type": None, "environment.id": None}
@@ -68,10 +68,10 @@ def test_wrappers_that_remember_episodes_are_made_again_at_checkpoints_or_limit_
     Run(config_of(tmp_path / "parts", every, resume=True), environment=normalized).train()
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
     with Run(config_of(tmp_path / "one", {"environment": None}), environment=normalized()) as run:
-        assert "wrappers (NormalizeObservation, " in str(run.describe().resume)
+        assert "wrappers (NormalizeObservation) " in str(run.describe().resume)
 
 
-def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path) -> None:
+def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     start = {"results_dir": str(tmp_path), "run_id": "run"}
     config = {
         "preset": "ppo-discrete",
@@ -81,10 +81,15 @@ def test_a_preset_needs_no_name_of_the_behavior(tmp_path: Path) -> None:
     }
     with Run(config, environment=acrobot) as run:
         assert run.train()["Acrobot"].steps >= 64
+        assert run.config.num_envs == 8
+    start["run_id"] = "object"
+    with Run(config, environment=acrobot()) as run:
+        assert run.train()["Acrobot"].steps == 64
+    assert " failed " not in caplog.text
 
 
 class Counted(gymnasium.Env[Any, Any]):
-    """One observation for ever. Reward 1 each step; an episode has five steps. Counts how often it is closed."""
+    """Always the same observation. Reward 1 each step; an episode has five steps. Counts how often it is closed."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -103,6 +108,10 @@ class Counted(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         self.closed += 1
+
+
+class Speaking(Counted):
+    observation_space = gymnasium.spaces.Text(9)
 
 
 def test_one_object_trains_is_evaluated_elsewhere_and_stays_open(tmp_path: Path) -> None:
@@ -176,11 +185,12 @@ ONE = Counted()
         (Counted, {"behaviors.Other": {"trainer_type": "ppo"}}, "must be one entry, not Agent, Other"),
         (Counted, {"environment.workers": 2}, "workers cannot make the environment that a program gives"),
         (Counted, {"environment_parameters": {"gravity": 1.0}}, "Counted has no such parameter; it has"),
+        (Speaking, {}, "observation 'observation' has the unsupported space Text.*; wrap it in the program"),
         (object, {}, r"of a kind that a plugin knows \(rlcore.Environment, gymnasium, pettingzoo\)"),
     ],
 )
 def test_what_does_not_fit_is_told(tmp_path: Path, given: Any, changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises((ConfigError, UnsupportedSpace), match=told):
         Run(config_of(tmp_path, changes), environment=given).start()
 
 

@@ -325,6 +325,18 @@ def test_the_presets_page_runs_and_its_preset_is_in_force(run_page: RunPage) -> 
     assert config["behaviors"]["Pendulum"]["network_settings"]["hidden_units"] == 32
 
 
+def test_the_wrappers_page_runs_and_its_wrappers_are_in_force(
+    run_page: RunPage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_page("docs/how-to/wrappers.md")
+    printed = capsys.readouterr().out
+    assert "8 agents; observes 3;" in printed  # two coins and the time
+    mean, length = re.findall(r"Collector: mean reward (\S+) .* over 20 episodes of (\S+) steps", printed)[0]
+    assert float(length) == 7
+    # The larger one of two numbers between 0 and 1 is 2 / 3 on average, and a fifth of it is a tax.
+    assert float(mean) == pytest.approx(7 * 2 / 3 * 0.8, abs=0.4)
+
+
 def test_every_page_with_a_titled_configuration_is_executed() -> None:
     here = Path(__file__).parent
     files = (path for folder in (here, here.parent / "packaging") for path in folder.glob("test_*.py"))

@@ -1,4 +1,4 @@
-"""What presets learn in worlds that users try first, from files of a few lines."""
+"""Presets learn in worlds that users try first, from files of a few lines."""
 
 from __future__ import annotations
 

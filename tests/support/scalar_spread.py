@@ -9,7 +9,7 @@ PRIOR = 1e-4  # weight of a return of 0 with a variance of 1, that VecNormalize 
 
 
 class ScalarSpread:
-    """What rewards are divided by, after any number of steps of several agents."""
+    """The divisor of rewards after any number of steps of several agents."""
 
     def __init__(self, slots: int, gamma: float) -> None:
         self.gamma = gamma

@@ -342,12 +342,12 @@ def rlcore_modify_config(document: dict[str, Any]) -> None:
     """Change the parsed configuration before it is checked: add defaults of a company, or secrets.
 
     ``document`` is the file with the options of the command line, as nested dicts and lists; change it in place. Each
-    behavior already has what ``default_settings`` gives it, so that ``setdefault`` keeps all that the user wrote. A key
-    that a plugin adds to ``default_settings`` is given to the behaviors that do not have the key after the hook; to
-    overrule the user, change each behavior. Plugins are called one after another, local ones first, then installed ones
-    from z to a, and each gets the changes of those before it: of several that use ``setdefault``, the first decides. A
-    mistake in a changed key is reported with the name of the plugin. What was changed is in the written
-    ``configuration.yaml``, except fields declared with ``setting(..., secret=True)``.
+    behavior already has what ``default_settings`` and the preset of the file give it, so that ``setdefault`` keeps all
+    that the user wrote. A key that a plugin adds to ``default_settings`` is given to the behaviors that do not have the
+    key after the hook; to overrule the user, change each behavior. Plugins are called one after another, local ones
+    first, then installed ones from z to a, and each gets the changes of those before it: of several that use
+    ``setdefault``, the first decides. A mistake in a changed key is reported with the name of the plugin. What was
+    changed is in the written ``configuration.yaml``, except fields declared with ``setting(..., secret=True)``.
 
     Called once for each configuration that is read, by ``rlcore run``, ``validate``, ``evaluate`` and ``Run``, but not
     for a ``RunConfig`` that a program made. A resume, and ``rlcore evaluate``, read the ``configuration.yaml`` of the

@@ -27,7 +27,7 @@ START = "preset: calm\nenvironment: {id: Robot-v3}\n"
 
 
 def make(name: str, values: str) -> Preset:
-    return Preset(name=name, target=f"fake:{values}", summary="values", source="nobody measured them")
+    return Preset(name=name, target=f"fake:{values}", summary="values", source="measured by none")
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
-from rlcore import Plugins, load_plugins
+from rlcore import ConfigError, PluginError, Plugins, load_plugins
 from rlcore_devkit import PluginConformance
 from rlcore_devkit.fixtures import CleanImport, InstallPlugin
 
@@ -83,3 +85,36 @@ def test_the_conformance_class_fails_where_its_rule_is_broken(
     conformance = type("Conformance", (PluginConformance,), {"plugin": "tiny"})()
     with pytest.raises(AssertionError):
         getattr(conformance, test)()
+
+
+PRESET = """
+from rlcore import Preset, hookimpl
+VALUES = {"environment": {"num_envs": 2}, "default_settings": {"trainer_type": "ppo", "time_horizon": 8}}
+@hookimpl
+def rlcore_config_sections():
+    return [Preset(name="calm", target="acme_tiny_tiny_hooks:VALUES", summary="calm", source="measured")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "error", "said"),
+    [
+        ("VALUES", "VALUES", None, ""),
+        ('"trainer_type": "ppo", ', "", AssertionError, "calm: no trainer_type"),
+        (
+            "time_horizon",
+            "time_horison",
+            ConfigError,
+            "preset calm (acme-tiny): default_settings.time_horison: unk",
+        ),
+        ('"num_envs": 2', '"num_envs": 0', ConfigError, "preset calm (acme-tiny): environment.num_envs: must"),
+        ('"environment": {"num_envs": 2}', '"plugins": {}', PluginError, "plugins and preset cannot be among its keys"),
+    ],
+)
+def test_the_conformance_class_loads_every_preset(
+    installed_plugin: InstallPlugin, good: str, bad: str, error: type[Exception] | None, said: str
+) -> None:
+    installed_plugin("tiny", "acme-tiny", "1", PRESET.replace(good, bad), ["rlcore>0"])
+    conformance = type("Conformance", (PluginConformance,), {"plugin": "tiny"})()
+    with pytest.raises(error, match=re.escape(said)) if error is not None else nullcontext():
+        conformance.test_every_preset_is_a_valid_part_of_a_configuration()

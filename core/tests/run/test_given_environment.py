@@ -131,7 +131,7 @@ def test_commands_say_that_a_program_gave_the_environment(config: Any, files: An
 
 
 class Simulator:
-    """What a company's environments are; it is no environment of rlcore."""
+    """An environment of a company, which has another interface than rlcore's."""
 
 
 def test_a_plugin_adapts_objects_of_its_own_kind(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +169,8 @@ class FailsAtOnce:
 @pytest.mark.parametrize(
     ("given", "changes", "told"),
     [
-        (object(), {}, r"builtins\.object is no environment of a kind that a plugin knows \(rlcore\.Environment\)"),
-        (lambda: 7, {}, r"builtins\.int is no environment of a kind"),
+        (object(), {}, r"builtins\.object is not an environment of a kind that a plugin knows \(rlcore\.Environment\)"),
+        (lambda: 7, {}, r"builtins\.int is not an environment of a kind"),
         (FailsAtOnce, {}, "the function failed: OSError: the port is in use"),
         (Corridor, {"type": "corridor"}, r"environment names \{'type': 'corridor'\}, and Run.* gives another one"),
         (Corridor, {"id": "Maze"}, r"environment names \{'id': 'Maze'\}"),

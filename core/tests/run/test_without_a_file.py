@@ -142,7 +142,7 @@ def test_a_file_without_behaviors_is_not_completed_by_flags_that_are_no_trainer(
 
 @pytest.fixture
 def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], list[str]]:
-    """What bash is told about the last word of a command line."""
+    """Return a function: the words that bash offers for the end of a command line."""
 
     def complete(line: str) -> list[str]:
         monkeypatch.setenv("_RLCORE_COMPLETE", "bash_complete")

@@ -1,4 +1,4 @@
-"""What EnvPool writes differently from Gymnasium: bounds, nested observations, values without dimensions, choices."""
+"""Spaces as EnvPool describes them: bounds, nested observations, values without dimensions, choices."""
 
 from __future__ import annotations
 

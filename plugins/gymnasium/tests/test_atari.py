@@ -113,7 +113,7 @@ GAMES_OF_EVERY_DAY = ("Breakout", "MsPacman")
 def test_the_return_of_an_evaluation_is_the_score_that_the_emulator_reports(
     game: str, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same game is played in ale-py's emulator, without its vectorized form. Lives and sticky actions are on."""
+    """The game is played again in ale-py's emulator, without its vectorized form. Lives and sticky actions are on."""
     env_id = f"ALE/{game}-v5"
     watched = Watched(monkeypatch)
     environment = {"options": {"episodic_life": True}}

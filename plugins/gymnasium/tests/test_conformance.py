@@ -13,6 +13,7 @@ from rlcore_devkit import EnvironmentConformance, PluginConformance
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import NextStepEnvironment
+from rlcore_gymnasium.saved_state import SavingEnvironment
 
 pytestmark = pytest.mark.smoke
 
@@ -69,3 +70,27 @@ class TestInProcessTruncatedOnly(Made):
 class TestInProcessWithMasks(Made):
     def make(self, num_envs: int) -> Environment:
         return self.made("Taxi-v4", num_envs, max_episode_steps=30)
+
+
+class TestInWrappers(Made):
+    """Wrappers of each kind around environments that a parameter also makes again."""
+
+    parameters: ClassVar = {"power": (0.0015, 0.003), "limit": (25.0, 30.0)}
+
+    def make(self, num_envs: int) -> Environment:
+        wrappers = [
+            {"name": "StickyAction", "repeat_action_probability": 0.3},
+            {"name": "TimeAwareObservation", "flatten": False, "normalize_time": True},
+            {"name": "FrameStackObservation", "stack_size": 2},
+            {"name": "TimeLimit", "max_episode_steps": 28},
+        ]
+        parameters = {"power": None, "limit": {"constructor": "max_episode_steps"}}
+        environment = self.made(
+            "MountainCarContinuous-v0",
+            num_envs,
+            wrappers=wrappers,
+            parameters=parameters,
+            observations={"time": "ignore"},
+        )
+        assert isinstance(environment, SavingEnvironment)
+        return environment

@@ -166,3 +166,23 @@ def test_other_spaces_are_refused_by_name(codec: type[ActionCodec | ObservationC
     message = str(caught.value)
     assert message.startswith("Env-v0: ") and repr(space) in message and "supported are Box" in message
     assert "\n" not in message
+
+
+def test_what_a_file_can_write_about_an_unsupported_observation_is_told() -> None:
+    space = spaces.Dict(seen=spaces.Box(0, 1, (2,)), inner=spaces.Dict(deep=spaces.Discrete(2)), words=spaces.Text(4))
+    advice = r"environment\.observations: \{inner: ignore\}, or make one vector .*wrappers: \[FlattenObservation\]$"
+    with pytest.raises(UnsupportedSpace, match=advice):
+        ObservationCodec.of(space, "Env-v0", {})
+    with pytest.raises(UnsupportedSpace, match=r"environment\.observations: \{words: ignore\}$"):
+        ObservationCodec.of(space, "Env-v0", {"inner": "ignore"})
+
+
+def test_an_observation_without_numbers_and_a_long_space_are_told_in_short() -> None:
+    with pytest.raises(UnsupportedSpace, match="Env-v0: observation 'observation' has no numbers"):
+        ObservationCodec.of(spaces.Box(-1, 1, (0,)), "Env-v0")
+    long = spaces.Dict(
+        {f"number {index}": spaces.Box(-np.inf, np.inf, (2,)) for index in range(99)} | {"t": spaces.Text(4)}
+    )
+    with pytest.raises(UnsupportedSpace) as caught:
+        ObservationCodec.of(long, "Env-v0")
+    assert len(str(caught.value)) < 700 and "observation 't'" in str(caught.value)

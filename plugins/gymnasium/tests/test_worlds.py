@@ -21,7 +21,7 @@ KNOWN = {
     "ALE/Pong-v5": ("ale_py", "atari"),
     "PongNoFrameskip-v4": ("ale_py", "atari"),
     "MiniGrid-Empty-5x5-v0": ("minigrid", "minigrid"),
-    "BabyAI-GoToRedBallGrey-v0": ("minigrid", "minigrid"),
+    "BabyAI-GoToObj-v0": ("minigrid", "minigrid"),
     "FetchReachDense-v4": ("gymnasium_robotics", "robotics"),
     "PointMaze_UMazeDense-v3": ("gymnasium_robotics", "robotics"),
     "highway-fast-v0": ("highway_env", "highway"),
@@ -77,6 +77,27 @@ def test_a_misspelled_id_of_a_known_package_is_answered_with_the_nearest(make) -
         make("minigrid-Empty-5x5-v0")
     with pytest.raises(ConfigError, match="did you mean 'minigrid:MiniGrid-Empty-5x5-v0'"):
         make("minigrid:MiniGrid-Empty-5x5-v00")
+
+
+def test_a_module_that_does_not_register_the_id_is_named(make, tmp_path, monkeypatch) -> None:
+    (tmp_path / "hollow_package.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for env_id in ("hollow_package/Zz9-v0", "hollow_package:Zz9-v0"):
+        told = f"'{env_id}' is not registered with Gymnasium, and the module 'hollow_package' does not register it"
+        with pytest.raises(ConfigError, match=told):
+            make(env_id)
+
+
+def test_a_package_that_is_there_and_fails_is_not_to_be_installed_again(make, tmp_path, monkeypatch) -> None:
+    (tmp_path / "miniworld.py").write_text(
+        "class NoSuchDisplayException(Exception): ...\nraise NoSuchDisplayException('Cannot connect to None')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "miniworld", raising=False)
+    with pytest.raises(ConfigError) as caught:
+        make("MiniWorld-Hallway-v0")
+    told = str(caught.value)
+    assert told.endswith("Cannot connect to None; without a display, set the environment variable PYGLET_HEADLESS=true")
 
 
 def test_a_namespace_that_is_an_installed_module_is_imported_to_register_its_ids(make, tmp_path, monkeypatch) -> None:

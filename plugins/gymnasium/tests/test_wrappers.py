@@ -91,7 +91,7 @@ Content = tuple[Any, ...]
 
 
 def content(batch: AgentBatch) -> Content:
-    """What a step returns, as plain values that can be compared."""
+    """Return a batch as plain values that can be compared."""
     finals = batch.final_observations or {}
     masks = [None if mask is None else mask.tolist() for mask in (batch.action_mask, batch.final_action_mask)]
     return (
@@ -141,7 +141,7 @@ def played(environment: Environment, actions: Sequence[Any]) -> Iterator[Content
 
 
 def by_hand(envs: list[Any], make: Callable[[], Any] | None, actions: Sequence[Any]) -> Iterator[Content]:
-    """The same steps, in a loop over single environments; with ``make``, each episode has a new environment."""
+    """Yield the content of each step of a loop over single environments; ``make`` makes a new one for each episode."""
     observing = ObservationCodec.of(envs[0].observation_space, "by hand")
     acting = ActionCodec.of(envs[0].action_space, "by hand")
     episodes = list(EPISODES[: len(envs)])
@@ -368,7 +368,7 @@ def test_environments_that_a_parameter_makes_again_have_their_wrappers(make: Any
 def test_a_wrapped_environment_is_filmed_from_outside_and_plays_the_same_episodes(
     make: Any, dial: str, tmp_path: Path
 ) -> None:
-    """Also if a parameter makes the environment again: the recorder stays around the new one and its wrappers."""
+    """The recorder stays outermost, around the wrappers, also if a parameter makes the environment again."""
     pytest.importorskip("moviepy", reason="films need the extra 'video'")
     entries = [VECTORS["repeat"][0], VECTORS["limit"][0], VECTORS["frames"][0]]
     routes = {"size": {"constructor": "size"}}

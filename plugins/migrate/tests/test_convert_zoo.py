@@ -633,6 +633,10 @@ def test_the_command_writes_a_file_once_and_to_standard_output(capsys: pytest.Ca
             ["zo"],
             "'zo' is not a format; formats: zoo (a hyperparameter file of RL Zoo, such as ppo.yml); did you mean 'z",
         ),
+        (
+            ["zoo", str(FILES / "sac.yml")],
+            "sac.yml has entries for Pendulum-v1, MountainCarContinuous-v0",
+        ),
         (["zoo", "a2c.yml", "--env", "X"], "a2c.yml: no trainer of rlcore is A2C"),
         (
             ["zoo", "tuned.yml", "--env", "X"],

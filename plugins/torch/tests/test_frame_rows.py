@@ -37,7 +37,7 @@ class Game:
         return self.random.integers(0, 256, (SIDE, SIDE, self.channels), np.uint8)
 
     def first(self) -> np.ndarray:
-        """Zeros and then a frame, the first frame again and again, or frames that nobody saw before."""
+        """Zeros and then a frame, the first frame again and again, or frames that were never shown before."""
         newest = self.frame()
         older = {"zeros": lambda: np.zeros_like(newest), "repeated": lambda: newest, "unseen": self.frame}[self.start]
         return np.concatenate([*(older() for _ in range(FRAMES - 1)), newest], axis=-1)
@@ -52,19 +52,23 @@ class Game:
         """
         for slot in range(self.slots):
             moved = np.concatenate([self.stacks[slot][..., self.channels :], self.frame()], axis=-1)
-            self.stacks[slot] = moved if self.random.random() > unseen else self.random.permutation(moved)
+            if self.random.random() < unseen:
+                moved = self.random.permutation(moved)
+            elif self.random.random() < unseen:  # only an older frame is not what it was
+                moved[..., : self.channels] = self.frame()
+            self.stacks[slot] = moved
         how = self.random.random(self.slots)
         terminated, truncated = how < ends / 2, (how >= ends / 2) & (how < ends)
         ended = np.flatnonzero(terminated | truncated)
         finals = {name: array[ended] for name, array in self.shown().items()}
-        for slot in ended:
-            if self.random.random() < 0.5:  # otherwise the game goes on from the same screen
+        for slot in ended.tolist():
+            if self.random.random() < 0.5:  # otherwise the game continues with the same screen
                 self.stacks[slot] = self.first()
         reward = self.random.random(self.slots).astype(np.float32)
         aborted = None
         if self.random.random() < ends / 4:
             aborted = ~(terminated | truncated) & (self.random.random(self.slots) < 0.5)
-            for slot in np.flatnonzero(aborted):
+            for slot in np.flatnonzero(aborted).tolist():
                 self.stacks[slot] = self.first()
         acts = (
             None if self.random.random() >= turns else (self.random.random(self.slots) < 0.7) | terminated | truncated
@@ -121,7 +125,7 @@ def test_prioritized_samples_are_those_of_whole_stacks() -> None:
         buffer.set_priorities(rows, np.linspace(0.1, 5, 50))
         rows, weight = buffer.sample_prioritized(50, np.random.default_rng(2), 0.4)
         drawn.append({"weight": weight, **attrs.asdict(buffer.transitions(rows), recurse=False)})
-    assert_equal(*drawn)
+    assert_equal(drawn[0], drawn[1])
 
 
 def pool_of(buffer: ReplayBuffer) -> FrameRows:

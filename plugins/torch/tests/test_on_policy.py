@@ -226,7 +226,7 @@ class History:
         return finished
 
     def scale_rewards(self) -> None:
-        """What is learned from instead of the environment's rewards, step by step."""
+        """Replace the environment's rewards by those to learn from, step by step."""
         limit = self.case.clip_rewards
         for row in range(max(map(len, self.closed))):
             step = {slot: one[row] for slot, one in enumerate(self.closed) if row < len(one)}

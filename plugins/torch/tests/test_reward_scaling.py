@@ -267,7 +267,7 @@ def test_statistics_that_do_not_fit_are_refused_and_nothing_changes(entry: str, 
 
 
 class OneOfTwo(Ranks):
-    """A rank whose neighbour has the agents with odd numbers, which earn nothing and never act."""
+    """A rank whose neighbor has the agents with odd numbers, which earn nothing and never act."""
 
     size = 2
 

@@ -59,6 +59,7 @@ def drawn(random: np.random.Generator, spec: BehaviorSpec) -> AgentBatch:
         "action_mask": mask(slots),
         "group_reward": random.random(slots).astype(np.float32),
         "aborted": random.random(slots) < 0.2,
+        "life_lost": random.random(slots) < 0.3,
         "final_action_mask": mask(len(batch.ended)),
     }
     for what, array in given.items():

@@ -38,6 +38,7 @@ PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
+"""The preset ``ppo-discrete``: discrete actions, and observations that are vectors."""
 
 PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
     {
@@ -63,6 +64,7 @@ PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
+"""The preset ``ppo-continuous``: continuous actions, and observations that are vectors."""
 
 PPO_ATARI: Mapping[str, Any] = MappingProxyType(
     {
@@ -95,3 +97,4 @@ PPO_ATARI: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
+"""The preset ``ppo-atari``: stacks of four frames of Atari's games."""

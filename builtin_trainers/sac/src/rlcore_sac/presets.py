@@ -24,3 +24,4 @@ SAC: Mapping[str, Any] = MappingProxyType(
         },
     }
 )
+"""The preset ``sac``: continuous actions, and observations that are vectors."""

@@ -231,20 +231,17 @@ def with_modules_beside(document: Document) -> Document:
     """
     block = document.data.get("plugins", Block())
     local = block.get("local", Items()) if isinstance(block, Block) else None
-    if not isinstance(local, list):
+    if not isinstance(local, Items):
         return document  # refused later
     base = directory_of(document)
     known = {anchored(_local(str(text)), base) for text in local}
-    files = dict.fromkeys(
-        ((base or Path()) / f"{text.partition(':')[0]}.py").resolve() for text in environment_modules(document)
-    )
+    modules = dict.fromkeys(text.partition(":")[0] for text in environment_modules(document))
+    files = [((base or Path()) / f"{module}.py").resolve() for module in modules]
     found = [str(file) for file in files if file.is_file() and _local(str(file)) not in known and is_free(file)]
     if not found:
         return document
-    origins = local.origins if isinstance(local, Items) else [None] * len(local)
-    block = block.with_entry(
-        "local", Items([*zip(local, origins, strict=True), *((file, None) for file in found)]), None
-    )
+    local = Items([*zip(local, local.origins, strict=True), *((file, None) for file in found)])
+    block = block.with_entry("local", local, None)
     return attrs.evolve(document, data=document.data.with_entry("plugins", block, document.data.origins.get("plugins")))
 
 

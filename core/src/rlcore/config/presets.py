@@ -31,7 +31,7 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
 
     The preset's ``default_settings`` lie under those of the document, and so under its behaviors. Its ``environment``
     is left out if the document has none. Raises ConfigError, with the key, for an unknown preset and for the preset of
-    another trainer; PluginError for a preset that is no part of a configuration.
+    another trainer; PluginError for a preset that is not part of a configuration.
     """
     name, data = document.data.get("preset"), document.data.without("preset")
     if name is None:

@@ -217,7 +217,7 @@ class AgentBatch:
             rows in the order of ``ended``: after a time limit, trainers value what the agent could do there. A branch
             without any allowed option is wrong here too. None: every option is.
         life_lost: [S] the agent lost a life and its episode goes on; False where an episode ended. What is reported is
-            of the whole episode, and trainers of rlcore-torch learn as if it had terminated here. None: nothing was
+            of the whole episode, and trainers that know the field learn as if it had terminated here. None: nothing was
             lost.
     """
 

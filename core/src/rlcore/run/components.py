@@ -80,11 +80,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
 
 def kept_open(context: RunContext) -> bool:
     """Whether the environment is the program's own object, which the program closes."""
-    return (
-        context.given is not None
-        and not callable(context.given)
-        and environment_settings(context.config).type == PROGRAM
-    )
+    return environment_settings(context.config).type == PROGRAM and not callable(context.given)
 
 
 def _give_up(environment: Environment, context: RunContext) -> None:

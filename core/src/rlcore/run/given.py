@@ -6,7 +6,6 @@ from rlcore.contracts.environment import Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, repeating
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
-from rlcore.records import EnvironmentSpec
 from rlcore.settings import EnvironmentSettings
 
 
@@ -35,14 +34,13 @@ def make_given(settings: EnvironmentSettings, run: RunContext) -> Environment:
         raise repeating(error, "Run(config, environment=...): the function failed", EnvironmentFailed) from error
     if isinstance(made, Environment):
         return made
-    adapting = [each for each in run.plugins.records("environment") if isinstance(each, EnvironmentSpec)]
-    adapting = [each for each in adapting if each.adapter is not None]
+    adapting = [each for each in run.plugins.records("environment") if getattr(each, "adapter", None)]
     for record in adapting:
         adapted: Environment | None = record.resolve("adapter")(made, settings, run)
         if adapted is not None:
             return adapted
     kinds = ", ".join(["rlcore.Environment", *(record.name for record in adapting)])
     raise ConfigError(
-        f"Run(config, environment=...): {type(made).__module__}.{type(made).__qualname__} is no environment of a kind "
-        f"that a plugin knows ({kinds}); give an environment, or a function without arguments that makes one"
+        f"Run(config, environment=...): {type(made).__module__}.{type(made).__qualname__} is not an environment of a "
+        f"kind that a plugin knows ({kinds}); give an environment, or a function without arguments that makes one"
     )

@@ -127,7 +127,7 @@ def _checked(
 
 
 def _of_program(document: Document, given: Any) -> Document:
-    """The document with ``environment.type: program``, and the number of copies if ``given`` has one."""
+    """The document with ``environment.type: program``, and the number of copies if ``given`` is one object."""
     block = document.data.get("environment") or Block()
     if not isinstance(block, Block):
         return document  # which is refused when it is read
@@ -137,8 +137,8 @@ def _of_program(document: Document, given: Any) -> Document:
             f"{document.where(('environment',))}: environment names {named}, and Run(config, environment=...) gives "
             "another one; delete one of the two"
         )
-    if not callable(given) and block.get("num_envs") is None and hasattr(given, "num_envs"):
-        block = block.with_entry("num_envs", int(given.num_envs), None)
+    if not callable(given) and block.get("num_envs") is None:
+        block = block.with_entry("num_envs", int(getattr(given, "num_envs", 1)), None)
     block = block.with_entry("type", PROGRAM, None)
     return attrs.evolve(document, data=document.data.with_entry("environment", block, None))
 

@@ -41,6 +41,9 @@ REFUSED: Mapping[str, str] = {
 }
 """Options of EnvPool that a configuration must not set, and why."""
 
+# VizDoom waits for other players in these scenarios, and EnvPool ends the process.
+IN_A_NETWORK = frozenset({"Cig-v1", "MultiDuel-v1"})
+
 PIXELS: Mapping[str, int] = {"render_width": 84, "render_height": 84, "render_camera_id": -1}
 """Options of pictures as observations, with their defaults."""
 
@@ -105,6 +108,8 @@ def find_task(env_id: str | None, options: Mapping[str, Any]) -> Task:
         if not env_id:
             raise ConfigError("missing; name an environment of EnvPool, such as Pong-v5", key=ID)
         raise ConfigError(f"{env_id!r} is not an environment of EnvPool{_nearest_id(env_id, known)}", key=ID)
+    if env_id in IN_A_NETWORK:
+        raise ConfigError(f"{env_id!r} is played by several players in a network, which is not supported", key=ID)
     try:
         defaults = _defaults(env_id, from_pixels=options.get("from_pixels") is True)
     except (Exception, SystemExit) as error:

@@ -44,7 +44,7 @@ def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         problem = None
         if name not in known:
-            problem = f"unknown option of Atari games{did_you_mean(name, allowed)}; there are {', '.join(allowed)}"
+            problem = f"unknown option of Atari games, which have {', '.join(allowed)}{did_you_mean(name, allowed)}"
         elif name in REFUSED and value:
             problem = REFUSED[name]
         elif name == "episodic_life" and not isinstance(value, bool):

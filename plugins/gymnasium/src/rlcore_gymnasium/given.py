@@ -18,6 +18,7 @@ from rlcore import (
     EnvironmentSettings,
     RlcoreError,
     RunContext,
+    UnsupportedSpace,
     repeating,
 )
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -48,9 +49,15 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Envir
         )
     made_so_far: list[Any] = [made]
     with closing_on_error(made_so_far, run):
-        environment = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
-        environment.require_parameters(run.config.environment_parameters)
-    return environment
+        try:
+            adapted = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
+        except UnsupportedSpace as error:
+            advice = (
+                "wrap it in the program, for example in FilterObservation or FlattenObservation of gymnasium.wrappers"
+            )
+            raise UnsupportedSpace(f"{error}; {advice}") from error
+        adapted.require_parameters(run.config.environment_parameters)
+    return adapted
 
 
 def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: RunContext) -> InProcessEnvironment:
@@ -75,10 +82,11 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     finder = WayFinder(spec, name, settings.parameters)
     kind = SavingEnvironment if is_known(envs[0]) else InProcessEnvironment
     *around, _ = chain(envs[0])
-    afresh = callable(run.given) and not are_known(around)
+    unknown = [each for each in around if not are_known([each])]
+    afresh = callable(run.given) and bool(unknown)
     environment = kind(name, _behavior(name, run), vector, finder, make_env, None, afresh)
-    if not afresh and not are_known(around):
-        _limit_promise(environment, around)
+    if unknown and not afresh:
+        _limit_promise(environment, unknown)
     return environment
 
 

@@ -57,7 +57,7 @@ class GymnasiumEnvironment:
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._behavior = behavior
-        self._observing = ObservationCodec.of(observation_space, env_id, observations or {})
+        self._observing = ObservationCodec.of(observation_space, env_id, observations)
         self._acting = ActionCodec.of(action_space, env_id)
         low, high = self._acting.bounds()
         self.behaviors: Mapping[str, BehaviorSpec] = {
@@ -271,6 +271,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             if now != was:
                 made.close()
                 given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+                was, now = (" ".join(str(space).split()) for space in (was, now))  # arrays have lines
                 raise ConfigError(
                     f"{self.env_id}: made with {given}, its {what.replace('_', ' ')} is {now} instead of {was}; "
                     "an environment parameter must leave what agents see and do as it is"

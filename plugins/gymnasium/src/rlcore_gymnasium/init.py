@@ -70,7 +70,7 @@ def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
 
 @attrs.frozen
 class Seen:
-    """What an environment has, which was created once and closed.
+    """Facts about an environment, which was created once and closed.
 
     Attributes:
         env_id: Its id.

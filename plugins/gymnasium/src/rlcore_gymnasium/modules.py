@@ -30,4 +30,6 @@ def not_importable(name: str | None, module: str, reason: str, key: KeyPath) -> 
     hint = f"; run: pip install {package}" if package else ""
     if not package and "." not in module and not is_importable(module):
         hint = f", and there is no {module}.py beside the configuration"
+    if "NoSuchDisplay" in reason:  # of pyglet, which MiniWorld opens when it is imported
+        hint = "; without a display, set the environment variable PYGLET_HEADLESS=true"
     return ConfigError(f"{name!r}: cannot import {module!r}: {reason}{hint}", key=key)

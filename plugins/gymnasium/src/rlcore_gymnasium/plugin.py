@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from rlcore import RunConfig
 
+__all__ = ["registered"]
+
 ID = ("environment", "id")
 
 
@@ -119,7 +121,9 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
     close = _nearest_id(module if (env_id or "").startswith(f"{module}:") else "", name)
     hint = f"; did you mean {close!r}?" if close else ""
-    elsewhere = "" if module else " (an environment of another package is written 'its_module:Name-v0')"
+    elsewhere = " (an environment of another package is written 'its_module:Name-v0')"
+    if module:
+        elsewhere = f", and the module {module!r} does not register it" if not close else ""
     return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
 
 

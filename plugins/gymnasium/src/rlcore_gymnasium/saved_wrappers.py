@@ -1,7 +1,7 @@
-"""What known wrappers of Gymnasium remember within an episode, as a checkpoint holds it.
+"""Saves what known wrappers of Gymnasium remember within an episode, for checkpoints.
 
-A wrapper is known if its whole state is: the attributes that are listed here. What it remembers of a finished episode,
-its next reset replaces.
+A wrapper is known if its whole state is: the attributes that are listed here. Its next reset replaces what it
+remembers of a finished episode.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def start_afresh(env: Env) -> None:
 
 
 def save_wrappers(env: Env) -> list[dict[str, Any]]:
-    """What the wrappers of an environment remember, outermost first; those that remember nothing are left out."""
+    """Return what the wrappers of an environment remember, outermost first, without those that remember nothing."""
     return [
         {name: _plain(getattr(wrapper, name)) for name in names}
         for wrapper in chain(env)

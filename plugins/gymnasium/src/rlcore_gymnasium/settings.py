@@ -11,7 +11,7 @@ from rlcore import EnvironmentSettings, setting
 
 @attrs.frozen(kw_only=True)
 class ObservationSettings:
-    """What becomes of one observation of an environment: an entry of ``environment.observations``."""
+    """An entry of ``environment.observations``: how an agent gets one observation of its environment."""
 
     ignore: bool = setting(False, "Leave the observation out; the word ignore in place of the block says the same.")
     flatten: bool = setting(False, "Make a vector of an array of any shape, such as an image; its numbers stay.")

@@ -16,7 +16,8 @@ from rlcore import EnvironmentFailed, RlcoreError, RunStateError, one_line
 RENDER_MODE = "rgb_array"
 _EXTRA = "run: pip install 'rlcore-gymnasium[video]'"
 _NO_DISPLAY = (
-    "; without a display, set the environment variable MUJOCO_GL=egl for MuJoCo, SDL_VIDEODRIVER=dummy for pygame"
+    "; without a display, set the environment variable MUJOCO_GL=egl for MuJoCo, SDL_VIDEODRIVER=dummy for pygame, "
+    "PYGLET_HEADLESS=true for pyglet"
 )
 
 

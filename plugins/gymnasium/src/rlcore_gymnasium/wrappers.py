@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Env = gymnasium.Env[Any, Any]
 
+__all__ = ["WrapperEntry", "wrapper_entries"]
+
 KEY = ("environment", "wrappers")
 _OWN_CLASS = "write the class in a Python file beside the configuration, such as mine.py, and name it 'mine:Class'"
 REFUSED: Mapping[str, str] = MappingProxyType(
@@ -117,9 +119,11 @@ class WrapperEntry:
 
     @property
     def key(self) -> tuple[str, str, int]:
+        """Place of the entry in a configuration."""
         return (*KEY, self.index)
 
     def error(self, message: str, *below: str) -> ConfigError:
+        """Return an error at the entry, or at its key ``below``."""
         return ConfigError(message, key=(*self.key, *below))
 
     def _check_arguments(self, cls: Any) -> None:

@@ -23,7 +23,8 @@ def few_gradient_steps(run: RunContext) -> Iterator[str]:
     if run.inference or run.offline:
         return
     for name, spec in run.behaviors.items():
-        settings = run.config.behaviors[name]
+        settings = run.config.behaviors.get(name, run.config.default_settings)
+        assert settings is not None  # or there would be no trainer
         if run.resumed_steps.get(name, 0) < settings.max_steps:
             found = _few(settings.hyperparameters, spec.slots * run.ranks.size)
             if found:

@@ -83,7 +83,7 @@ class RewardScaling:
 
     @property
     def deviation(self) -> float:
-        """What rewards are divided by now."""
+        """The divisor of rewards now: the standard deviation of discounted returns."""
         return float(np.sqrt(self.m2 / self.count + EPSILON))
 
     def scaled(self, reward: FloatArray, deviation: float | NDArray[np.float64] | None = None) -> FloatArray:

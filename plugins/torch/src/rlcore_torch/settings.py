@@ -243,13 +243,6 @@ class OptimizerSettings:
     type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.")
 
 
-NORMALIZE_REWARDS = (
-    "Divide the environment's reward by the standard deviation of discounted returns so far (an rlcore key)."
-)
-NORMALIZE_REWARDS_CLIP = "Largest absolute value of a normalized reward (an rlcore key)."
-CLIP_REWARDS = "Largest absolute value of the environment's reward, before normalization (an rlcore key)."
-
-
 def is_extrinsic(name: str) -> bool:
     """Whether ``name``, a key of ``reward_signals``, is the environment's reward; it may name the distribution too."""
     return name.rpartition("/")[2] == "extrinsic"
@@ -294,9 +287,17 @@ class OnPolicySettings:
     )
     adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
     optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
-    normalize_rewards: bool = setting(False, NORMALIZE_REWARDS)
-    normalize_rewards_clip: float = setting(10.0, NORMALIZE_REWARDS_CLIP, exclusive_minimum=0.0)
-    clip_rewards: float | None = setting(None, CLIP_REWARDS, exclusive_minimum=0.0)
+    normalize_rewards: bool = setting(
+        False, "Divide the environment's reward by the standard deviation of discounted returns so far (an rlcore key)."
+    )
+    normalize_rewards_clip: float = setting(
+        10.0, "Largest absolute value of a normalized reward (an rlcore key).", exclusive_minimum=0.0
+    )
+    clip_rewards: float | None = setting(
+        None,
+        "Largest absolute value of the environment's reward, before normalization (an rlcore key).",
+        exclusive_minimum=0.0,
+    )
 
     def problems(
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
@@ -359,9 +360,17 @@ class OffPolicySettings(MinibatchSettings):
     replay_sampler: ReplaySamplerSettings | None = setting(
         None, "How minibatches are drawn from the replay buffer; uniformly by default (an rlcore key)."
     )
-    normalize_rewards: bool = setting(False, NORMALIZE_REWARDS)
-    normalize_rewards_clip: float = setting(10.0, NORMALIZE_REWARDS_CLIP, exclusive_minimum=0.0)
-    clip_rewards: float | None = setting(None, CLIP_REWARDS, exclusive_minimum=0.0)
+    normalize_rewards: bool = setting(
+        False, "Divide the environment's reward by the standard deviation of discounted returns so far (an rlcore key)."
+    )
+    normalize_rewards_clip: float = setting(
+        10.0, "Largest absolute value of a normalized reward (an rlcore key).", exclusive_minimum=0.0
+    )
+    clip_rewards: float | None = setting(
+        None,
+        "Largest absolute value of the environment's reward, before normalization (an rlcore key).",
+        exclusive_minimum=0.0,
+    )
 
     def problems(
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins

@@ -74,10 +74,12 @@ class ObservationPart:
             return cls(spec, key, binary=True, shape=space.shape)
         if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
             raise UnsupportedSpace(
-                f"{where}: observation {name!r} has the unsupported space {space!r}; supported are Box, Discrete,"
+                f"{where}: observation {name!r} has the unsupported space {_short(space)}; supported are Box, Discrete,"
                 " MultiDiscrete, MultiBinary and a Dict or Tuple of those"
             )
         shape = space.shape
+        if 0 in shape:
+            raise UnsupportedSpace(f"{where}: observation {name!r} has no numbers: its space is {space!r}")
         if flatten:
             low, high = (None if each is None else each.reshape(-1) if each.ndim else each for each in _bounds(space))
             spec = ObservationSpec(name, (math.prod(shape),), np.float32, low=low, high=high)
@@ -187,7 +189,7 @@ class ObservationCodec:
             named = {str(place): (place, part) for place, part in enumerate(space.spaces)}
         else:
             named = {OBSERVATION: (None, space)}
-        whole = where if OBSERVATION in named and named[OBSERVATION][0] is None else f"{where}: {space!r}"
+        whole = where if OBSERVATION in named and named[OBSERVATION][0] is None else f"{where}: {_short(space)}"
         said = observations or {}
         for name in said:
             if name not in named:
@@ -205,6 +207,8 @@ class ObservationCodec:
                     if observations is None or key is None:
                         raise
                     advice = f"leave it out with environment.observations: {{{name}: ignore}}"
+                    if isinstance(part, spaces.Dict | spaces.Tuple):
+                        advice += ", or make one vector of all with environment.wrappers: [FlattenObservation]"
                     raise UnsupportedSpace(f"{error}; {advice}") from None
         if named and not parts:
             raise ConfigError(f"nothing is left to observe of {', '.join(named)}", key=("environment", "observations"))
@@ -249,6 +253,12 @@ class ObservationCodec:
         for row, value in enumerate(rows):
             write(row, value)
         return buffers
+
+
+def _short(space: spaces.Space[Any]) -> str:
+    """Return a space for messages; a long one without its middle."""
+    text = repr(space)
+    return text if len(text) <= 300 else f"{text[:200]} ... {text[-80:]}"
 
 
 def _part(value: Any, key: Any) -> Any:

@@ -34,7 +34,7 @@ def convert_command(ctx: click.Context) -> None:
 
 @convert_command.command("zoo")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
-@click.option("--env", "env_id", required=True, metavar="ID", help="The environment, as Gymnasium names it.")
+@click.option("--env", "env_id", metavar="ID", help="The environment, as Gymnasium names it.")
 @click.option("--algo", metavar="NAME", help="ppo, sac, td3 or dqn; by default the name of FILE says it.")
 @click.option(
     "--without",
@@ -46,16 +46,19 @@ def convert_command(ctx: click.Context) -> None:
 @click.option("--force", is_flag=True, help="Replace the output file.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def zoo_command(
-    file: Path, env_id: str, algo: str | None, without: tuple[str, ...], output: Path | None, force: bool
+    file: Path, env_id: str | None, algo: str | None, without: tuple[str, ...], output: Path | None, force: bool
 ) -> None:
     """Write the configuration that trains as an entry of FILE, a hyperparameter file of RL Zoo, says.
 
     Every key of the entry is converted, or refused with the reason. Comments in the result name the key that each value
     comes from, and what rlcore does otherwise. The environment must be installed: the actions' bounds count.
     """
-    from rlcore import echo, require_output, write_atomically
+    from rlcore import echo, read_document, require_output, write_atomically
     from rlcore_migrate.zoo.convert import convert_file
+    from rlcore_migrate.zoo.entry import entries_of
 
+    if env_id is None:
+        raise click.UsageError(f"add --env ID; {file} {entries_of(read_document(file).data)}")
     if output is not None:
         require_output(output, force, f"-o {output}")
     converted = convert_file(file, env_id, algo, without)

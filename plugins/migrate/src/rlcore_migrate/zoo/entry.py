@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import attrs
 from rlcore import ConfigError, Document, Problems, did_you_mean
 from rlcore_migrate.zoo.literals import NotPlain, literal
 
-__all__ = ["ALGORITHMS", "Entry", "algorithm_of", "choose_entry"]
+__all__ = ["ALGORITHMS", "Entry", "algorithm_of", "choose_entry", "entries_of"]
 
 ALGORITHMS = ("ppo", "sac", "td3", "dqn")
 # Other files of RL Zoo, and what to do with them.
@@ -225,15 +225,17 @@ def choose_entry(document: Document, env_id: str, without: Collection[str], is_a
         name = "default"
         note = f"the file has no entry {env_id}: this is its entry 'default', as in RL Zoo"
     else:
-        raise ConfigError(f"{document.path}: {absent(env_id, data)}")
+        own = [each for each in data if each not in _SHARED]
+        hint = did_you_mean(env_id, own)
+        raise ConfigError(f"{document.path}: has no entry {env_id}{hint}; it {entries_of(data)}")
     return Entry.of(document, name, without), note
 
 
-def absent(env_id: str, names: Collection[str]) -> str:
-    """Return the message about an id without an entry."""
+def entries_of(names: Iterable[str]) -> str:
+    """Return ``has entries for CartPole-v1, Pendulum-v1 and 30 more``."""
     own = [name for name in names if name not in _SHARED]
     shown = ", ".join(own[:8]) + (f" and {len(own) - 8} more" if len(own) > 8 else "")
-    return f"has no entry {env_id}{did_you_mean(env_id, own)}; it has entries for {shown or 'no environment'}"
+    return f"has entries for {shown or 'no environment'}"
 
 
 def _other_versions(env_id: str, names: Collection[str]) -> list[str]:

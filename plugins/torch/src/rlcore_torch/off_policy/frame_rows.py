@@ -54,7 +54,9 @@ class FrameRows:
         self.numbers = np.full((capacity, self._count), NONE, np.int32)
         room = capacity + capacity // ROOM + 2 * self._count * slots
         self.pool = np.zeros((room, *size, channels // self._count), self.dtype)  # memory is used when written to
-        self._forget()
+        self._shown = np.zeros(room, np.int32)  # [frames] how often rows show each
+        self._free: list[int] = []  # frames before `_end` that no row shows
+        self._end = 0  # frames from here on were never used
         self._segments = self._new_segments()
 
     def __len__(self) -> int:
@@ -150,9 +152,9 @@ class FrameRows:
     def _forget(self) -> None:
         """No row shows anything."""
         self.numbers[:] = NONE
-        self._shown = np.zeros(len(self.pool), np.int32)  # [frames] how often rows show each
-        self._free: list[int] = []  # frames before `_end` that no row shows
-        self._end = 0  # frames from here on were never used
+        self._shown[:] = 0
+        self._free.clear()
+        self._end = 0
 
     def _new_segments(self) -> ReplaySegments:
         return ReplaySegments(len(self.pool), 1, self.pool[0].nbytes)

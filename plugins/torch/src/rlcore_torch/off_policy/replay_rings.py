@@ -166,7 +166,7 @@ class ReplayRings:
     def nbytes_of_row(self) -> int:
         """Bytes of a row, without its mask, group reward and priority."""
         arrays = [*self.observations.values(), self._raw, self._choices, self._reward, self._flags]
-        return sum(array.nbytes for array in arrays) // self.capacity
+        return sum(int(array.nbytes) for array in arrays) // self.capacity
 
     def next_rows(self, rows: Rows) -> Rows:
         """The rows that follow, in the same slots."""
