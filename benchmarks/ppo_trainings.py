@@ -146,6 +146,8 @@ class StableBaselines3Training:
             device="cpu",
             verbose=0,
         )
+        if case.images:
+            as_in_rlcore(self.model.policy.features_extractor)
 
     def train(self) -> int:
         self.model.learn(total_timesteps=self.case.steps)
@@ -184,6 +186,21 @@ class StableBaselines3Training:
             clip_reward=10.0,
             gamma=case.gamma,
         )
+
+
+def as_in_rlcore(convolutional: Any) -> None:
+    """Give Stable-Baselines3's convolutional network the non-linearity and the initial weights of rlcore's.
+
+    These are ML-Agents' leaky ReLU and PyTorch's own weights.
+    """
+    from torch import nn
+
+    for block in (convolutional.cnn, convolutional.linear):
+        for index, layer in enumerate(block):
+            if isinstance(layer, nn.ReLU):
+                block[index] = nn.LeakyReLU()
+            elif not isinstance(layer, nn.Flatten):
+                layer.reset_parameters()
 
 
 class StableBaselines3ContribTraining:
