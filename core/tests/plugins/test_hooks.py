@@ -185,17 +185,17 @@ def rlcore_environments():
     return [EnvironmentSpec(name="maze", target="a:b", summary="s")]
 
 @hookimpl
-def rlcore_run_started(run):
+def rlcore_lesson_changed(run):
     pass
 """
-MESSAGE = "rlcore_run_started is deprecated: implement rlcore_started; rlcore 9.4 will no longer call it"
+MESSAGE = "rlcore_lesson_changed is deprecated: implement rlcore_lesson_reached; rlcore 9.4 will no longer call it"
 
 
 @pytest.fixture
 def deprecated(monkeypatch: pytest.MonkeyPatch, installed_plugin: InstallPlugin) -> None:
     changed = tuple(
-        attrs.evolve(hook, deprecated="implement rlcore_started", removed_in="9.4")
-        if hook.name == "rlcore_run_started"
+        attrs.evolve(hook, deprecated="implement rlcore_lesson_reached", removed_in="9.4")
+        if hook.name == "rlcore_lesson_changed"
         else hook
         for hook in HOOKS
     )
@@ -209,7 +209,7 @@ def test_a_plugin_that_implements_a_deprecated_hook_is_loaded_with_a_warning(
 ) -> None:
     plugins = load_plugins()
     assert f"plugin 'maze' (acme-maze 2.0): {MESSAGE}" in plugins.warnings
-    assert "rlcore_run_started" in plugins.implemented("acme-maze/maze")
+    assert "rlcore_lesson_changed" in plugins.implemented("acme-maze/maze")
     assert not [warning for warning in plugins.warnings if "maze" not in warning and "deprecated" in warning]
     config = tmp_path / "config.yaml"
     config.write_text("behaviors: {}")

@@ -49,7 +49,9 @@ def test_an_encoder_takes_its_smallest_image_and_any_shape_above(kind: str, smal
 def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int) -> None:
     with pytest.raises(UnsupportedSpace, match=rf"'camera' .*{kind}.*{smallest}x{smallest}.* to (.*)$") as refused:
         BUILT_IN[kind](None, camera(64, smallest - 1), 16)
-    for advised in str(refused.value).rpartition(" to ")[2].split(" or "):
+    advice = str(refused.value).rpartition(" to ")[2]
+    assert advice.endswith("(environments of Gymnasium: environment.observations: {camera: {flatten: true}})")
+    for advised in advice.partition(", or make a vector of it ")[0].split(" or "):
         BUILT_IN[advised](None, camera(64, smallest - 1), 16)
 
 
