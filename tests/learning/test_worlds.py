@@ -16,7 +16,7 @@ TASKS = {
     "MiniGrid-Empty-5x5-v0": (
         "minigrid", {"observations": {"mission": "ignore", "image": {"flatten": True}}}, 20_000, 0.9, 0.02,
     ),
-    "LunarLander-v3": ("Box2D", {}, 200_000, 100.0, 50.0),
+    "LunarLander-v3": ("Box2D", {}, 400_000, 150.0, 50.0),
 }  # fmt: skip
 
 
