@@ -20,6 +20,7 @@ from scalar_spread import ScalarSpread, clipped
 
 from rlcore import AgentBatch, BehaviorSettings, BehaviorSpec, ExtrinsicReward, ObservationSpec, Transitions
 from rlcore_torch import ActorCritic, Gaussian, Loss, Minibatch, NetworkSettings, OnPolicySettings, OnPolicyTrainer
+from rlcore_torch.on_policy.rollout import RolloutBuffer
 
 BRANCHES = (2, 3)
 Transition = dict[str, Any]
@@ -383,3 +384,30 @@ def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_re
                 history.trainer.load_state_dict(state)
         assert history.count() == history.trainer.buffer.size >= case.buffer_size
         check_rollout(history, *of_advantages)
+
+
+def test_images_with_channels_first_in_memory_are_stored_in_their_places() -> None:
+    """While all slots act together, and when only some are ready."""
+    slots, shape = 3, (5, 6, 4)
+    behavior = BehaviorSpec(
+        "Agent", (ObservationSpec("seen", shape, np.uint8, "image"),), 0, (2,), env_index=np.arange(slots)
+    )
+    buffer = RolloutBuffer(behavior, 4 * slots, memory_size=0, noise_size=0, columns=0)
+    images = np.random.default_rng(0).integers(0, 256, (4, slots, 4, 5, 6), np.uint8)
+    zeros, no_flags = np.zeros(slots, np.float32), np.zeros(slots, np.bool_)
+    acting = np.array([True, False, True])
+
+    def batch(step: int, **given: Any) -> AgentBatch:
+        seen = {"seen": np.moveaxis(images[step], 1, -1)}
+        return AgentBatch(seen, zeros, no_flags, no_flags, np.empty(0, np.intp), **given)
+
+    buffer.begin(batch(0))
+    assert buffer.observe(batch(1)) == 3
+    assert buffer.observe(batch(2, needs_action=acting)) == 2
+    for place in np.ndindex(slots, *shape):
+        slot, *at, channel = place
+        for row in range(3):
+            expected = images[(row, slot, channel, *at)]
+            if row == 2 and not acting[slot]:
+                expected = np.uint8(0)
+            assert buffer.seen["seen"][(row, *place)] == expected
