@@ -60,8 +60,9 @@ class PluginConformance(Rules):
             if isinstance(record, Preset):
                 values = record.resolve()
                 assert "trainer_type" in values.get("default_settings", {}), f"{record.name}: no trainer_type"
-                environment = {"environment": {"id": "Any-v0"}} if "environment" in values else {}
-                config_from_mapping({"preset": record.reference, "behaviors": {"Any": {}}, **environment}, plugins)
+                kind = values.get("environment", {}).get("type", "program")  # which the core has
+                config = {"preset": record.reference, "behaviors": {"Any": {}}, "environment": {"type": kind}}
+                config_from_mapping(config, plugins)
 
     def test_importing_it_is_cheap(self) -> None:
         assert doctor(self.plugin, "light") == []
