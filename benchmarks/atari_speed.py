@@ -83,7 +83,7 @@ def measure(way: str, threads: int, steps: int, seed: int) -> dict[str, float]:
     seconds = perf_counter() - started
     if way == "subproc":
         training.environment.close()  # so that the processes' time is counted
-    if not case.steps <= taken < case.steps + case.num_envs:  # a game that begins anew takes no action in that step
+    if not case.steps <= taken < case.steps + case.num_envs:  # a game that starts again takes no action in that step
         raise RuntimeError(f"{way} took {taken} agent steps, not {case.steps}")
     return {"wall": taken / seconds, "processor": taken / (processor_seconds() - used)}
 
