@@ -14,23 +14,27 @@ __all__ = ["PPO_ATARI", "PPO_CONTINUOUS", "PPO_DISCRETE"]
 
 _SMALL_TANH = {"hidden_units": 64, "num_layers": 2, "activation": "tanh", "init": "orthogonal"}
 
+_OF_VECTORS = {
+    "buffer_size": 2048,  # 8 environments x 256 steps
+    "batch_size": 64,
+    "num_epoch": 10,
+    "learning_rate": 3e-4,
+    "learning_rate_schedule": "linear",
+    "epsilon": 0.2,
+    "epsilon_schedule": "constant",
+    "advantage_normalization": "minibatch",
+}
+
 PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
     {
         "environment": {"num_envs": 8},
         "default_settings": {
             "trainer_type": "ppo",
             "hyperparameters": {
-                "buffer_size": 2048,  # 8 environments x 256 steps
-                "batch_size": 64,
-                "num_epoch": 10,
-                "learning_rate": 3e-4,
-                "learning_rate_schedule": "linear",
-                "epsilon": 0.2,
-                "epsilon_schedule": "constant",
+                **_OF_VECTORS,
                 "beta": 0.01,
                 "beta_schedule": "constant",
                 "lambd": 0.98,
-                "advantage_normalization": "minibatch",
             },
             "network_settings": _SMALL_TANH,
             "reward_signals": {"extrinsic": {"gamma": 0.999}},
@@ -46,16 +50,9 @@ PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
         "default_settings": {
             "trainer_type": "ppo",
             "hyperparameters": {
-                "buffer_size": 2048,  # 8 environments x 256 steps
-                "batch_size": 64,
-                "num_epoch": 10,
-                "learning_rate": 3e-4,
-                "learning_rate_schedule": "linear",
-                "epsilon": 0.2,
-                "epsilon_schedule": "constant",
+                **_OF_VECTORS,
                 "beta": 0.0,
                 "lambd": 0.95,
-                "advantage_normalization": "minibatch",
                 "initial_log_std": -0.5,
                 "normalize_rewards": True,
             },
