@@ -10,7 +10,8 @@ from __future__ import annotations
 PACKAGES: dict[tuple[str, str], str] = {}
 for _package, _records in {
     "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete",
-    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
+    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning; replay_sampler: prioritized",
+    "rlcore-her": "replay_sampler: her",
     "rlcore-sac": "trainer: sac; preset: sac",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",

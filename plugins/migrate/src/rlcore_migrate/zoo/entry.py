@@ -21,7 +21,7 @@ _OTHERS = {
     "ars": "no trainer of rlcore is ARS",
     "crossq": "no trainer of rlcore is CrossQ",
     "ddpg": "no trainer of rlcore is DDPG; td3 is its successor",
-    "her": "hindsight replay is a replay sampler here, such as that of examples/her_plugin",
+    "her": "hindsight replay is hyperparameters.replay_sampler: {type: her} here, of rlcore-her",
     "ppo_lstm": "convert the entry of ppo.yml, and add network_settings.memory to the result",
     "qrdqn": "no trainer of rlcore is QR-DQN",
     "tqc": "no trainer of rlcore is TQC",
