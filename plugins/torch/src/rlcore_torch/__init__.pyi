@@ -16,6 +16,8 @@ from .networks.actions import joint_log_prob_entropy as joint_log_prob_entropy
 from .networks.actions import log_probabilities as log_probabilities
 from .networks.actions import mask_logits as mask_logits
 from .networks.actions import squashed_gaussian as squashed_gaussian
+from .networks.attention import EntityEmbedding as EntityEmbedding
+from .networks.attention import ResidualSelfAttention as ResidualSelfAttention
 from .networks.distributions import LOG_STD_RANGE as LOG_STD_RANGE
 from .networks.distributions import ActionDistribution as ActionDistribution
 from .networks.distributions import DeterministicTanh as DeterministicTanh
