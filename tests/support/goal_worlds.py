@@ -45,7 +45,7 @@ class BitFlip(gymnasium.Env[Observation, Any]):
 
 
 class OneByOne(BitFlip):
-    """Its methods take one goal at a time; and the second one disturbs the episode of its environment."""
+    """BitFlip whose methods take one goal at a time, and of which the second disturbs the episode that is played."""
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         return 0.0 if np.array_equal(achieved_goal, desired_goal) else -1.0

@@ -78,7 +78,7 @@ class ObservationSpec:
 
 
 class GoalRules(Protocol):
-    """What a transition is worth, and whether it ends the episode, with any goal: the rules of a goal environment.
+    """The rules of a goal environment: the reward of a transition, and whether it ends the episode, with any goal.
 
     The agents of such an environment have the observations ``achieved_goal`` and ``desired_goal``, as Gymnasium calls
     them. The methods take both for B rows, each [B, *shape] as in :attr:`AgentBatch.observations`, and depend on
