@@ -12,6 +12,7 @@ for _package, _records in {
     "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete",
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
     "rlcore-sac": "trainer: sac; preset: sac",
+    "rlcore-td3": "trainer: ddpg, td3; preset: td3",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
