@@ -78,12 +78,14 @@ class Seen:
         observations: The block ``environment.observations`` with which a trainer can learn from it.
         behavior: What a trainer sees and does.
         limit: Steps after which an episode is truncated; None without a limit.
+        is_mujoco: Whether it is one of Gymnasium's own environments of MuJoCo.
     """
 
     env_id: str
     observations: Mapping[str, Any]
     behavior: BehaviorSpec
     limit: int | None
+    is_mujoco: bool
 
     @classmethod
     def at(cls, env_id: str, plugins: Plugins) -> Seen:
@@ -102,13 +104,14 @@ class Seen:
                 (behavior,) = made.behaviors.values()
             finally:
                 made.close()
-        return cls(env_id, observations, behavior, spec.max_episode_steps)
+        is_mujoco = str(spec.entry_point).startswith("gymnasium.envs.mujoco")
+        return cls(env_id, observations, behavior, spec.max_episode_steps, is_mujoco)
 
     @property
     def preset(self) -> str:
         """The name of the preset for such observations and actions."""
         if self.behavior.continuous:
-            return "ppo-continuous"
+            return "ppo-mujoco" if self.is_mujoco else "ppo-continuous"
         return "ppo-atari" if self.has_images else "ppo-discrete"
 
     @property

@@ -63,6 +63,7 @@ from .off_policy.transition_batch import BatchReader as BatchReader
 from .off_policy.transition_batch import StepsBetween as StepsBetween
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch
 from .on_policy.advantages import generalized_advantages as generalized_advantages
+from .on_policy.clipped import ClippedPolicySettings as ClippedPolicySettings
 from .on_policy.collection import RolloutTrainer as RolloutTrainer
 from .on_policy.minibatch import Loss as Loss
 from .on_policy.minibatch import Minibatch as Minibatch
