@@ -1,10 +1,10 @@
 """Returns after equal numbers of agent steps, beside Stable-Baselines3 with the same hyperparameters: ten tasks.
 
-Each (task, library, seed) trains in a process of its own and then plays 20 whole episodes deterministically, with the
-normalizer of the training held fixed. Returns are compared above those of random actions, which may be negative:
-(ours - random) / (theirs - random), of the interquartile means over seeds and episodes (Agarwal et al. 2021,
-arXiv:2108.13264). A finished training is one line of the results file, and what is there is not trained again: an
-interrupted benchmark continues with the same command.
+Each (task, library, seed) trains in a process of its own and then plays 20 whole episodes, with the normalizer of the
+training held fixed: with the most likely actions, but in Atari's game with drawn ones. Returns are compared above those
+of random actions, which may be negative: (ours - random) / (theirs - random), of the interquartile means over seeds and
+episodes (Agarwal et al. 2021, arXiv:2108.13264). A finished training is one line of the results file, and what is there
+is not trained again: an interrupted benchmark continues with the same command.
 
 With --presets, rlcore gets a preset and nothing else, and Stable-Baselines3 the tuned file of RL Zoo, which is read
 from the installed package; the medians of the seeds' mean returns are compared.
@@ -207,8 +207,9 @@ def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
     processors = {f"{result['processor']} ({result['cpus']} cores), {result['machine']}" for result in results}
     pythons = {f"Python {result['python']}" for result in results}
     return (
-        f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} deterministic episodes "
-        f"each; in brackets the least and the greatest mean of a seed. Measured {measured} on "
+        f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} episodes each, "
+        "deterministic but for Atari's game; in brackets the least and the greatest mean of a seed. "
+        f"Measured {measured} on "
         f"{' and '.join(sorted(processors))}, with {', '.join(sorted(pythons | versions))}."
     )
 

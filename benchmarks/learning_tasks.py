@@ -73,11 +73,14 @@ PPO = {
         wrappers=ATARI_WRAPPERS,
         images=True,
         clip_rewards=1.0,
+        # After so few steps the policy is close to uniform, so that which action is the most likely one is chance: with
+        # it, some policies stand still for ever. Games of Atari are usually scored with drawn actions.
+        deterministic=False,
         num_envs=8,
         rollout_rows=128,
         batch_size=256,
         num_epoch=4,
-        steps=51_200,
+        steps=102_400,
         learning_rate=2.5e-4,
         epsilon=0.1,
         entropy_coefficient=0.01,
@@ -91,7 +94,7 @@ SAC = {
     "sac-reacher": SACCase(
         env_id="Reacher-v5", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
     ),
-    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, width=128, batch_size=128),
+    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=50_000, random_steps=2_000, width=128, batch_size=128),
 }
 SMALL_TD3: dict[str, Any] = {"widths": (64, 64), "batch_size": 128, "buffer_size": 100_000}
 TD3 = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
 PACKAGES: dict[tuple[str, str], str] = {}
 for _package, _records in {
-    "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete",
+    "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco",
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
     "rlcore-sac": "trainer: sac; preset: sac",
     "rlcore-td3": "trainer: ddpg, td3; preset: td3",
