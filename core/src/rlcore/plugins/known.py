@@ -13,6 +13,7 @@ for _package, _records in {
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning; replay_sampler: prioritized",
     "rlcore-her": "replay_sampler: her",
     "rlcore-sac": "trainer: sac; preset: sac",
+    "rlcore-td3": "trainer: ddpg, td3; preset: td3",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
