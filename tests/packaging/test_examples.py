@@ -35,7 +35,7 @@ GROUPS = (
         beside=("rlcore-gymnasium",),
         quick={
             "dqn_plugin": "TestPlugin or learns or never_stopped",
-            "td3_plugin": "not TestTD3 or never_stopped or episodes_of_every_kind",
+            "tqc_plugin": "not TestTQC or never_stopped",
         },
     ),
     Group(  # parts of runs with PPO or SAC
@@ -45,7 +45,6 @@ GROUPS = (
             "encoder_plugin": "not is_learned",
             "exporter_plugin": "",
             "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
-            "her_plugin": "not are_reached or seed11",
             "optimizer_plugin": "not is_learned",
             "novelty_reward": "not is_solved or by_ppo and 21",
         },
@@ -110,13 +109,13 @@ def test_examples_pass_their_tests_with_the_wheels_that_they_need(
 # settings the tests of the packages train to the end. Random actions have 22 in CartPole, and -1200 in Pendulum.
 TRAININGS = [
     ("dqn_plugin", "cartpole", "cartpole-dqn", {"CartPole.max_steps": 4000, "CartPole.summary_freq": 2000}, 50.0),
-    ("td3_plugin", "pendulum", "pendulum-td3", {"Pendulum.max_steps": 6000}, -700.0),
+    ("tqc_plugin", "pendulum", "pendulum-tqc", {"Pendulum.max_steps": 4000}, -700.0),
     ("optimizer_plugin", "cartpole", "cartpole-adamw", {"CartPole.max_steps": 2048}, None),
     ("novelty_reward", "deep_sea", "deep-sea", {"Diver.max_steps": 1024}, None),
     ("novelty_reward", "deep_sea_sac", "deep-sea-sac", {"Diver.max_steps": 1024}, None),
     ("ghost_plugin", "nim", "nim", {"Player.max_steps": 2048}, None),
     ("dqn_plugin", "cartpole", "cartpole-dqn", {"CartPole.summary_freq": 2000}, 300.0),
-    ("td3_plugin", "pendulum", "pendulum-td3", {}, -200.0),
+    ("tqc_plugin", "pendulum", "pendulum-tqc", {}, -200.0),
     ("beta_plugin", "pendulum_beta", "pendulum-beta", {}, -220.0),  # seeds 1 to 3: -162 to -165
     ("encoder_plugin", "quadrant", "quadrant", {}, 7.0),
 ]

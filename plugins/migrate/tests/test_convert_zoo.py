@@ -21,14 +21,14 @@ from rlcore import ConfigError, ConfigErrors, Document, RunConfig, load_config, 
 from rlcore_migrate.zoo.convert import Converted, convert_file
 from rlcore_migrate.zoo.literals import NotPlain, Reference, literal
 
-for needed in ("rlcore_gymnasium", "rlcore_ppo", "rlcore_sac"):
+for needed in ("rlcore_gymnasium", "rlcore_ppo", "rlcore_sac", "rlcore_td3"):
     pytest.importorskip(needed)
 torch = pytest.importorskip("torch")
 
 FILES = Path(__file__).parent / "data" / "zoo"
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ONE = np.ones(1, np.float32)
-ALGORITHMS = ("ppo", "sac", "td3", "dqn")
+ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn")
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +58,11 @@ def hyperparameters(result: Converted) -> dict[str, Any]:
 
 
 def loaded(result: Converted, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
-    """The configuration as rlcore reads it, with the examples that have the trainers td3 and dqn."""
+    """The configuration as rlcore reads it, with the example that has the trainer dqn."""
     Path("run.yaml").write_text(result.text)
     document: Document = read_document(Path("run.yaml"))
     extra: tuple[str, ...] = ()
-    if result.algorithm in ("td3", "dqn"):
+    if result.algorithm == "dqn":
         source = EXAMPLES / f"{result.algorithm}_plugin" / "src"
         if not source.is_dir():
             pytest.skip("the examples of the repository are not beside the tests")
@@ -81,8 +81,6 @@ ENTRIES = [
 ]
 WITHOUT = {
     ("ppo", "MountainCarContinuous-v0"): ("use_sde",),
-    ("td3", "MountainCarContinuous-v0"): ("noise_type",),
-    ("td3", "Pendulum-v1"): (),
 }
 
 
@@ -194,12 +192,8 @@ REFUSED = [
     ("sac", "noise_type: normal, noise_std: 0.1", "noise_type: the trainer sac adds no noise to actions"),
     ("sac", "policy_kwargs: 'dict(n_critics=1)'", "policy_kwargs: n_critics: sac has two critics here"),
     ("sac", "ent_coef: high", "ent_coef: must be a number, not 'high'"),
-    ("td3", "noise_type: ornstein-uhlenbeck, noise_std: 0.1", "noise_type: 'ornstein-uhlenbeck' is not in rlcore"),
-    (
-        "td3",
-        "policy_kwargs: 'dict(net_arch=dict(pi=[8], qf=[9]))'",
-        "policy_kwargs: net_arch: the trainer td3 has critics",
-    ),
+    ("td3", "noise_type: pink, noise_std: 0.1", "noise_type: 'pink' is neither normal nor ornstein-uhlenbeck"),
+    ("ddpg", "policy_delay: 2", "policy_delay: not a key that rlcore can convert"),
     ("dqn", "gamma: 0.9", "dqn of Stable-Baselines3 has no continuous actions, as Pendulum-v1 has"),
 ]
 
@@ -359,6 +353,40 @@ def test_target_networks_of_dqn_are_copied_after_as_many_gradient_steps(
 def test_exploration_of_dqn_falls_over_its_share_of_the_run() -> None:
     h = hyperparameters(converted("dqn", "CartPole-v1"))
     assert (h["exploration"], h["final_exploration"], h["exploration_steps"]) == (0.9, 0.02, 10_000)
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_noise_is_the_process_that_stable_baselines3_draws_from(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step of OrnsteinUhlenbeckActionNoise: theta is 0.15 and dt 0.01."""
+    from rlcore_td3.exploration import ExplorationNoise
+
+    result = converted(algorithm, "MountainCarContinuous-v0")
+    noise = ExplorationNoise(loaded(result, monkeypatch).behaviors["MountainCarContinuous"].hyperparameters, 2, 1)
+    normal = np.random.default_rng(0).standard_normal((50, 2, 1)).astype(np.float32)
+    x = np.zeros((2, 1))
+    for each in normal:
+        x = x + 0.15 * (0.0 - x) * 0.01 + 0.5 * math.sqrt(0.01) * each
+        np.testing.assert_allclose(noise.next(each), x, rtol=1e-5, atol=1e-6)
+
+
+def test_ddpg_is_td3_of_stable_baselines3_with_one_critic_no_delay_and_noise_that_is_clipped_at_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = {}
+    for entry in ("gamma: 0.9", "gamma: 0.9, policy_kwargs: 'dict(n_critics=3, net_arch=dict(pi=[8, 4], qf=[9]))'"):
+        settings = loaded(from_text("ddpg", entry), monkeypatch).behaviors["Pendulum"]
+        h = settings.hyperparameters
+        assert (h.actor_delay, h.target_noise, h.exploration_noise) == (1, 0.0, 0.0)
+        found[h.num_critics] = (settings.network_settings.widths, settings.network_settings.of_critic.widths)
+    assert found == {1: ((400, 300), (400, 300)), 3: ((8, 4), (9,))}
+
+
+def test_the_three_parts_of_td3_are_those_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    h = loaded(converted("td3", "Pendulum-v1"), monkeypatch).behaviors["Pendulum"].hyperparameters
+    assert (h.num_critics, h.actor_delay, h.target_noise, h.target_noise_clip) == (3, 3, 0.25, 0.4)
+    assert (h.exploration_noise_type, h.exploration_noise) == ("gaussian", 0.3)
 
 
 @pytest.mark.parametrize(
