@@ -12,6 +12,7 @@ for _package, _records in {
     "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco",
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
     "rlcore-sac": "trainer: sac; preset: sac",
+    "rlcore-poca": "trainer: poca",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
@@ -54,7 +55,6 @@ FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_init_steps of sac"
 
 # Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
 NOT_BUILT = {
-    ("trainer", "poca"): "the POCA trainer",
     ("environment", "unity"): "Unity environments",
 }
 
