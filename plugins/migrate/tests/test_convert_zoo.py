@@ -21,7 +21,7 @@ from rlcore import ConfigError, ConfigErrors, Document, RunConfig, load_config, 
 from rlcore_migrate.zoo.convert import Converted, convert_file
 from rlcore_migrate.zoo.literals import NotPlain, Reference, literal
 
-for needed in ("rlcore_gymnasium", "rlcore_ppo", "rlcore_sac"):
+for needed in ("rlcore_dqn", "rlcore_gymnasium", "rlcore_ppo", "rlcore_sac"):
     pytest.importorskip(needed)
 torch = pytest.importorskip("torch")
 
@@ -58,11 +58,11 @@ def hyperparameters(result: Converted) -> dict[str, Any]:
 
 
 def loaded(result: Converted, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
-    """The configuration as rlcore reads it, with the examples that have the trainers td3 and dqn."""
+    """The configuration as rlcore reads it, with the example that has the trainer td3."""
     Path("run.yaml").write_text(result.text)
     document: Document = read_document(Path("run.yaml"))
     extra: tuple[str, ...] = ()
-    if result.algorithm in ("td3", "dqn"):
+    if result.algorithm == "td3":
         source = EXAMPLES / f"{result.algorithm}_plugin" / "src"
         if not source.is_dir():
             pytest.skip("the examples of the repository are not beside the tests")
@@ -213,9 +213,11 @@ def test_what_cannot_be_converted_is_refused_with_its_line_and_reason(algorithm:
     assert first.startswith((f"{front}.{message}", f"{front}: {message}")), first
 
 
-def test_target_networks_of_dqn_are_copied_whole() -> None:
-    with pytest.raises(ConfigErrors, match="tau: the target network is copied whole here"):
+def test_a_target_network_of_dqn_that_moves_a_share_now_and_then_is_refused() -> None:
+    with pytest.raises(ConfigErrors, match="tau: the target network would follow at every 2500th gradient step"):
         from_text("dqn", "tau: 0.5", "CartPole-v1")
+    result = from_text("dqn", "tau: 0.5, target_update_interval: 1, train_freq: 1", "CartPole-v1")
+    assert hyperparameters(result)["tau"] == 0.5 and "target_update_interval" not in hyperparameters(result)
 
 
 # ------------------------------------------------------------ texts of Python
@@ -358,7 +360,7 @@ def test_target_networks_of_dqn_are_copied_after_as_many_gradient_steps(
 
 def test_exploration_of_dqn_falls_over_its_share_of_the_run() -> None:
     h = hyperparameters(converted("dqn", "CartPole-v1"))
-    assert (h["exploration"], h["final_exploration"], h["exploration_steps"]) == (0.9, 0.02, 10_000)
+    assert (h["initial_epsilon"], h["final_epsilon"], h["epsilon_steps"]) == (0.9, 0.02, 10_000)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ __all__ = ["Converted", "convert_file"]
 
 _CONVERTERS = {"ppo": convert_ppo, "sac": convert_sac, "td3": convert_td3, "dqn": convert_dqn}
 _SPACES = {"sac": False, "td3": False, "dqn": True}  # whether actions are discrete; both with PPO
-# Trainers that are examples of the repository, and not installed with rlcore.
-_EXAMPLES = {"td3": "examples/td3_plugin", "dqn": "examples/dqn_plugin"}
+# Trainers that the first command of the README does not install.
+_EXAMPLES = {"td3": "examples/td3_plugin", "dqn": "builtin_trainers/dqn"}
 _SDE = ("use_sde", "sde_sample_freq", "use_sde_at_warmup")
 _COMMON = (
     "n_envs", "n_timesteps", "policy", "policy_kwargs", "normalize", "env_wrapper", "vec_env_wrapper", "frame_stack",
