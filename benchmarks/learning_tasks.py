@@ -12,9 +12,11 @@ from typing import Any
 import dqn_trainings
 import ppo_trainings
 import sac_trainings
+import td3_trainings
 from dqn_trainings import DQNCase
 from ppo_trainings import PPOCase
 from sac_trainings import SACCase
+from td3_trainings import TD3Case
 from trainings import Training
 
 ATARI_WRAPPERS = (  # a quarter of the usual number of pixels, for a CPU
@@ -96,6 +98,15 @@ SAC = {
     ),
     "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=50_000, random_steps=2_000, width=128, batch_size=128),
 }
+SMALL_TD3: dict[str, Any] = {"widths": (64, 64), "batch_size": 128, "buffer_size": 100_000}
+TD3 = {
+    "td3-pendulum": TD3Case(env_id="Pendulum-v1", steps=10_000, random_steps=1_000, gamma=0.98, **SMALL_TD3),
+    "td3-reacher": TD3Case(env_id="Reacher-v5", steps=10_000, random_steps=1_000, **SMALL_TD3),
+    "td3-pusher": TD3Case(env_id="Pusher-v5", steps=10_000, random_steps=1_000, **SMALL_TD3),
+    "td3-halfcheetah": TD3Case(
+        env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, widths=(128, 128), batch_size=128
+    ),
+}
 CARTPOLE_DQN: dict[str, Any] = {  # RL Zoo's values for CartPole-v1
     "env_id": "CartPole-v1",
     "steps": 50_000,
@@ -155,14 +166,16 @@ DQN = {
     ),
     "qrdqn-cartpole": DQNCase(**CARTPOLE_DQN, quantiles=10),  # RL Zoo's, of its qrdqn.yml
 }
-Case = PPOCase | SACCase | DQNCase
-TASKS: Mapping[str, Case] = {**PPO, **SAC, **DQN}
+Case = PPOCase | SACCase | TD3Case | DQNCase
+TASKS: Mapping[str, Case] = {**PPO, **SAC, **TD3, **DQN}
 
 
 def ready_training(task: str, library: str, case: Mapping[str, Any], seed: int) -> Training:
     """A training of ``library`` for one of TASKS, in a process that computes with one thread."""
     if task in PPO:
         return ppo_trainings.ready_training(library, PPOCase(**case), seed)
+    if task in TD3:
+        return td3_trainings.ready_training(library, TD3Case(**case), seed)
     if task in DQN:
         return dqn_trainings.ready_training(library, DQNCase(**case), seed)
     return sac_trainings.ready_training(library, SACCase(**case), seed)

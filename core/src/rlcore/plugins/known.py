@@ -12,6 +12,7 @@ for _package, _records in {
     "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco",
     "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
     "rlcore-sac": "trainer: sac; preset: sac",
+    "rlcore-td3": "trainer: ddpg, td3; preset: td3",
     "rlcore-dqn": "trainer: dqn; preset: dqn, dqn-atari",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",

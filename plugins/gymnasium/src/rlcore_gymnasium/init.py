@@ -35,6 +35,7 @@ from rlcore_gymnasium.plugin import registered
 if TYPE_CHECKING:
     from rlcore import Plugins
 
+MOST_ENTITIES = 16  # of a Sequence, which has no limit of its own
 SMALLEST_IMAGE = 36  # pixels on a side: what the encoder nature_cnn reads
 MAX_STEPS = 1_000_000
 
@@ -145,7 +146,9 @@ def to_learn_from(env_id: str) -> dict[str, Any]:
         try:
             found = ObservationPart.of(part, name, None, env_id).spec
         except UnsupportedSpace:
-            if space is not part:
+            if isinstance(part, gymnasium.spaces.Sequence):
+                said[name] = {"max_entities": MOST_ENTITIES}
+            elif space is not part:
                 said[name] = "ignore"
             continue
         if found.kind == "image" and min(found.shape[:2]) < SMALLEST_IMAGE:
@@ -178,6 +181,8 @@ def described(observation: ObservationSpec) -> str:
     if observation.kind == "image":
         height, width, channels = observation.shape
         return f"{height} x {width} pixels, {channels} channel{'' if channels == 1 else 's'}"
+    if observation.kind == "entities":
+        return "up to {} entities of {} numbers".format(*observation.shape)
     kind = "indicator" if observation.kind == "one_hot" else "number"
     return f"{observation.size} {kind}{'' if observation.size == 1 else 's'}"
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, ConfigError, ObservationKind, ObservationSpec, UnsupportedSpace, did_you_mean
 from rlcore_gymnasium.settings import ObservationSettings
+from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)
@@ -173,7 +174,7 @@ class ObservationCodec:
         parts: The observations, in the order of the space.
     """
 
-    parts: tuple[ObservationPart, ...]
+    parts: tuple[ObservationPart | EntitiesPart, ...]
 
     @classmethod
     def of(cls, space: spaces.Space[Any], where: str, observations: Observations | None = None) -> ObservationCodec:
@@ -197,16 +198,19 @@ class ObservationCodec:
                     f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
                     key=("environment", "observations", name),
                 )
+        beside = {how.present for how in said.values() if isinstance(how, ObservationSettings)}
         parts = []
         for name, (key, part) in named.items():
             how = said.get(name, ObservationSettings())
-            if isinstance(how, ObservationSettings) and not how.ignore:
+            if isinstance(how, ObservationSettings) and not how.ignore and name not in beside:
                 try:
-                    parts.append(ObservationPart.of(part, name, key, whole, how.flatten))
+                    parts.append(_observed(part, name, key, whole, how, named))
                 except UnsupportedSpace as error:
                     if observations is None or key is None:
                         raise
                     advice = f"leave it out with environment.observations: {{{name}: ignore}}"
+                    if isinstance(part, spaces.Sequence):
+                        advice = f"set environment.observations: {{{name}: {{max_entities: 16}}}}, or {advice}"
                     if isinstance(part, spaces.Dict | spaces.Tuple):
                         advice += ", or make one vector of all with environment.wrappers: [FlattenObservation]"
                     raise UnsupportedSpace(f"{error}; {advice}") from None
@@ -255,6 +259,48 @@ class ObservationCodec:
         return buffers
 
 
+def _observed(
+    space: spaces.Space[Any],
+    name: str,
+    key: str | int | None,
+    where: str,
+    how: ObservationSettings,
+    named: Mapping[str, tuple[str | int | None, spaces.Space[Any]]],
+) -> ObservationPart | EntitiesPart:
+    """The part for ``space`` as ``how`` says. Raises UnsupportedSpace, and ConfigError if the two do not fit."""
+
+    def wrong(what: str, problem: str) -> ConfigError:
+        return ConfigError(f"{problem}; its space is {_short(space)}", key=("environment", "observations", name, what))
+
+    made: ObservationPart | EntitiesPart
+    if how.max_entities is not None:
+        if not isinstance(space, spaces.Sequence):
+            raise wrong("max_entities", "only a Sequence has it: leave it out, or set entities: true for a matrix")
+        element = ObservationPart.of(space.feature_space, name, None, where)
+        spec = ObservationSpec(name, (how.max_entities, 1 + element.spec.size), np.float32, "entities")
+        made = SequencePart(spec, key, element)
+    else:
+        made = ObservationPart.of(space, name, key, where, how.flatten)
+        spec = made.spec
+    if how.entities and isinstance(made, ObservationPart):
+        if len(spec.shape) != 2:
+            raise wrong("entities", "entities are the rows of a matrix, a Box with two axes")
+        spec = attrs.evolve(spec, kind="entities")
+        made = attrs.evolve(made, spec=spec)
+        if how.present is not None:
+            if how.present not in named or key is None:
+                raise wrong("present", f"there is no observation {how.present!r}{did_you_mean(how.present, named)}")
+            entities, numbers = spec.shape
+            told = Beside(key, named[how.present][0])  # type: ignore[arg-type]
+            spec = ObservationSpec(name, (entities, 1 + numbers), np.float32, "entities")
+            made = PaddedPart(spec, told, made)
+    if how.goal:
+        if spec.kind == "entities":
+            raise wrong("goal", "entities cannot be a goal")
+        made = attrs.evolve(made, spec=attrs.evolve(spec, goal=True))
+    return made
+
+
 def _short(space: spaces.Space[Any]) -> str:
     """Return a space for messages; a long one without its middle."""
     text = repr(space)
@@ -262,7 +308,9 @@ def _short(space: spaces.Space[Any]) -> str:
 
 
 def _part(value: Any, key: Any) -> Any:
-    """Return the entry ``key`` of a Dict or Tuple observation."""
+    """Return the entry ``key`` of a Dict or Tuple observation, or both entries of a :class:`Beside`."""
+    if isinstance(key, Beside):
+        return _part(value, key.entities), _part(value, key.present)
     try:
         return value[key]
     except (LookupError, TypeError):

@@ -7,12 +7,13 @@ transformer optimization through better initialization") explains the weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["EntityEmbedding", "ResidualSelfAttention"]
+__all__ = ["EntityEmbedding", "EntityEncoder", "ResidualSelfAttention"]
 
 HEADS = 4
 ABSENT_SCORE = -1e6  # its softmax is 0 beside any entity that is present, and finite where none is
@@ -48,7 +49,9 @@ class ResidualSelfAttention(nn.Module):
     present. It is 0 where none is.
 
     Attributes:
-        query, key, value: The linear layers of the attention.
+        query: The linear layer of what an entity looks for.
+        key: The linear layer of what it is looked at for.
+        value: The linear layer of what it tells.
         output: The linear layer after it, whose result is added to the entities.
     """
 
@@ -83,6 +86,36 @@ class ResidualSelfAttention(nn.Module):
     def _heads(self, x: Tensor) -> Tensor:
         """[B, heads, E, width / heads] of ``x`` [B, E, width]."""
         return x.view(*x.shape[:2], self.heads, self.width // self.heads).transpose(1, 2)
+
+
+class EntityEncoder(nn.Module):
+    """Encodes all observations of entities that a network has as one vector, beside its other observations.
+
+    Attributes:
+        beside: The linear layer that shortens the other observations; None if there are none.
+        embeddings: The embedding of each observation of entities.
+        attention: The attention over the entities of all of them.
+    """
+
+    def __init__(self, sizes: Sequence[int], width: int, beside: int) -> None:
+        """Encode entities, of which those of observation k have ``sizes[k]`` numbers, as ``width`` numbers.
+
+        ``beside`` are the numbers of the other observations.
+        """
+        super().__init__()
+        self.beside = _linear(beside, width, width) if beside else None
+        self.embeddings = nn.ModuleList(EntityEmbedding(size, width, width if beside else 0) for size in sizes)
+        self.attention = ResidualSelfAttention(width)
+
+    def forward(self, sets: Sequence[Tensor], beside: Tensor | None) -> Tensor:
+        """Return [B, width] of ``sets``, each [B, E, F] with its own E and F, and ``beside`` [B, numbers].
+
+        An entity whose numbers are all 0 is absent.
+        """
+        known = None if self.beside is None else functional.silu(self.beside(beside))
+        embedded = [embedding(x, known) for embedding, x in zip(self.embeddings, sets, strict=True)]
+        present = [(x != 0.0).any(2) for x in sets]
+        return self.attention(torch.cat(embedded, dim=1), torch.cat(present, dim=1))  # type: ignore[no-any-return]
 
 
 def _linear(inputs: int, outputs: int, width: int) -> nn.Linear:
