@@ -77,9 +77,7 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize(("algorithm", "env_id"), ENTRIES)
-def test_every_key_of_an_entry_is_named_in_a_result_that_rlcore_accepts(
-    algorithm: str, env_id: str
-) -> None:
+def test_every_key_of_an_entry_is_named_in_a_result_that_rlcore_accepts(algorithm: str, env_id: str) -> None:
     result = converted(algorithm, env_id, *WITHOUT.get((algorithm, env_id), ()))
     comments = "\n".join(line.partition("#")[2] for line in result.text.splitlines())
     entry = yaml.safe_load((FILES / f"{algorithm}.yml").read_text())[env_id]
@@ -350,9 +348,7 @@ def test_exploration_of_dqn_falls_over_its_share_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
-def test_noise_is_the_process_that_stable_baselines3_draws_from(
-    algorithm: str
-) -> None:
+def test_noise_is_the_process_that_stable_baselines3_draws_from(algorithm: str) -> None:
     """The step of OrnsteinUhlenbeckActionNoise: theta is 0.15 and dt 0.01."""
     from rlcore_td3.exploration import ExplorationNoise
 
@@ -365,9 +361,7 @@ def test_noise_is_the_process_that_stable_baselines3_draws_from(
         np.testing.assert_allclose(noise.next(each), x, rtol=1e-5, atol=1e-6)
 
 
-def test_ddpg_is_td3_of_stable_baselines3_with_one_critic_no_delay_and_noise_that_is_clipped_at_0(
-    ,
-) -> None:
+def test_ddpg_is_td3_of_stable_baselines3_with_one_critic_no_delay_and_noise_that_is_clipped_at_0() -> None:
     found = {}
     for entry in ("gamma: 0.9", "gamma: 0.9, policy_kwargs: 'dict(n_critics=3, net_arch=dict(pi=[8, 4], qf=[9]))'"):
         settings = loaded(from_text("ddpg", entry)).behaviors["Pendulum"]
@@ -432,9 +426,7 @@ def linear_layers(body: Any) -> list[tuple[int, int]]:
         ("[dict(pi=[8], vf=[8])]", [8], [8]),
     ],
 )
-def test_networks_have_the_layers_of_net_arch(
-    net_arch: str | None, policy: list[int], values: list[int]
-) -> None:
+def test_networks_have_the_layers_of_net_arch(net_arch: str | None, policy: list[int], values: list[int]) -> None:
     from rlcore import BehaviorSpec, ObservationSpec
     from rlcore_torch import ActorCritic
 
@@ -451,9 +443,7 @@ def test_networks_have_the_layers_of_net_arch(
     ("kwargs", "one_body", "widths"),
     [("", True, []), ("net_arch=[40]", False, [40]), ("share_features_extractor=False", False, [])],
 )
-def test_a_cnn_is_shared_as_far_as_nothing_follows_it(
-    kwargs: str, one_body: bool, widths: list[int]
-) -> None:
+def test_a_cnn_is_shared_as_far_as_nothing_follows_it(kwargs: str, one_body: bool, widths: list[int]) -> None:
     from rlcore import BehaviorSpec, ObservationSpec
     from rlcore_torch import ActorCritic
 
@@ -695,9 +685,7 @@ def zoo_files() -> Path | None:
 
 @pytest.mark.skipif(zoo_files() is None, reason="needs rl_zoo3, or RLCORE_ZOO_FILES with the directory of its files")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_each_entry_of_rl_zoo_is_accepted_or_refused_with_a_reason(
-    algorithm: str
-) -> None:
+def test_each_entry_of_rl_zoo_is_accepted_or_refused_with_a_reason(algorithm: str) -> None:
     directory = zoo_files()
     assert directory is not None
     path = directory / f"{algorithm}.yml"
