@@ -44,7 +44,6 @@ GROUPS = (
             "encoder_plugin": "not is_learned",
             "exporter_plugin": "",
             "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
-            "her_plugin": "not are_reached or seed11",
             "optimizer_plugin": "not is_learned",
             "novelty_reward": "not is_solved or by_ppo and 21",
         },

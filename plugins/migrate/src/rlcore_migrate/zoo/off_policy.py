@@ -10,7 +10,7 @@ from rlcore_migrate.zoo.conversion import Conversion, convert_schedule
 __all__ = ["convert_ddpg", "convert_dqn", "convert_sac", "convert_td3"]
 
 _AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
-_NO_REPLAY = "another replay buffer is a replay sampler of a plugin here, such as that of examples/her_plugin"
+_NO_REPLAY = "another replay buffer is a replay sampler here, such as her of rlcore-her"
 
 
 def convert_sac(c: Conversion) -> None:
