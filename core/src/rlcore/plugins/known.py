@@ -10,8 +10,11 @@ from __future__ import annotations
 PACKAGES: dict[tuple[str, str], str] = {}
 for _package, _records in {
     "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco",
-    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
+    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning; replay_sampler: prioritized",
+    "rlcore-her": "replay_sampler: her",
     "rlcore-sac": "trainer: sac; preset: sac",
+    "rlcore-td3": "trainer: ddpg, td3; preset: td3",
+    "rlcore-dqn": "trainer: dqn; preset: dqn, dqn-atari",
     "rlcore-poca": "trainer: poca",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",
