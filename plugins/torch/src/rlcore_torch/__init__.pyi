@@ -39,6 +39,8 @@ from .networks.networks import Critic as Critic
 from .networks.networks import Inputs as Inputs
 from .networks.networks import ObservationInputs as ObservationInputs
 from .networks.networks import PolicyHead as PolicyHead
+from .networks.networks import dense as dense
+from .networks.networks import initialize as initialize
 from .networks.networks import min_q as min_q
 from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent

@@ -34,7 +34,18 @@ from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead", "min_q"]
+__all__ = [
+    "Actor",
+    "ActorCritic",
+    "Body",
+    "Critic",
+    "Inputs",
+    "ObservationInputs",
+    "PolicyHead",
+    "dense",
+    "initialize",
+    "min_q",
+]
 
 Dense = Callable[..., Tensor]
 """A function like :func:`dense`."""
