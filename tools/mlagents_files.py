@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, required=True, help="where rlcore runs")
     parser.add_argument("--steps", type=int, default=2000, help="agent steps of every behavior")
     parser.add_argument("--set", action="append", default=[], metavar="A.B=VALUE", help="as in `rlcore run`")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     given.work.mkdir(parents=True, exist_ok=True)
     found = sorted(given.directory.rglob("*.yaml"))
     files = given.files or [path.relative_to(given.directory).as_posix() for path in found]
