@@ -122,7 +122,8 @@ class BehaviorSpec:
         high: Upper bounds [continuous] of the real parts, infinite where unbounded.
         env_index: [S] index of the environment of each slot, in 0 to N - 1.
         team: [S] number of the team of each slot; None: all slots are in one team.
-        group: [S] number of the group whose reward each slot shares; None: no rewards are shared.
+        group: [S] number of the group whose reward each slot shares, negative for a slot in no group; slots of two
+            environments are never in one group. None: no rewards are shared.
         goal_rules: The rules of a goal environment, by which hindsight replay learns with other goals; None: there are
             none. A checkpoint does not have them.
     """
