@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import dqn_trainings
 import ppo_trainings
 import sac_trainings
 import td3_trainings
+from dqn_trainings import DQNCase
 from ppo_trainings import PPOCase
 from sac_trainings import SACCase
 from td3_trainings import TD3Case
@@ -105,8 +107,67 @@ TD3 = {
         env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, widths=(128, 128), batch_size=128
     ),
 }
-Case = PPOCase | SACCase | TD3Case
-TASKS: Mapping[str, Case] = {**PPO, **SAC, **TD3}
+CARTPOLE_DQN: dict[str, Any] = {  # RL Zoo's values for CartPole-v1
+    "env_id": "CartPole-v1",
+    "steps": 50_000,
+    "learning_starts": 1_000,
+    "train_freq": 256,
+    "gradient_steps": 128,
+    "target_update_interval": 10,
+    "exploration_fraction": 0.16,
+    "exploration_final_eps": 0.04,
+    "batch_size": 64,
+    "buffer_size": 100_000,
+    "learning_rate": 2.3e-3,
+}
+DQN = {
+    "dqn-cartpole": DQNCase(**CARTPOLE_DQN),
+    "dqn-acrobot": DQNCase(  # RL Zoo's, in 40% of its steps
+        env_id="Acrobot-v1",
+        steps=40_000,
+        learning_starts=0,
+        train_freq=4,
+        gradient_steps=4,
+        target_update_interval=250,
+        exploration_fraction=0.3,
+        exploration_final_eps=0.1,
+        batch_size=128,
+        buffer_size=50_000,
+        learning_rate=6.3e-4,
+    ),
+    "dqn-mountaincar": DQNCase(  # RL Zoo's
+        env_id="MountainCar-v0",
+        steps=120_000,
+        learning_starts=1_000,
+        train_freq=16,
+        gradient_steps=8,
+        target_update_interval=600,
+        exploration_fraction=0.2,
+        exploration_final_eps=0.07,
+        batch_size=128,
+        buffer_size=10_000,
+        learning_rate=4e-3,
+        gamma=0.98,
+    ),
+    "dqn-minigrid": DQNCase(
+        env_id="minigrid:MiniGrid-Empty-5x5-v0",
+        wrappers=MINIGRID_WRAPPERS,
+        steps=30_000,
+        learning_starts=1_000,
+        train_freq=4,
+        gradient_steps=2,
+        target_update_interval=500,
+        exploration_fraction=0.3,
+        exploration_final_eps=0.05,
+        batch_size=64,
+        buffer_size=30_000,
+        learning_rate=1e-3,
+        width=64,
+    ),
+    "qrdqn-cartpole": DQNCase(**CARTPOLE_DQN, quantiles=10),  # RL Zoo's, of its qrdqn.yml
+}
+Case = PPOCase | SACCase | TD3Case | DQNCase
+TASKS: Mapping[str, Case] = {**PPO, **SAC, **TD3, **DQN}
 
 
 def ready_training(task: str, library: str, case: Mapping[str, Any], seed: int) -> Training:
@@ -115,4 +176,6 @@ def ready_training(task: str, library: str, case: Mapping[str, Any], seed: int) 
         return ppo_trainings.ready_training(library, PPOCase(**case), seed)
     if task in TD3:
         return td3_trainings.ready_training(library, TD3Case(**case), seed)
+    if task in DQN:
+        return dqn_trainings.ready_training(library, DQNCase(**case), seed)
     return sac_trainings.ready_training(library, SACCase(**case), seed)

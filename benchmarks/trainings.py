@@ -24,6 +24,10 @@ class Training(Protocol):
         """Returns of ``episodes`` whole episodes of the trained policy."""
         ...
 
+    def evaluations(self, shares: Sequence[float], episodes: int) -> list[list[float]]:
+        """Trains to the end; returns of ``episodes`` whole episodes after each of the ``shares`` of the steps."""
+        ...
+
 
 class RlcoreTraining:
     """rlcore as ``rlcore run`` has it: run directory, checkpoints and the default statistics writers included."""
@@ -65,6 +69,15 @@ class RlcoreTraining:
 
     def evaluate(self, episodes: int) -> list[float]:
         return list(self.run.evaluate(episodes, deterministic=self._deterministic).behaviors[BEHAVIOR].returns)
+
+    def evaluations(self, shares: Sequence[float], episodes: int) -> list[list[float]]:
+        steps = self.run.config.behaviors[BEHAVIOR].max_steps
+        due = [round(share * steps) for share in shares]
+        found: list[list[float]] = []
+        for _ in self.run:  # at each summary
+            if len(found) < len(due) and self.run.steps >= due[len(found)]:
+                found.append(self.evaluate(episodes))
+        return found
 
 
 def rlcore_world(options: Mapping[str, Any], wrappers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -91,13 +91,13 @@ class SACTrainer(OffPolicyTrainer):
         )
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
-        model = self.model
+        model, h = self.model, self.hyperparameters
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         return {
             "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self.make_optimizer(model.critics[0].parameters()),
-            "critic_1": self.make_optimizer(model.critics[1].parameters()),
-            "temperature": self.make_optimizer([model.log_temperature]),
+            "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
+            "critic_1": self.make_optimizer(model.critics[1].parameters(), h.critic_learning_rate),
+            "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
         }
 
     def update(self) -> Mapping[str, Statistic]:

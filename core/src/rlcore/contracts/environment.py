@@ -90,6 +90,22 @@ class ObservationSpec:
             ) from None
 
 
+class GoalRules(Protocol):
+    """The rules of a goal environment: the reward of a transition, and whether it ends the episode, with any goal.
+
+    The agents of such an environment have the observations ``achieved_goal`` and ``desired_goal``, as Gymnasium calls
+    them. The methods take both for B rows, each [B, *shape] as in :attr:`AgentBatch.observations`, and depend on
+    nothing else: not on the state of an environment. The object can be pickled, because an environment may be in
+    another process.
+    """
+
+    def reward(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the reward [B] of transitions that led to ``achieved`` while ``desired`` was the goal."""
+
+    def terminated(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Return whether each of these transitions ends its episode, [B]; None if the environment does not say."""
+
+
 @attrs.frozen(eq=False)
 class BehaviorSpec:
     """The observations and actions of the agents of one behavior, and the environment of each slot.
@@ -106,7 +122,10 @@ class BehaviorSpec:
         high: Upper bounds [continuous] of the real parts, infinite where unbounded.
         env_index: [S] index of the environment of each slot, in 0 to N - 1.
         team: [S] number of the team of each slot; None: all slots are in one team.
-        group: [S] number of the group whose reward each slot shares; None: no rewards are shared.
+        group: [S] number of the group whose reward each slot shares, negative for a slot in no group; slots of two
+            environments are never in one group. None: no rewards are shared.
+        goal_rules: The rules of a goal environment, by which hindsight replay learns with other goals; None: there are
+            none. A checkpoint does not have them.
     """
 
     name: str
@@ -118,6 +137,7 @@ class BehaviorSpec:
     env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))
     team: NDArray[np.int64] | None = None
     group: NDArray[np.int64] | None = None
+    goal_rules: GoalRules | None = attrs.field(default=None, repr=False)
 
     @property
     def slots(self) -> int:

@@ -26,6 +26,7 @@ from .networks.distributions import Gaussian as Gaussian
 from .networks.distributions import SquashedGaussian as SquashedGaussian
 from .networks.distributions import StateDependentGaussian as StateDependentGaussian
 from .networks.distributions import make_distribution as make_distribution
+from .networks.dropout import Dropout as Dropout
 from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
@@ -38,6 +39,8 @@ from .networks.networks import Critic as Critic
 from .networks.networks import Inputs as Inputs
 from .networks.networks import ObservationInputs as ObservationInputs
 from .networks.networks import PolicyHead as PolicyHead
+from .networks.networks import dense as dense
+from .networks.networks import initialize as initialize
 from .networks.networks import min_q as min_q
 from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent

@@ -34,6 +34,11 @@ MAX_UNITS = 65_536
 ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
 
 
+def below_one(share: float) -> str | None:
+    """Say why not all of something can be left out."""
+    return None if share < 1.0 else "must be less than 1"
+
+
 @attrs.frozen(kw_only=True)
 class MemorySettings:
     """The memory of a recurrent policy (ML-Agents' ``memory``): an LSTM after the hidden layers."""
@@ -67,6 +72,10 @@ class CriticSettings:
         maximum=MAX_UNITS,
     )
     activation: str | None = setting(None, "Non-linearity; null for that of the policy.", choices=ACTIVATIONS)
+    layer_norm: bool | None = setting(None, "Whether layers are normalized; null for what the policy does.")
+    dropout: float | None = setting(
+        None, "Share of features that is left out; null for that of the policy.", minimum=0.0, check=below_one
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -173,6 +182,18 @@ class NetworkSettings(PolicySettings):
         "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish). With torch_settings.fast_cpu, swish, "
         "tanh and relu are faster than the others.",
         choices=ACTIVATIONS,
+    )
+    layer_norm: bool = setting(
+        False,
+        "Normalize the features of each hidden layer, before its non-linearity, to a mean and a standard deviation "
+        "that are learned (an rlcore key).",
+    )
+    dropout: float = setting(
+        0.0,
+        "Share of the features of each hidden layer that is left out at random where a gradient is computed, and "
+        "nowhere else (an rlcore key).",
+        minimum=0.0,
+        check=below_one,
     )
     init: str = setting(
         "kaiming",

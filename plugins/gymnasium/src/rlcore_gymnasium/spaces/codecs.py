@@ -152,6 +152,18 @@ class ObservationPart:
         array = array_of(values, (count, *self.shape), self.spec.dtype, name).astype(self.spec.dtype, copy=False)
         return np.moveaxis(array, 1, -1) if self.channels_first else array.reshape(count, *self.spec.shape)
 
+    def values(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Return the K values of the space, [K, *shape of the space], that :meth:`convert` made ``stored`` of."""
+        rows = len(stored)
+        if self.options is not None:
+            branches = np.split(stored, np.cumsum(self.options)[:-1], axis=1)
+            choices = np.stack([branch.argmax(1) for branch in branches], axis=1)
+            return choices.reshape(rows, *self.options.shape) + self.start
+        if self.channels_first:
+            return np.moveaxis(stored, -1, 1)
+        values = stored.reshape(rows, *self.shape)
+        return values.astype(np.int8) if self.binary else values
+
 
 def _bounds(space: spaces.Box) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
     return _bound(space.low), _bound(space.high)

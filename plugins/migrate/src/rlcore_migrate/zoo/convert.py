@@ -26,7 +26,7 @@ _SPACES = {"sac": False, "td3": False, "ddpg": False, "dqn": True}  # whether ac
 _APART = {
     "td3": ("rlcore-td3", "builtin_trainers/td3"),
     "ddpg": ("rlcore-td3", "builtin_trainers/td3"),
-    "dqn": ("rlcore-dqn", "examples/dqn_plugin"),
+    "dqn": ("rlcore-dqn", "builtin_trainers/dqn"),
 }
 _SDE = ("use_sde", "sde_sample_freq", "use_sde_at_warmup")
 _COMMON = (

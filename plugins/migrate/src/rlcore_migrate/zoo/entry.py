@@ -20,7 +20,7 @@ _OTHERS = {
     "a2c": "no trainer of rlcore is A2C; PPO with num_epoch 1 is the nearest",
     "ars": "no trainer of rlcore is ARS",
     "crossq": "no trainer of rlcore is CrossQ",
-    "her": "hindsight replay is a replay sampler here, such as that of examples/her_plugin",
+    "her": "hindsight replay is hyperparameters.replay_sampler: {type: her} here, of rlcore-her",
     "ppo_lstm": "convert the entry of ppo.yml, and add network_settings.memory to the result",
     "qrdqn": "no trainer of rlcore is QR-DQN",
     "tqc": "no trainer of rlcore is TQC, but that of examples/tqc_plugin",

@@ -10,7 +10,7 @@ from rlcore_migrate.zoo.conversion import Conversion, convert_schedule
 __all__ = ["convert_ddpg", "convert_dqn", "convert_sac", "convert_td3"]
 
 _AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
-_NO_REPLAY = "another replay buffer is a replay sampler of a plugin here, such as that of examples/her_plugin"
+_NO_REPLAY = "another replay buffer is a replay sampler here, such as her of rlcore-her"
 
 
 def convert_sac(c: Conversion) -> None:
@@ -77,23 +77,22 @@ def convert_dqn(c: Conversion) -> None:
     # Environment steps there. It moves between blocks of gradient steps, so not more often than these come.
     updates = max(1, round(max(interval, block) / steps_per_update))
     comment = f"target_update_interval: {interval} steps, {steps_per_update:g} for each gradient step"
-    c.hyperparameter("target_update_interval", updates, comment)
-    c.same("exploration_initial_eps", "exploration", 1.0, minimum=0.0)
-    c.same("exploration_final_eps", "final_exploration", 0.05, minimum=0.0)
+    tau = entry.number("tau", 1.0, above=0.0)
+    if tau == 1.0:
+        c.hyperparameter("target_update_interval", updates, comment)
+        entry.note("tau", "1.0: the target network is copied whole")
+    else:
+        c.hyperparameter("tau", tau, "tau")
+        entry.note("target_update_interval", f"{interval}: here the target network follows in each gradient step")
+        if updates > 1:
+            entry.refuse("tau", f"the target network would follow at every {updates}th gradient step", "copies it")
+    c.same("exploration_initial_eps", "initial_epsilon", 1.0, minimum=0.0)
+    c.same("exploration_final_eps", "final_epsilon", 0.05, minimum=0.0)
     share = entry.number("exploration_fraction", 0.1, above=0.0)
-    c.hyperparameter(
-        "exploration_steps", max(1, round(share * c.max_steps)), f"exploration_fraction: {share:g} of the run"
-    )
-    if entry.number("tau", 1.0) != 1.0:
-        entry.refuse("tau", "the target network is copied whole here", "takes 1.0")
-    if entry.number("max_grad_norm", 10.0) != 10.0:
-        entry.refuse("max_grad_norm", "the trainer dqn clips gradients at 10", "takes 10")
+    c.hyperparameter("epsilon_steps", max(1, round(share * c.max_steps)), f"exploration_fraction: {share:g} of the run")
+    c.same("max_grad_norm", "max_grad_norm", 10.0, above=0.0)
+    c.hyperparameter("double", False, "Stable-Baselines3 has no double DQN")
     _no_action_noise(c)
-    for key in ("tau", "max_grad_norm"):
-        entry.note(key, f"{entry.values.get(key)}, as here")
-    c.differences.append(
-        "DQN: the trainer dqn has the targets of double DQN (van Hasselt et al. 2016, arXiv:1509.06461)."
-    )
 
 
 def _off_policy(c: Conversion, *, learning_rate: float, batch_size: int, train_freq: int) -> tuple[float, int]:

@@ -26,6 +26,7 @@ from rlcore_torch.allocation import require_network_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.attention import EntityEncoder
 from rlcore_torch.networks.distributions import ActionDistribution, make_distribution
+from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.encoders import image_scale, make_encoder
 from rlcore_torch.networks.hyper import HyperLinear
 from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
@@ -33,7 +34,18 @@ from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead", "min_q"]
+__all__ = [
+    "Actor",
+    "ActorCritic",
+    "Body",
+    "Critic",
+    "Inputs",
+    "ObservationInputs",
+    "PolicyHead",
+    "dense",
+    "initialize",
+    "min_q",
+]
 
 Dense = Callable[..., Tensor]
 """A function like :func:`dense`."""
@@ -167,7 +179,8 @@ class Body(nn.Module):
     ``extra`` columns, such as an action, may enter the first layer next to the observations.
 
     Attributes:
-        layers: The hidden layers, each followed by the activation.
+        layers: The hidden layers, each followed by the activation; one with dropout or LayerNorm is a sequence of a
+            linear layer and these.
         hyper: The last hidden layer, if the goal of a row makes its weights; it is not among ``layers`` then.
         entities: The encoder of observations of the kind ``entities``; None without any.
         plain: Whether vector observations enter the first of ``layers`` as they are, and these are all layers.
@@ -306,7 +319,12 @@ def _hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Modul
     """A linear layer from ``width`` to ``units`` numbers, without the activation that follows it."""
     layer = nn.Linear(width, units)
     initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
-    return layer
+    if not (settings.layer_norm or settings.dropout):
+        return layer
+    # In the order of DroQ (Hiraoka et al. 2022, arXiv:2110.02034).
+    dropped = [Dropout(settings.dropout)] if settings.dropout else []
+    normalized = [nn.LayerNorm(units)] if settings.layer_norm else []
+    return nn.Sequential(layer, *dropped, *normalized)
 
 
 class PolicyHead(nn.Module):

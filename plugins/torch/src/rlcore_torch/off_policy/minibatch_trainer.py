@@ -124,7 +124,7 @@ class MinibatchTrainer(TorchTrainer):
         """
         rate = self.learning_rate(self.steps if step is None else step)
         for optimizer in self.optimizers.values():
-            optimizer.learning_rate = rate
+            optimizer.learning_rate = rate * optimizer.rate_factor
         return {"Policy/Learning Rate": rate}
 
     def sum_gradients(self, batch: TransitionBatch, *names: str) -> None:

@@ -111,6 +111,14 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._shares: list[float] = []  # of this rank in each minibatch of an update
         self._begun = False  # whether the buffer holds the current observation
 
+    @property
+    def latest_update(self) -> int:
+        """The agent step at which the latest gradient step was due; before the first one, that from which steps count.
+
+        A schedule of exploration is evaluated there: ranks and resumed runs have this step alike.
+        """
+        return self._ratio.latest
+
     # ------------------------------------------------------------ what a subclass may change
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:

@@ -399,6 +399,9 @@ class OnPolicyTrainer(RolloutTrainer):
         Raises TrainingDiverged if one is not finite.
         """
         parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
+        tags = next((tuple(loss.reported) for loss in losses if loss.reported), ())
+        zero = torch.zeros((), device=self.device)  # of a minibatch without a row of this rank
+        parts += [torch.stack([loss.reported.get(tag, zero) for loss in losses]) for tag in tags]
         norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
         log_ratio = torch.cat([loss.log_ratio for loss in losses])
         if self.ranks.size > 1:
@@ -406,7 +409,7 @@ class OnPolicyTrainer(RolloutTrainer):
             ranks = self.ranks.all_gather((to_numpy(torch.stack(parts) * shares), to_numpy(log_ratio)))
             parts = list(self._on_device(np.sum([of_rank for of_rank, _ in ranks], axis=0)))
             log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in ranks]))
-        policy, value, entropy, norm = torch.stack([*parts, norms]).mean(1).tolist()
+        policy, value, entropy, *reported, norm = torch.stack([*parts, norms]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
             advice = remedy(self.buffer, self.model.inputs.normalizer is not None)
             raise TrainingDiverged(
@@ -416,6 +419,7 @@ class OnPolicyTrainer(RolloutTrainer):
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
+            **dict(zip(tags, reported, strict=True)),
             "Losses/Gradient Norm": norm,
             "Policy/Entropy": entropy,
             **self.diagnostics(log_ratio),
