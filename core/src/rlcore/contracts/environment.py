@@ -122,7 +122,8 @@ class BehaviorSpec:
         high: Upper bounds [continuous] of the real parts, infinite where unbounded.
         env_index: [S] index of the environment of each slot, in 0 to N - 1.
         team: [S] number of the team of each slot; None: all slots are in one team.
-        group: [S] number of the group whose reward each slot shares; None: no rewards are shared.
+        group: [S] number of the group whose reward each slot shares, negative for a slot in no group; slots of two
+            environments are never in one group. None: no rewards are shared.
         goal_rules: The rules of a goal environment, by which hindsight replay learns with other goals; None: there are
             none. A checkpoint does not have them.
     """
@@ -136,7 +137,7 @@ class BehaviorSpec:
     env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))
     team: NDArray[np.int64] | None = None
     group: NDArray[np.int64] | None = None
-    goal_rules: GoalRules | None = attrs.field(default=None, repr=False)
+    goal_rules: GoalRules | None = attrs.field(default=None, repr=False, kw_only=True)
 
     @property
     def slots(self) -> int:

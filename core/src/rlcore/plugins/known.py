@@ -15,6 +15,7 @@ for _package, _records in {
     "rlcore-sac": "trainer: sac; preset: sac",
     "rlcore-td3": "trainer: ddpg, td3; preset: td3",
     "rlcore-dqn": "trainer: dqn; preset: dqn, dqn-atari",
+    "rlcore-poca": "trainer: poca",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
@@ -57,7 +58,6 @@ FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_init_steps of sac"
 
 # Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
 NOT_BUILT = {
-    ("trainer", "poca"): "the POCA trainer",
     ("environment", "unity"): "Unity environments",
 }
 

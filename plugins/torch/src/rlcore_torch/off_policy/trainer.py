@@ -88,7 +88,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
             self.buffer,
-            self.model.inputs,
+            self.model.learner_inputs,
             self.policy.layout,
             self.providers,
             self.device,

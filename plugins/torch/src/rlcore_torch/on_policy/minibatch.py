@@ -186,6 +186,7 @@ class Loss:
         value: [] its value part.
         entropy: [] mean entropy of the policy, in nats.
         log_ratio: [B] log of the new over the old probability of the actions.
+        reported: [] further parts that are means over the rows, by the tag of their statistic.
         norm: [] norm of the gradient before it was clipped; set by :meth:`rlcore_torch.OnPolicyTrainer.minimize`.
         share: The share of these rows in the minibatch of all ranks; set likewise.
         stepped: Whether a step was taken; set likewise.
@@ -196,23 +197,25 @@ class Loss:
     value: Tensor
     entropy: Tensor
     log_ratio: Tensor
+    reported: Mapping[str, Tensor] = attrs.field(factory=dict)
     norm: Tensor | None = None
     share: float = 1.0
     stepped: bool = True
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
-        return attrs.evolve(self, **{name: getattr(self, name).detach() for name in PARTS})
+        parts: dict[str, Any] = {name: getattr(self, name).detach() for name in PARTS}
+        return attrs.evolve(self, reported={tag: x.detach() for tag, x in self.reported.items()}, **parts)
 
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
         """Return the loss of a minibatch from those of its pieces, each with its share of the rows."""
 
-        def mean(name: str) -> Tensor:
-            pairs = zip(losses, shares, strict=True)
-            return torch.stack([getattr(loss, name) * share for loss, share in pairs]).sum(0)
+        def mean(parts: Iterable[Tensor]) -> Tensor:
+            return torch.stack([part * share for part, share in zip(parts, shares, strict=True)]).sum(0)
 
-        means: dict[str, Any] = {name: mean(name) for name in PARTS[:-1]}
+        means: dict[str, Any] = {name: mean(getattr(loss, name) for loss in losses) for name in PARTS[:-1]}
+        means["reported"] = {tag: mean(loss.reported[tag] for loss in losses) for tag in losses[0].reported}
         return cls(**means, log_ratio=torch.cat([loss.log_ratio for loss in losses]))
 
 
