@@ -28,6 +28,7 @@ from rlcore_torch.networks.distributions import ActionDistribution, make_distrib
 from rlcore_torch.networks.encoders import image_scale, make_encoder
 from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
 from rlcore_torch.networks.recurrent import Recurrent
+from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
@@ -35,9 +36,6 @@ __all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInput
 
 Dense = Callable[..., Tensor]
 """A function like :func:`dense`."""
-Inputs = tuple[Tensor, ...]
-"""Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
-[B, height, width, channels]."""
 
 # Those of NetworkSettings.activation.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -161,18 +159,25 @@ class ObservationInputs(nn.Module):
 class Body(nn.Module):
     """Encoders and hidden layers: inputs to features [B, features].
 
-    ``extra`` columns, such as an action, may enter the first layer next to the observations.
+    ``extra`` columns, such as an action, may enter the first layer next to the observations. With memory they enter
+    after it, where as many hidden layers follow: what is remembered are observations, and the values of several actions
+    need one pass through the sequence.
 
     Attributes:
         layers: The hidden layers, each followed by the activation.
         recurrent: The recurrent layer after the hidden layers; None without memory.
+        memory_place: Which of the stored memories is this body's; None for one that begins each sequence with zeros.
+        later_layers: With memory and ``extra`` columns: the hidden layers after the recurrent one.
         features: Number of features.
     """
 
     dense: Dense
 
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, extra: int = 0) -> None:
+    def __init__(
+        self, inputs: ObservationInputs, settings: NetworkSettings, extra: int = 0, memory_place: int | None = None
+    ) -> None:
         super().__init__()
+        self.memory_place = memory_place
         self.dense = dense
         self.has_vector = inputs.vector_size > 0
         self.activation = settings.activation
@@ -181,19 +186,16 @@ class Body(nn.Module):
         encoded = inputs.vectors if settings.vector_encode_type is not None else ()
         self.vector_encoders, vector_features = _encoders(settings, encoded)
         self.vector_sizes = [o.size for o in inputs.vectors]
-        width = features + (vector_features if encoded else inputs.vector_size) + extra
-        require_network_memory(width, settings.widths)
-        self.layers = nn.ModuleList()  # each is followed by the activation
-        for units in settings.widths:
-            layer = nn.Linear(width, units)
-            initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
-            self.layers.append(layer)
-            width = units
+        width = features + (vector_features if encoded else inputs.vector_size)
+        first = width if settings.memory is not None else width + extra
+        self.layers, self.features = _hidden_layers(first, settings)
         self.recurrent: Recurrent | None = None
+        self.later_layers = nn.ModuleList()
         if settings.memory is not None:
-            self.recurrent = Recurrent(width, settings.memory.memory_size, settings.init)
-            width = self.recurrent.features
-        self.features = width
+            self.recurrent = Recurrent(self.features, settings.memory, settings.init)
+            self.features = self.recurrent.features
+            if extra:
+                self.later_layers, self.features = _hidden_layers(self.features + extra, settings)
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
         """Return encoded observations and ``extra`` [B, extra] side by side, [B, width of the first layer].
@@ -220,10 +222,32 @@ class Body(nn.Module):
         """Return the features [B, features] of the hidden layers, before a recurrent layer."""
         return self.dense(self.encode(inputs), list(self.layers), self.activation, activate_last=True)
 
-    def remember(self, inputs: Inputs, sequences: Sequences, memory: Tensor) -> Tensor:
+    def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
         assert self.recurrent is not None
         return sequences.unpadded(self.recurrent(sequences.padded(self(inputs)), memory))
+
+    @torch.no_grad()
+    def memory_before(self, starts: SequenceStarts) -> Tensor:
+        """What this body remembers at the start of Q sequences, [Q, M]: their burn-in, which gets no gradient."""
+        assert self.recurrent is not None
+        size, place = self.recurrent.memory_size, self.memory_place
+        memory = starts.stored.new_zeros(len(starts.stored), size)
+        if place is not None and starts.stored.shape[1]:
+            memory = starts.stored[:, place * size : (place + 1) * size]
+        if starts.layout is None:
+            return memory
+        lead = starts.layout.padded(self(starts.lead))
+        led = self.recurrent.after(lead, starts.lengths, memory.index_select(0, starts.led))
+        return memory.index_copy(0, starts.led, led)
+
+    def _of_sequences(self, inputs: Inputs, frozen: bool) -> Tensor:
+        """The outputs of the recurrent layer for B rows, [B, features of the layer]."""
+        if not isinstance(inputs, SequenceInputs):
+            raise TypeError("a network with memory needs SequenceInputs; BatchReader makes them from sequences")
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            outputs = self.remember(inputs.steps, inputs.layout, self.memory_before(inputs.starts))
+            return outputs.index_select(0, inputs.chosen)
 
     def step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Features [R, features] and the next memory [R, M] of a body with memory, for one step of R rows."""
@@ -234,10 +258,26 @@ class Body(nn.Module):
         """Return ``head`` applied to the features, [B, outputs of the head].
 
         ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
-        weights get none.
+        weights get none. With memory, ``inputs`` are :class:`SequenceInputs`.
         """
-        layers = [*self.layers, head]
-        return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
+        if self.recurrent is None:
+            x, layers = self.encode(inputs, extra, frozen), self.layers
+        else:
+            x, layers = self._of_sequences(inputs, frozen), self.later_layers
+            x = x if extra is None else torch.cat([x, extra], dim=1)
+        return self.dense(x, [*layers, head], self.activation, frozen=frozen)
+
+
+def _hidden_layers(width: int, settings: NetworkSettings) -> tuple[nn.ModuleList, int]:
+    """The hidden layers that ``settings`` have, behind ``width`` inputs, and the width of the last one."""
+    require_network_memory(width, settings.widths)
+    layers = nn.ModuleList()
+    for units in settings.widths:
+        layer = nn.Linear(width, units)
+        initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+        layers.append(layer)
+        width = units
+    return layers, width
 
 
 def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]) -> tuple[nn.ModuleList, int]:
@@ -315,7 +355,7 @@ class Actor(nn.Module):
         super().__init__()
         self.memory = settings.memory
         self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
-        self.actor = Body(self.inputs, settings)
+        self.actor = Body(self.inputs, settings, memory_place=0)
         layout = ActionLayout(behavior)
         if distribution is None and behavior.continuous:
             distribution = make_distribution(settings, behavior)
@@ -334,6 +374,14 @@ class Actor(nn.Module):
     def memory_size(self) -> int:
         """M, the numbers that each row remembers from step to step; 0 without memory."""
         return 0 if self.memory is None else self.memory.memory_size
+
+    @property
+    def remembering(self) -> Sequence[Body]:
+        """The bodies whose memory a trainer keeps while it acts, at their ``memory_place``; that of the policy first.
+
+        A model with critics that remember overrides it.
+        """
+        return (self.actor,)
 
     def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return the output of :meth:`policy` for one step of R rows, and their next memory [R, M].
@@ -367,9 +415,13 @@ class ActorCritic(Actor):
     ) -> None:
         distribution = make_distribution(settings, behavior, initial_log_std) if behavior.continuous else None
         super().__init__(behavior, settings, distribution)
-        self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
+        self.critic = self.actor if shared else Body(self.inputs, settings.of_critic, memory_place=1)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
+
+    @property
+    def remembering(self) -> Sequence[Body]:
+        return (self.actor,) if self.critic is self.actor else (self.actor, self.critic)
 
     def value(self, inputs: Inputs) -> Tensor:
         """Return the values by reward provider, [B, value_heads]."""
@@ -402,16 +454,24 @@ class ActorCritic(Actor):
 class Critic(nn.Module):
     """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
 
-    Of ``settings``, those of a critic are used.
+    Of ``settings``, those of a critic are used. With memory, its stored memory is at ``memory_place``, or sequences
+    begin with zeros.
 
     Attributes:
         body: The body.
         head: The outputs from the features of the body.
     """
 
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+    def __init__(
+        self,
+        inputs: ObservationInputs,
+        settings: NetworkSettings,
+        outputs: int,
+        continuous: int = 0,
+        memory_place: int | None = None,
+    ) -> None:
         super().__init__()
-        self.body = Body(inputs, settings.of_critic, extra=continuous)
+        self.body = Body(inputs, settings.of_critic, continuous, memory_place)
         self.head = nn.Linear(self.body.features, outputs)
         initialize(self.head, settings.init, gain=1.0)
 
