@@ -1,10 +1,13 @@
-"""Returns after equal numbers of agent steps, beside Stable-Baselines3 with the same hyperparameters: ten tasks.
+"""Returns after equal numbers of agent steps, beside Stable-Baselines3 with the same hyperparameters.
 
-Each (task, library, seed) trains in a process of its own and then plays 20 whole episodes deterministically, with the
-normalizer of the training held fixed. Returns are compared above those of random actions, which may be negative:
-(ours - random) / (theirs - random), of the interquartile means over seeds and episodes (Agarwal et al. 2021,
-arXiv:2108.13264). A finished training is one line of the results file, and what is there is not trained again: an
-interrupted benchmark continues with the same command.
+Each (task, library, seed) trains in a process of its own and then plays 20 whole episodes, with the normalizer of the
+training held fixed: with the most likely actions, but in Atari's game with drawn ones. Returns are compared above those
+of random actions, which may be negative: (ours - random) / (theirs - random), of the interquartile means over seeds and
+episodes (Agarwal et al. 2021, arXiv:2108.13264). A finished training is one line of the results file, and what is there
+is not trained again: an interrupted benchmark continues with the same command.
+
+Returns of DQN swing, so its trainings play after 60, 70, 80, 90 and 100% of their steps: compared are the mean of these
+five evaluations and, in a row of its own, the best of them.
 
 With --presets, rlcore gets a preset and nothing else, and Stable-Baselines3 the tuned file of RL Zoo, which is read
 from the installed package; the medians of the seeds' mean returns are compared.
@@ -44,6 +47,11 @@ def train_and_evaluate(kind: str, task: str, library: str, case: dict[str, Any],
         return {**result, "returns": random_returns(case["env_id"], RANDOM_EPISODES, options, wrappers)}
     training = COMPARISONS[kind].ready(task, library, case, seed)
     started = perf_counter()
+    if shares := case.get("evaluated_at"):
+        evaluations = np.array(training.evaluations(shares, EPISODES))  # [evaluations, episodes]
+        means, best = evaluations.mean(0), evaluations[evaluations.mean(1).argmax()]
+        found = {"evaluations": evaluations.tolist(), "returns": means.tolist(), "best_returns": best.tolist()}
+        return {**result, "steps": case["steps"], "seconds": perf_counter() - started, **found}
     steps = training.train()
     seconds = perf_counter() - started
     return {**result, "steps": steps, "seconds": seconds, "returns": training.evaluate(EPISODES)}
@@ -207,8 +215,9 @@ def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
     processors = {f"{result['processor']} ({result['cpus']} cores), {result['machine']}" for result in results}
     pythons = {f"Python {result['python']}" for result in results}
     return (
-        f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} deterministic episodes "
-        f"each; in brackets the least and the greatest mean of a seed. Measured {measured} on "
+        f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} episodes each, "
+        "deterministic but for Atari's game; in brackets the least and the greatest mean of a seed. "
+        f"Measured {measured} on "
         f"{' and '.join(sorted(processors))}, with {', '.join(sorted(pythons | versions))}."
     )
 
@@ -252,10 +261,13 @@ def main(
             raise MeasurementFailed(f"{path} has no task with {seeds} finished seeds of both libraries")
     else:
         train_missing(kind, missing, results, jobs)
-    rows = [
-        Row(task=task, case=case, comparison=comparison, found=results.of(task, case), seeds=range(1, seeds + 1))
-        for task, case in cases.items()
-    ]
+    rows = []
+    for task, case in cases.items():
+        found = results.of(task, case)
+        rows.append(Row(task=task, case=case, comparison=comparison, found=found, seeds=range(1, seeds + 1)))
+        if case.get("evaluated_at"):
+            best = {key: {**each, "returns": each.get("best_returns", each["returns"])} for key, each in found.items()}
+            rows.append(attrs.evolve(rows[-1], task=f"{task}, best of {len(case['evaluated_at'])}", found=best))
     click.echo(markdown(rows, comparison, seeds))
     met = sum(row.met for row in rows)
     needed = int(np.ceil(comparison.enough * len(rows)))

@@ -36,7 +36,7 @@ TASKS = {
     "preset-halfcheetah-ppo": PresetCase(
         env_id="HalfCheetah-v5",
         algorithm="ppo",
-        preset="ppo-continuous",
+        preset="ppo-mujoco",
         steps=100_000,
         zoo_entry="HalfCheetah-v4",
     ),

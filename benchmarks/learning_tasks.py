@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import dqn_trainings
 import ppo_trainings
 import sac_trainings
+import td3_trainings
+from dqn_trainings import DQNCase
 from ppo_trainings import PPOCase
 from sac_trainings import SACCase
+from td3_trainings import TD3Case
 from trainings import Training
 
 ATARI_WRAPPERS = (  # a quarter of the usual number of pixels, for a CPU
@@ -71,11 +75,14 @@ PPO = {
         wrappers=ATARI_WRAPPERS,
         images=True,
         clip_rewards=1.0,
+        # After so few steps the policy is close to uniform, so that which action is the most likely one is chance: with
+        # it, some policies stand still for ever. Games of Atari are usually scored with drawn actions.
+        deterministic=False,
         num_envs=8,
         rollout_rows=128,
         batch_size=256,
         num_epoch=4,
-        steps=51_200,
+        steps=102_400,
         learning_rate=2.5e-4,
         epsilon=0.1,
         entropy_coefficient=0.01,
@@ -89,13 +96,86 @@ SAC = {
     "sac-reacher": SACCase(
         env_id="Reacher-v5", steps=10_000, random_steps=500, learning_rate=1e-3, buffer_size=100_000, **SMALL
     ),
-    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, width=128, batch_size=128),
+    "sac-halfcheetah": SACCase(env_id="HalfCheetah-v5", steps=50_000, random_steps=2_000, width=128, batch_size=128),
 }
-TASKS: Mapping[str, PPOCase | SACCase] = {**PPO, **SAC}
+SMALL_TD3: dict[str, Any] = {"widths": (64, 64), "batch_size": 128, "buffer_size": 100_000}
+TD3 = {
+    "td3-pendulum": TD3Case(env_id="Pendulum-v1", steps=10_000, random_steps=1_000, gamma=0.98, **SMALL_TD3),
+    "td3-reacher": TD3Case(env_id="Reacher-v5", steps=10_000, random_steps=1_000, **SMALL_TD3),
+    "td3-pusher": TD3Case(env_id="Pusher-v5", steps=10_000, random_steps=1_000, **SMALL_TD3),
+    "td3-halfcheetah": TD3Case(
+        env_id="HalfCheetah-v5", steps=20_000, random_steps=2_000, widths=(128, 128), batch_size=128
+    ),
+}
+CARTPOLE_DQN: dict[str, Any] = {  # RL Zoo's values for CartPole-v1
+    "env_id": "CartPole-v1",
+    "steps": 50_000,
+    "learning_starts": 1_000,
+    "train_freq": 256,
+    "gradient_steps": 128,
+    "target_update_interval": 10,
+    "exploration_fraction": 0.16,
+    "exploration_final_eps": 0.04,
+    "batch_size": 64,
+    "buffer_size": 100_000,
+    "learning_rate": 2.3e-3,
+}
+DQN = {
+    "dqn-cartpole": DQNCase(**CARTPOLE_DQN),
+    "dqn-acrobot": DQNCase(  # RL Zoo's, in 40% of its steps
+        env_id="Acrobot-v1",
+        steps=40_000,
+        learning_starts=0,
+        train_freq=4,
+        gradient_steps=4,
+        target_update_interval=250,
+        exploration_fraction=0.3,
+        exploration_final_eps=0.1,
+        batch_size=128,
+        buffer_size=50_000,
+        learning_rate=6.3e-4,
+    ),
+    "dqn-mountaincar": DQNCase(  # RL Zoo's
+        env_id="MountainCar-v0",
+        steps=120_000,
+        learning_starts=1_000,
+        train_freq=16,
+        gradient_steps=8,
+        target_update_interval=600,
+        exploration_fraction=0.2,
+        exploration_final_eps=0.07,
+        batch_size=128,
+        buffer_size=10_000,
+        learning_rate=4e-3,
+        gamma=0.98,
+    ),
+    "dqn-minigrid": DQNCase(
+        env_id="minigrid:MiniGrid-Empty-5x5-v0",
+        wrappers=MINIGRID_WRAPPERS,
+        steps=30_000,
+        learning_starts=1_000,
+        train_freq=4,
+        gradient_steps=2,
+        target_update_interval=500,
+        exploration_fraction=0.3,
+        exploration_final_eps=0.05,
+        batch_size=64,
+        buffer_size=30_000,
+        learning_rate=1e-3,
+        width=64,
+    ),
+    "qrdqn-cartpole": DQNCase(**CARTPOLE_DQN, quantiles=10),  # RL Zoo's, of its qrdqn.yml
+}
+Case = PPOCase | SACCase | TD3Case | DQNCase
+TASKS: Mapping[str, Case] = {**PPO, **SAC, **TD3, **DQN}
 
 
 def ready_training(task: str, library: str, case: Mapping[str, Any], seed: int) -> Training:
     """A training of ``library`` for one of TASKS, in a process that computes with one thread."""
     if task in PPO:
         return ppo_trainings.ready_training(library, PPOCase(**case), seed)
+    if task in TD3:
+        return td3_trainings.ready_training(library, TD3Case(**case), seed)
+    if task in DQN:
+        return dqn_trainings.ready_training(library, DQNCase(**case), seed)
     return sac_trainings.ready_training(library, SACCase(**case), seed)

@@ -40,6 +40,7 @@ class PPOCase:
     normalize: bool = False  # observations by their running mean and deviation, clipped at 5
     normalize_rewards: bool = False  # by the running deviation of the discounted return, clipped at 10
     clip_rewards: float | None = None
+    deterministic: bool = True  # in the episodes that are played after training
     initial_log_std: float = 0.0  # of continuous actions, in the environment's units
     entropy_coefficient: float = 0.0
     learning_rate: float = 3e-4
@@ -106,7 +107,7 @@ def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
         "max_steps": case.steps,
     }
     world = rlcore_world(case.options, case.wrappers)
-    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, world, **blocks)
+    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, world, case.deterministic, **blocks)
 
 
 class StableBaselines3Training:
@@ -160,7 +161,7 @@ class StableBaselines3Training:
         if self._normalizes:  # as in training, with the statistics held fixed
             environment.training = environment.norm_reward = False
             environment.obs_rms = self.environment.obs_rms
-        return stable_baselines3_returns(self.model, environment, episodes)
+        return stable_baselines3_returns(self.model, environment, episodes, self.case.deterministic)
 
     @property
     def _normalizes(self) -> bool:

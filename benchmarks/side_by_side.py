@@ -28,9 +28,11 @@ HERE = Path(__file__).resolve().parent
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 DISTRIBUTIONS = (
     "rlcore",
+    "rlcore-dqn",
     "rlcore-ppo",
     "rlcore-sac",
     "stable-baselines3",
+    "sb3-contrib",
     "rl_zoo3",
     "tianshou",
     "torch",

@@ -21,7 +21,11 @@ class Training(Protocol):
         ...
 
     def evaluate(self, episodes: int) -> list[float]:
-        """Returns of ``episodes`` whole episodes of the trained policy, acting deterministically."""
+        """Returns of ``episodes`` whole episodes of the trained policy."""
+        ...
+
+    def evaluations(self, shares: Sequence[float], episodes: int) -> list[list[float]]:
+        """Trains to the end; returns of ``episodes`` whole episodes after each of the ``shares`` of the steps."""
         ...
 
 
@@ -35,15 +39,18 @@ class RlcoreTraining:
         behavior: Mapping[str, Any],
         seed: int,
         world: Mapping[str, Any] | None = None,
+        deterministic: bool = True,
         **blocks: Any,
     ) -> None:
         """``behavior`` is the block of the only behavior; a ``num_envs`` of None is that of a preset.
 
         ``world`` has further keys of the environment's block, ``blocks`` further blocks of the configuration.
+        ``deterministic``: how :meth:`evaluate` acts.
         """
         from rlcore import Run
 
         copies = {} if num_envs is None else {"num_envs": num_envs}
+        self._deterministic = deterministic
         self._results = TemporaryDirectory()
         self.run = Run(
             {
@@ -61,7 +68,16 @@ class RlcoreTraining:
         return self.run.steps
 
     def evaluate(self, episodes: int) -> list[float]:
-        return list(self.run.evaluate(episodes).behaviors[BEHAVIOR].returns)
+        return list(self.run.evaluate(episodes, deterministic=self._deterministic).behaviors[BEHAVIOR].returns)
+
+    def evaluations(self, shares: Sequence[float], episodes: int) -> list[list[float]]:
+        steps = self.run.config.behaviors[BEHAVIOR].max_steps
+        due = [round(share * steps) for share in shares]
+        found: list[list[float]] = []
+        for _ in self.run:  # at each summary
+            if len(found) < len(due) and self.run.steps >= due[len(found)]:
+                found.append(self.evaluate(episodes))
+        return found
 
 
 def rlcore_world(options: Mapping[str, Any], wrappers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -90,12 +106,12 @@ def wrapped(environment: Any, wrappers: Sequence[Mapping[str, Any]]) -> Any:
     return environment
 
 
-def stable_baselines3_returns(model: Any, environment: Any, episodes: int) -> list[float]:
+def stable_baselines3_returns(model: Any, environment: Any, episodes: int, deterministic: bool = True) -> list[float]:
     """Returns of a model of Stable-Baselines3 in ``environment``, before any wrapper changes a reward."""
     from stable_baselines3.common.evaluation import evaluate_policy
 
     returns, _ = evaluate_policy(
-        model, environment, n_eval_episodes=episodes, deterministic=True, return_episode_rewards=True
+        model, environment, n_eval_episodes=episodes, deterministic=deterministic, return_episode_rewards=True
     )
     return [float(value) for value in returns]
 

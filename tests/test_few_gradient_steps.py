@@ -15,7 +15,7 @@ from rlcore_devkit import RunRlcore
 OF_PPO = (
     "{} gradient steps are taken for every 520 agent steps, one for {}; small environments learn faster with more "
     "gradient steps: lower hyperparameters.buffer_size or batch_size, or raise num_epoch (or choose a preset: "
-    "ppo-atari, ppo-continuous, ppo-discrete)"
+    "ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco)"
 )
 OF_SAC = (
     "one gradient step is taken for every {} agent steps; small environments learn faster with more gradient steps: "

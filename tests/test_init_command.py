@@ -91,6 +91,7 @@ def written(run_rlcore: RunRlcore, tmp_path: Path) -> Any:
             {},
             ["observes observation: 4 numbers", "one of 2 choices", "500 steps"],
         ),
+        ("Hopper-v5", "ppo-mujoco", {}, ["observes observation: 11 numbers", "acts by 3 numbers from -1 to 1"]),
         ("Pendulum-v1", "ppo-continuous", {}, ["observes observation: 3 numbers", "acts by 1 number from -2 to 2"]),
         (
             "Words-v0",

@@ -13,7 +13,7 @@ from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES
 NAMES = {member.name for member in PLUGINS}
 # Without keys that belong to the section of another key.
 RECORDS = {each: package for each, package in PACKAGES.items() if each != ("evaluation", "score_against")}
-DEFAULTS = {"encoder", "schedule"}  # kinds of rlcore-torch: the core knows one name of each, a default
+DEFAULTS = {"encoder", "schedule", "replay_sampler"}  # kinds of rlcore-torch: the core knows one of its names
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Small environments for tools/equal_runs.py: masks, hybrid actions, and images."""
+"""Small environments for tools/equal_runs.py: masks, hybrid actions, images, and sets of entities beside a goal."""
 
 from __future__ import annotations
 
@@ -75,6 +75,33 @@ class Spot(gymnasium.Env[Any, Any]):
         return self._look(), reward, self.left == 0, False, {}
 
 
+class Votes(gymnasium.Env[Any, Any]):
+    """Shows up to seven votes for or against, and rewards the side of the majority, or of the minority if asked."""
+
+    metadata: ClassVar[dict[str, Any]] = {}
+    observation_space = spaces.Dict(
+        votes=spaces.Sequence(spaces.Box(-1, 1, (1,), np.float32)), asked=spaces.Discrete(2)
+    )
+    action_space = spaces.Discrete(2)
+
+    def _look(self) -> dict[str, Any]:
+        votes = self.np_random.choice([-1.0, 1.0], 2 * self.np_random.integers(4) + 1).astype(np.float32)
+        asked = int(self.np_random.integers(2))
+        self.side = int(votes.sum() > 0) ^ asked
+        return {"votes": tuple(votes[:, None]), "asked": asked}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left = 10
+        return self._look(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = float(int(action) == self.side)
+        self.left -= 1
+        return self._look(), reward, self.left == 0, False, {}
+
+
 gymnasium.register("Masked-v0", lambda **options: Masked())
 gymnasium.register("Hybrid-v0", lambda **options: Hybrid())
 gymnasium.register("Spot-v0", lambda **options: Spot())
+gymnasium.register("Votes-v0", lambda **options: Votes())

@@ -35,7 +35,7 @@ VERSION_FILE = Path("core/src/rlcore/__init__.py")
 VERSION = re.compile(r'(?m)^(__version__ = ")([^"]+)(")$')
 PROJECT_VERSION = re.compile(r'(?m)^(version = ")([^"]+)(")$')
 # A bound on rlcore or on one of its plugins: rlcore[torch]>=0.1,<0.2
-BOUND = re.compile(r"(\brlcore(?:-[a-z]+)*(?:\[[a-z,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
+BOUND = re.compile(r"(\brlcore(?:-[a-z0-9]+)*(?:\[[a-z0-9,_-]+\])?)>=\d+\.\d+,<\d+\.\d+")
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
 # Files whose text shows the bounds to authors of plugins.
 SHOWN = ("*.md", "plugins/devkit/src/rlcore_devkit/doctor.py")

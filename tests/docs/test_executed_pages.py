@@ -68,8 +68,8 @@ def test_pages_show_the_code_of_the_examples() -> None:
 LINES = {
     "encoder_plugin": (80, ["docs/how-to/networks.md"]), "beta_plugin": (80, ["docs/how-to/networks.md"]),
     "exporter_plugin": (80, ["docs/how-to/write-exporter.md"]), "novelty_reward": (80, []),
-    "ghost_plugin": (90, ["docs/how-to/behaviors-and-turns.md"]), "td3_plugin": (90, None), "her_plugin": (80, None),
-    "optimizer_plugin": (80, None),
+    "ghost_plugin": (90, ["docs/how-to/behaviors-and-turns.md"]),
+    "tqc_plugin": (200, ["docs/tutorial/algorithm.md"]), "optimizer_plugin": (80, None),
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from rlcore import (
 )
 from rlcore.plugins.known import PACKAGES
 from rlcore.settings.fields import settings_fields
+from rlcore_poca.settings import POCASettings
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 from rlcore_torch import NetworkSettings
@@ -133,6 +134,7 @@ def test_every_block_of_the_core_is_documented() -> None:
 # The rows of "Migrate from ML-Agents" that list keys, and the keys of each class that another row describes.
 LISTED: dict[str, tuple[type, set[str]]] = {
     "`hyperparameters` of `ppo`": (PPOSettings, set()),
+    "`hyperparameters` of `poca`": (POCASettings, set()),
     "`hyperparameters` of `sac`": (SACSettings, set()),
     "`network_settings`": (NetworkSettings, set()),
     "other keys of a behavior": (

@@ -46,7 +46,13 @@ WORKERS = PPO.replace("num_envs: 4", "num_envs: 5, workers: 2").replace("max_ste
 
 @pytest.fixture(scope="module")
 def deep_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    configs = {"uneven": UNEVEN, "memory": MEMORY, "sac memory": SAC_MEMORY, "curriculum": CURRICULUM, "workers": WORKERS}
+    configs = {
+        "uneven": UNEVEN,
+        "memory": MEMORY,
+        "sac memory": SAC_MEMORY,
+        "curriculum": CURRICULUM,
+        "workers": WORKERS,
+    }
     return train_both(tmp_path_factory.mktemp("deep"), configs)
 
 

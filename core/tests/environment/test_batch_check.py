@@ -214,3 +214,29 @@ def test_bounds_that_do_not_fit_their_observation_are_refused() -> None:
             attrs.evolve(SPEC.observations[0], high=bound)
     plain = ObservationSpec("place", (4,), np.float32)
     assert plain.low is plain.high is None and plain == SPEC.observations[0]  # what agents see is alike
+
+
+def test_an_absent_entity_is_within_all_bounds(caplog: pytest.LogCaptureFixture) -> None:
+    others = ObservationSpec("others", (2, 3), np.float32, "entities", low=0.5, high=2.0)
+    check = BatchCheck(attrs.evolve(SPEC, observations=(others,)), lambda: "at step 60")
+    rows = np.ones((3, 2, 3), np.float32)
+    rows[1, 0] = 0.0
+    told = AgentBatch({"others": rows}, np.zeros(3, np.float32), *(np.zeros(3, np.bool_) for _ in range(2)))
+    check.check(told)
+    assert warnings_of(caplog) == []
+    rows[2, 1] = [1.0, 0.0, 1.0]
+    check.check(told)
+    (line,) = warnings_of(caplog)
+    assert "observation 'others' of slot 2" in line and "is 0 at [1, 1]" in line
+
+
+@pytest.mark.parametrize(
+    ("shape", "goal", "problem"),
+    [
+        ((3,), False, r"entities have shape \[3\], not \[entities, numbers\]"),
+        ((3, 2), True, "entities cannot be a goal"),
+    ],
+)
+def test_entities_are_a_matrix_and_no_goal(shape: tuple[int, ...], goal: bool, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        ObservationSpec("others", shape, np.float32, "entities", goal=goal)

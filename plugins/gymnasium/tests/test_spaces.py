@@ -122,6 +122,7 @@ def test_observations_hold_what_gymnasium_flattens(name: str) -> None:
     batch = concatenate(space, samples, create_empty_array(space, ROWS))
     assert rows.shape == (ROWS, *shape) and rows.dtype == dtype
     np.testing.assert_array_equal(codec.convert(batch)["observation"], rows)
+    np.testing.assert_array_equal(codec.parts[0].values(rows), np.asarray(batch).astype(dtype))
     for row, sample in zip(rows, samples, strict=True):
         seen = np.moveaxis(row, -1, 0) if name == "stack" else row
         np.testing.assert_array_equal(seen.reshape(-1), spaces.flatten(space, sample).astype(dtype))

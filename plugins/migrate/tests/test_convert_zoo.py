@@ -21,14 +21,13 @@ from rlcore import ConfigError, ConfigErrors, Document, RunConfig, load_config, 
 from rlcore_migrate.zoo.convert import Converted, convert_file
 from rlcore_migrate.zoo.literals import NotPlain, Reference, literal
 
-for needed in ("rlcore_gymnasium", "rlcore_ppo", "rlcore_sac"):
+for needed in ("rlcore_dqn", "rlcore_gymnasium", "rlcore_ppo", "rlcore_sac", "rlcore_td3"):
     pytest.importorskip(needed)
 torch = pytest.importorskip("torch")
 
 FILES = Path(__file__).parent / "data" / "zoo"
-EXAMPLES = Path(__file__).parents[3] / "examples"
 ONE = np.ones(1, np.float32)
-ALGORITHMS = ("ppo", "sac", "td3", "dqn")
+ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn")
 
 
 @pytest.fixture(autouse=True)
@@ -57,18 +56,11 @@ def hyperparameters(result: Converted) -> dict[str, Any]:
     return dict(behavior(result)["hyperparameters"])
 
 
-def loaded(result: Converted, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
-    """The configuration as rlcore reads it, with the examples that have the trainers td3 and dqn."""
+def loaded(result: Converted) -> RunConfig:
+    """The configuration as rlcore reads it."""
     Path("run.yaml").write_text(result.text)
     document: Document = read_document(Path("run.yaml"))
-    extra: tuple[str, ...] = ()
-    if result.algorithm in ("td3", "dqn"):
-        source = EXAMPLES / f"{result.algorithm}_plugin" / "src"
-        if not source.is_dir():
-            pytest.skip("the examples of the repository are not beside the tests")
-        monkeypatch.syspath_prepend(source)
-        extra = (f"module:rlcore_{result.algorithm}.plugin",)
-    return load_config(document, load_plugins_for(document, dash_p=extra))
+    return load_config(document, load_plugins_for(document))
 
 
 # ------------------------------------------------------------ every key
@@ -81,22 +73,18 @@ ENTRIES = [
 ]
 WITHOUT = {
     ("ppo", "MountainCarContinuous-v0"): ("use_sde",),
-    ("td3", "MountainCarContinuous-v0"): ("noise_type",),
-    ("td3", "Pendulum-v1"): (),
 }
 
 
 @pytest.mark.parametrize(("algorithm", "env_id"), ENTRIES)
-def test_every_key_of_an_entry_is_named_in_a_result_that_rlcore_accepts(
-    algorithm: str, env_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_key_of_an_entry_is_named_in_a_result_that_rlcore_accepts(algorithm: str, env_id: str) -> None:
     result = converted(algorithm, env_id, *WITHOUT.get((algorithm, env_id), ()))
     comments = "\n".join(line.partition("#")[2] for line in result.text.splitlines())
     entry = yaml.safe_load((FILES / f"{algorithm}.yml").read_text())[env_id]
     kwargs = entry.get("policy_kwargs")
     inner = literal(kwargs) if isinstance(kwargs, str) else {}
     assert [key for key in (*entry, *inner) if key not in comments] == []
-    assert loaded(result, monkeypatch).behaviors[result.behavior].trainer_type == algorithm
+    assert loaded(result).behaviors[result.behavior].trainer_type == algorithm
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_one_unless_it_is_left_out() -> None:
@@ -194,12 +182,8 @@ REFUSED = [
     ("sac", "noise_type: normal, noise_std: 0.1", "noise_type: the trainer sac adds no noise to actions"),
     ("sac", "policy_kwargs: 'dict(n_critics=1)'", "policy_kwargs: n_critics: sac has two critics here"),
     ("sac", "ent_coef: high", "ent_coef: must be a number, not 'high'"),
-    ("td3", "noise_type: ornstein-uhlenbeck, noise_std: 0.1", "noise_type: 'ornstein-uhlenbeck' is not in rlcore"),
-    (
-        "td3",
-        "policy_kwargs: 'dict(net_arch=dict(pi=[8], qf=[9]))'",
-        "policy_kwargs: net_arch: the trainer td3 has critics",
-    ),
+    ("td3", "noise_type: pink, noise_std: 0.1", "noise_type: 'pink' is neither normal nor ornstein-uhlenbeck"),
+    ("ddpg", "policy_delay: 2", "policy_delay: not a key that rlcore can convert"),
     ("dqn", "gamma: 0.9", "dqn of Stable-Baselines3 has no continuous actions, as Pendulum-v1 has"),
 ]
 
@@ -213,9 +197,11 @@ def test_what_cannot_be_converted_is_refused_with_its_line_and_reason(algorithm:
     assert first.startswith((f"{front}.{message}", f"{front}: {message}")), first
 
 
-def test_target_networks_of_dqn_are_copied_whole() -> None:
-    with pytest.raises(ConfigErrors, match="tau: the target network is copied whole here"):
+def test_a_target_network_of_dqn_that_moves_a_share_now_and_then_is_refused() -> None:
+    with pytest.raises(ConfigErrors, match="tau: the target network would follow at every 2500th gradient step"):
         from_text("dqn", "tau: 0.5", "CartPole-v1")
+    result = from_text("dqn", "tau: 0.5, target_update_interval: 1, train_freq: 1", "CartPole-v1")
+    assert hyperparameters(result)["tau"] == 0.5 and "target_update_interval" not in hyperparameters(result)
 
 
 # ------------------------------------------------------------ texts of Python
@@ -274,7 +260,7 @@ def test_a_rollout_of_all_environments_is_bootstrapped_only_at_its_end() -> None
 
 
 @pytest.mark.parametrize("key", ["learning_rate", "epsilon"])
-def test_lin_falls_to_zero_with_the_steps_and_a_number_stays(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lin_falls_to_zero_with_the_steps_and_a_number_stays(key: str) -> None:
     from rlcore_torch import Schedule, linear
     from rlcore_torch.optimization.schedules import BUILT_IN
 
@@ -282,7 +268,7 @@ def test_lin_falls_to_zero_with_the_steps_and_a_number_stays(key: str, monkeypat
         ("CartPole-v1", {"learning_rate": 0.002, "epsilon": 0.3}, True),
         ("Pendulum-v1", {"learning_rate": 5e-4, "epsilon": 0.25}, False),
     ):
-        settings = loaded(converted("ppo", env_id), monkeypatch).behaviors[env_id.partition("-")[0]]
+        settings = loaded(converted("ppo", env_id)).behaviors[env_id.partition("-")[0]]
         h, steps = settings.hyperparameters, 3000
         final = h.final_epsilon if key == "epsilon" else 0.0
         schedule = Schedule(BUILT_IN[getattr(h, f"{key}_schedule")], getattr(h, key), final, settings.max_steps)
@@ -358,7 +344,37 @@ def test_target_networks_of_dqn_are_copied_after_as_many_gradient_steps(
 
 def test_exploration_of_dqn_falls_over_its_share_of_the_run() -> None:
     h = hyperparameters(converted("dqn", "CartPole-v1"))
-    assert (h["exploration"], h["final_exploration"], h["exploration_steps"]) == (0.9, 0.02, 10_000)
+    assert (h["initial_epsilon"], h["final_epsilon"], h["epsilon_steps"]) == (0.9, 0.02, 10_000)
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_noise_is_the_process_that_stable_baselines3_draws_from(algorithm: str) -> None:
+    """The step of OrnsteinUhlenbeckActionNoise: theta is 0.15 and dt 0.01."""
+    from rlcore_td3.exploration import ExplorationNoise
+
+    result = converted(algorithm, "MountainCarContinuous-v0")
+    noise = ExplorationNoise(loaded(result).behaviors["MountainCarContinuous"].hyperparameters, 2, 1)
+    normal = np.random.default_rng(0).standard_normal((50, 2, 1)).astype(np.float32)
+    x = np.zeros((2, 1))
+    for each in normal:
+        x = x + 0.15 * (0.0 - x) * 0.01 + 0.5 * math.sqrt(0.01) * each
+        np.testing.assert_allclose(noise.next(each), x, rtol=1e-5, atol=1e-6)
+
+
+def test_ddpg_is_td3_of_stable_baselines3_with_one_critic_no_delay_and_noise_that_is_clipped_at_0() -> None:
+    found = {}
+    for entry in ("gamma: 0.9", "gamma: 0.9, policy_kwargs: 'dict(n_critics=3, net_arch=dict(pi=[8, 4], qf=[9]))'"):
+        settings = loaded(from_text("ddpg", entry)).behaviors["Pendulum"]
+        h = settings.hyperparameters
+        assert (h.actor_delay, h.target_noise, h.exploration_noise) == (1, 0.0, 0.0)
+        found[h.num_critics] = (settings.network_settings.widths, settings.network_settings.of_critic.widths)
+    assert found == {1: ((400, 300), (400, 300)), 3: ((8, 4), (9,))}
+
+
+def test_the_three_parts_of_td3_are_those_of_the_file() -> None:
+    h = loaded(converted("td3", "Pendulum-v1")).behaviors["Pendulum"].hyperparameters
+    assert (h.num_critics, h.actor_delay, h.target_noise, h.target_noise_clip) == (3, 3, 0.25, 0.4)
+    assert (h.exploration_noise_type, h.exploration_noise) == ("gaussian", 0.3)
 
 
 @pytest.mark.parametrize(
@@ -410,14 +426,12 @@ def linear_layers(body: Any) -> list[tuple[int, int]]:
         ("[dict(pi=[8], vf=[8])]", [8], [8]),
     ],
 )
-def test_networks_have_the_layers_of_net_arch(
-    net_arch: str | None, policy: list[int], values: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_networks_have_the_layers_of_net_arch(net_arch: str | None, policy: list[int], values: list[int]) -> None:
     from rlcore import BehaviorSpec, ObservationSpec
     from rlcore_torch import ActorCritic
 
     entry = "gamma: 0.9" if net_arch is None else f"policy_kwargs: 'dict(net_arch={net_arch})'"
-    settings = loaded(from_text("ppo", entry), monkeypatch).behaviors["Pendulum"]
+    settings = loaded(from_text("ppo", entry)).behaviors["Pendulum"]
     spec = BehaviorSpec("B", (ObservationSpec("o", (3,), np.float32),), continuous=1, low=-ONE, high=ONE)
     model = ActorCritic(spec, settings.network_settings, 1, settings.hyperparameters.shared_critic)
     for body, widths in ((model.actor, policy), (model.critic, values)):
@@ -429,14 +443,12 @@ def test_networks_have_the_layers_of_net_arch(
     ("kwargs", "one_body", "widths"),
     [("", True, []), ("net_arch=[40]", False, [40]), ("share_features_extractor=False", False, [])],
 )
-def test_a_cnn_is_shared_as_far_as_nothing_follows_it(
-    kwargs: str, one_body: bool, widths: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cnn_is_shared_as_far_as_nothing_follows_it(kwargs: str, one_body: bool, widths: list[int]) -> None:
     from rlcore import BehaviorSpec, ObservationSpec
     from rlcore_torch import ActorCritic
 
     entry = f"policy: CnnPolicy, policy_kwargs: 'dict({kwargs})'"
-    settings = loaded(from_text("ppo", entry), monkeypatch).behaviors["Pendulum"]
+    settings = loaded(from_text("ppo", entry)).behaviors["Pendulum"]
     image = ObservationSpec("o", (48, 48, 1), np.uint8, "image")
     spec = BehaviorSpec("B", (image,), discrete=(4,))
     model = ActorCritic(spec, settings.network_settings, 1, settings.hyperparameters.shared_critic)
@@ -525,7 +537,7 @@ def test_arguments_of_the_environment_are_options() -> None:
     assert yaml.safe_load(result.text)["environment"]["options"] == {"g": 5.0}
 
 
-def test_a_game_of_atari_has_the_options_of_its_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_game_of_atari_has_the_options_of_its_wrapper() -> None:
     pytest.importorskip("ale_py")
     result = converted("ppo", "PongNoFrameskip-v4")
     assert yaml.safe_load(result.text)["environment"] == {
@@ -545,14 +557,14 @@ def test_a_game_of_atari_has_the_options_of_its_wrapper(monkeypatch: pytest.Monk
     }
     assert hyperparameters(result)["clip_rewards"] == 1.0
     assert result.behavior == "Pong"
-    loaded(result, monkeypatch)
+    loaded(result)
 
 
-def test_a_game_that_ends_with_a_life_is_evaluated_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_game_that_ends_with_a_life_is_evaluated_as_a_whole() -> None:
     pytest.importorskip("ale_py")
     wrapper = "stable_baselines3.common.atari_wrappers.AtariWrapper"
     result = from_text("dqn", f"policy: CnnPolicy, env_wrapper: [{wrapper}], frame_stack: 4", "PongNoFrameskip-v4")
-    config = loaded(result, monkeypatch)
+    config = loaded(result)
     assert config.environment is not None and config.evaluation_environment is not None
     assert config.environment.options["episodic_life"] is True
     assert config.evaluation_environment.options == {**config.environment.options, "episodic_life": False}
@@ -673,9 +685,7 @@ def zoo_files() -> Path | None:
 
 @pytest.mark.skipif(zoo_files() is None, reason="needs rl_zoo3, or RLCORE_ZOO_FILES with the directory of its files")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_each_entry_of_rl_zoo_is_accepted_or_refused_with_a_reason(
-    algorithm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_entry_of_rl_zoo_is_accepted_or_refused_with_a_reason(algorithm: str) -> None:
     directory = zoo_files()
     assert directory is not None
     path = directory / f"{algorithm}.yml"
@@ -686,7 +696,7 @@ def test_each_entry_of_rl_zoo_is_accepted_or_refused_with_a_reason(
         except ConfigError as error:
             refused[name] = str(error)
         else:
-            loaded(result, monkeypatch)
+            loaded(result)
             accepted.append(name)
     assert accepted
     assert [name for name, message in refused.items() if name not in message and name != "default"] == []

@@ -23,6 +23,14 @@ BEHAVIORS = {
     "continuous": BehaviorSpec("Walker", (VECTOR,), 2, (), *BOUNDS),
     "branches": BehaviorSpec("Walker", (VECTOR,), discrete=(4, 2)),
     "hybrid": BehaviorSpec("Walker", (VECTOR, ObservationSpec("rays", (2, 2), np.float64)), 2, (3,), *BOUNDS),
+    "entities": BehaviorSpec(
+        "Walker",
+        (
+            ObservationSpec("others", (4, 3), np.float32, "entities"),
+            ObservationSpec("target", (2,), np.float32, goal=True),
+        ),
+        discrete=(2,),
+    ),
     "image": BehaviorSpec("Walker", (ObservationSpec("eyes", (4, 5, 3), np.uint8, "image"), VECTOR), discrete=(2,)),
 }
 
@@ -54,6 +62,7 @@ def test_what_was_written_comes_back_in_units_of_ml_agents(tmp_path: Path, name:
         if one.kind == "image":
             values /= 255
         np.testing.assert_array_equal(found.observations[other.name].reshape(values.shape), values)
+        assert (other.kind, other.goal) == (one.kind, one.goal)
     assert (found.behavior.continuous, found.behavior.discrete) == (behavior.continuous, behavior.discrete)
     if behavior.continuous:
         given = wanted.actions.continuous

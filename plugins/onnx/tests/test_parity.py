@@ -48,3 +48,15 @@ def test_other_networks(make_policy: Make, export: Any, settings: dict[str, Any]
 def test_a_deterministic_actor(make_policy: Make, export: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUILT_IN, "gaussian", lambda behavior, **_: DeterministicTanh(behavior))
     export(make_policy("mlp", "continuous", action_distribution="gaussian"))
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity", "godot"])
+@pytest.mark.parametrize("settings", [{}, {"goal_conditioning_type": "none", "num_layers": 1}])
+def test_entities_and_goals(make_behavior: Any, export: Any, settings: dict[str, Any], profile: str) -> None:
+    seen = (
+        ObservationSpec("others", (4, 3), np.float32, "entities"),
+        ObservationSpec("state", (5,), np.float32),
+        ObservationSpec("target", (2,), np.float32, goal=True),
+    )
+    network = NetworkSettings(**{"hidden_units": 16, "num_layers": 2, "attention_units": 32, **settings})
+    export(untrained_policy(make_behavior("discrete", *seen), network, 1), profile=profile)

@@ -243,6 +243,9 @@ def test_groups_of_different_workers_are_different_groups_and_other_behaviors_ar
     layout = Layout.of([{"A": spec([0, 0, 1, 1], group=np.array([0, 1, 2, 3]))}] * 2, [0, 2, 4], 0)
     group = layout.behaviors["A"].group
     assert group is not None and group.tolist() == list(range(8))
+    layout = Layout.of([{"A": spec([0, 0, 1], group=np.array([0, -1, 1]))}] * 2, [0, 2, 4], 0)
+    group = layout.behaviors["A"].group
+    assert group is not None and group.tolist() == [0, -1, 1, 2, -1, 3]  # a negative number: in no group
     with pytest.raises(EnvironmentFailed, match="worker 1"):
         Layout.of([{"A": spec([0])}, {"B": spec([0])}], [0, 1, 2], 0)
     other = BehaviorSpec("A", (SEEN,), discrete=(4,), env_index=np.array([0]))

@@ -37,9 +37,15 @@ def rlcore_config_sections() -> list[Preset]:
         Preset(
             name="ppo-continuous",
             target="rlcore_ppo.presets:PPO_CONTINUOUS",
-            summary="PPO for continuous actions and vector observations, such as MuJoCo and Pendulum",
+            summary="PPO for continuous actions and vector observations, such as Pendulum and BipedalWalker",
             source="Schulman et al. 2017 (arXiv:1707.06347), table 3; normalized observations and rewards as in "
             "CleanRL's ppo_continuous_action; first deviation after Andrychowicz et al. 2021 (arXiv:2006.05990)",
+        ),
+        Preset(
+            name="ppo-mujoco",
+            target="rlcore_ppo.presets:PPO_MUJOCO",
+            summary="PPO for robots with joints to move, such as MuJoCo's HalfCheetah and Ant",
+            source="as ppo-continuous, with the smaller first deviation that RL Zoo's files for MuJoCo have (-1 or -2)",
         ),
         Preset(
             name="ppo-atari",

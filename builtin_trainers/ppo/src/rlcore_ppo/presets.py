@@ -1,4 +1,4 @@
-"""Values of PPO for three classes of environments: the presets of rlcore-ppo.
+"""Values of PPO for four classes of environments: the presets of rlcore-ppo.
 
 Each preset gives the keys in which PPO for its class differs from the defaults, which are ML-Agents' and meant for a
 Unity scene with many agents. The records in :mod:`rlcore_ppo.plugin` cite the sources.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["PPO_ATARI", "PPO_CONTINUOUS", "PPO_DISCRETE"]
+__all__ = ["PPO_ATARI", "PPO_CONTINUOUS", "PPO_DISCRETE", "PPO_MUJOCO"]
 
 _SMALL_TANH = {"hidden_units": 64, "num_layers": 2, "activation": "tanh", "init": "orthogonal"}
 
@@ -44,24 +44,32 @@ PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
 )
 """The preset ``ppo-discrete``: discrete actions, and observations that are vectors."""
 
-PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
-    {
-        "environment": {"num_envs": 8},
-        "default_settings": {
-            "trainer_type": "ppo",
-            "hyperparameters": {
-                **_OF_VECTORS,
-                "beta": 0.0,
-                "lambd": 0.95,
-                "initial_log_std": -0.5,
-                "normalize_rewards": True,
+
+def _continuous(initial_log_std: float) -> Mapping[str, Any]:
+    return MappingProxyType(
+        {
+            "environment": {"num_envs": 8},
+            "default_settings": {
+                "trainer_type": "ppo",
+                "hyperparameters": {
+                    **_OF_VECTORS,
+                    "beta": 0.0,
+                    "lambd": 0.95,
+                    "initial_log_std": initial_log_std,
+                    "normalize_rewards": True,
+                },
+                "network_settings": {**_SMALL_TANH, "normalize": True, "normalize_clip": 10.0},
+                "time_horizon": 256,
             },
-            "network_settings": {**_SMALL_TANH, "normalize": True, "normalize_clip": 10.0},
-            "time_horizon": 256,
-        },
-    }
-)
+        }
+    )
+
+
+PPO_CONTINUOUS = _continuous(initial_log_std=-0.5)
 """The preset ``ppo-continuous``: continuous actions, and observations that are vectors."""
+
+PPO_MUJOCO = _continuous(initial_log_std=-1.0)
+"""The preset ``ppo-mujoco``: robots with many joints, whose first actions must be small for them to learn to walk."""
 
 PPO_ATARI: Mapping[str, Any] = MappingProxyType(
     {

@@ -14,7 +14,7 @@ from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_ppo.settings import PPOSettings
-from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, create_schedule, mean_over_rows
+from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, mean_over_rows
 
 __all__ = ["PPOTrainer"]
 
@@ -38,14 +38,10 @@ class PPOTrainer(OnPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         """Make the model, the optimizer and the schedules. Called by rlcore with keywords."""
         super().__init__(settings, behavior, run)
-        h = self.hyperparameters
-        self._epsilon = create_schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps, run)
-        self._beta = create_schedule(h.beta_schedule, h.beta, h.final_beta, settings.max_steps, run)
-        # Tensors, so that a compiled or captured gradient step sees them change.
-        self.clip_range = torch.tensor(h.epsilon, device=self.device)
-        self.entropy_weight = torch.tensor(h.beta, device=self.device)
+        self.clip_range = self.scheduled("epsilon", run)
+        self.entropy_weight = self.scheduled("beta", run)
         # value_coefficient is the weight of each head's loss, and `loss` takes the mean over heads.
-        self._weight_of_mean_value_loss = h.value_coefficient * len(self.providers)
+        self._weight_of_mean_value_loss = self.hyperparameters.value_coefficient * len(self.providers)
 
     def build_model(self, value_heads: int) -> ActorCritic:
         """The network of policy and values, with a value head for each reward provider."""
@@ -53,13 +49,6 @@ class PPOTrainer(OnPolicyTrainer):
         return ActorCritic(
             self.behavior, self.settings.network_settings, value_heads, h.shared_critic, h.initial_log_std
         )
-
-    def schedules(self) -> Mapping[str, float]:
-        """Set :attr:`clip_range` and :attr:`entropy_weight` for this update, and return both by tag."""
-        epsilon, beta = self._epsilon(self.rollout_start), self._beta(self.rollout_start)
-        self.clip_range.fill_(epsilon)
-        self.entropy_weight.fill_(beta)
-        return {"Policy/Epsilon": epsilon, "Policy/Beta": beta}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""

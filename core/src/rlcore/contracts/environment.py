@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, did_you_mean
 
-ObservationKind = Literal["vector", "image", "one_hot"]
+ObservationKind = Literal["vector", "image", "one_hot", "entities"]
 """How a network reads an observation; see :class:`ObservationSpec`."""
 Parameters = Mapping[str, NDArray[np.float64]]
 """Values of environment parameters by name: [N], one for each environment."""
@@ -30,11 +30,15 @@ class ObservationSpec:
     """One named observation of an agent.
 
     ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalized), ``image`` (height,
-    width, channels) or ``one_hot`` (an indicator vector, never normalized). An image of dtype uint8 spans 0 to 255.
+    width, channels), ``one_hot`` (an indicator vector, never normalized) or ``entities`` (a set of any size up to the
+    first number of ``shape``, each entity a row; never normalized). An image of dtype uint8 spans 0 to 255.
+
+    An entity whose numbers are all 0 is absent. Where a present one could look like that, one of its numbers says that
+    it is there: a column of ones.
 
     ``low`` and ``high`` are numbers or arrays, infinite where there is no bound. A run compares the first observations
     with them and warns once about a value outside. It neither clips nor scales. Raises ValueError for bounds that do
-    not broadcast to ``shape``.
+    not broadcast to ``shape``, and for entities that are not a matrix.
 
     Attributes:
         name: The key of the observation in ``AgentBatch.observations``.
@@ -46,22 +50,31 @@ class ObservationSpec:
         frames: Number of frames of which an image is a stack, side by side along its last axis, oldest first; the next
             observation mostly repeats all but the oldest. A replay buffer then stores each frame once. It changes
             nothing else, and a stack that repeats nothing is stored whole.
+        goal: Whether the observation is the agent's goal, by which a network may choose weights; see
+            ``network_settings.goal_conditioning_type``.
         size: Number of values of one agent's observation, the product of ``shape``.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = attrs.field(converter=np.dtype)
-    kind: ObservationKind = "vector"
+    kind: ObservationKind = attrs.field(default="vector")
     low: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
     high: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
     frames: int = attrs.field(default=1, eq=False, repr=False, kw_only=True)
+    goal: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
 
     size: int = attrs.field(init=False)
 
     @size.default
     def _size(self) -> int:
         return math.prod(self.shape)
+
+    @kind.validator
+    def _is_matrix(self, attribute: attrs.Attribute[Any], kind: ObservationKind) -> None:
+        if kind == "entities" and (len(self.shape) != 2 or self.goal):
+            problem = "cannot be a goal" if self.goal else f"have shape {list(self.shape)}, not [entities, numbers]"
+            raise ValueError(f"observation {self.name!r}: entities {problem}")
 
     @low.validator
     @high.validator
@@ -75,6 +88,22 @@ class ObservationSpec:
                 f"observation {self.name!r}: {attribute.name} has shape {list(np.shape(bound))}, which does not "
                 f"broadcast to {list(self.shape)}"
             ) from None
+
+
+class GoalRules(Protocol):
+    """The rules of a goal environment: the reward of a transition, and whether it ends the episode, with any goal.
+
+    The agents of such an environment have the observations ``achieved_goal`` and ``desired_goal``, as Gymnasium calls
+    them. The methods take both for B rows, each [B, *shape] as in :attr:`AgentBatch.observations`, and depend on
+    nothing else: not on the state of an environment. The object can be pickled, because an environment may be in
+    another process.
+    """
+
+    def reward(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the reward [B] of transitions that led to ``achieved`` while ``desired`` was the goal."""
+
+    def terminated(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Return whether each of these transitions ends its episode, [B]; None if the environment does not say."""
 
 
 @attrs.frozen(eq=False)
@@ -93,7 +122,10 @@ class BehaviorSpec:
         high: Upper bounds [continuous] of the real parts, infinite where unbounded.
         env_index: [S] index of the environment of each slot, in 0 to N - 1.
         team: [S] number of the team of each slot; None: all slots are in one team.
-        group: [S] number of the group whose reward each slot shares; None: no rewards are shared.
+        group: [S] number of the group whose reward each slot shares, negative for a slot in no group; slots of two
+            environments are never in one group. None: no rewards are shared.
+        goal_rules: The rules of a goal environment, by which hindsight replay learns with other goals; None: there are
+            none. A checkpoint does not have them.
     """
 
     name: str
@@ -105,6 +137,7 @@ class BehaviorSpec:
     env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))
     team: NDArray[np.int64] | None = None
     group: NDArray[np.int64] | None = None
+    goal_rules: GoalRules | None = attrs.field(default=None, repr=False)
 
     @property
     def slots(self) -> int:

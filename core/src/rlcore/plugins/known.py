@@ -9,9 +9,13 @@ from __future__ import annotations
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
 PACKAGES: dict[tuple[str, str], str] = {}
 for _package, _records in {
-    "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete",
-    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning",
+    "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco",
+    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning; replay_sampler: prioritized",
+    "rlcore-her": "replay_sampler: her",
     "rlcore-sac": "trainer: sac; preset: sac",
+    "rlcore-td3": "trainer: ddpg, td3; preset: td3",
+    "rlcore-dqn": "trainer: dqn; preset: dqn, dqn-atari",
+    "rlcore-poca": "trainer: poca",
     "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
     "rlcore-gymnasium": "environment: gymnasium; command: init",
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
@@ -54,7 +58,6 @@ FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_init_steps of sac"
 
 # Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
 NOT_BUILT = {
-    ("trainer", "poca"): "the POCA trainer",
     ("environment", "unity"): "Unity environments",
 }
 

@@ -108,7 +108,9 @@ ENTRY = "specs"  # in the entry of the run
 def spec_state(spec: BehaviorSpec) -> dict[str, Any]:
     """The behavior as nested mappings of arrays and JSON values."""
     observations = [
-        {"name": o.name, "shape": list(o.shape), "dtype": o.dtype.name, "kind": o.kind} for o in spec.observations
+        {"name": o.name, "shape": list(o.shape), "dtype": o.dtype.name, "kind": o.kind}
+        | ({"goal": True} if o.goal else {})
+        for o in spec.observations
     ]
     bounds = {
         f"{index}": {end: np.asarray(value) for end in ("low", "high") if (value := getattr(o, end)) is not None}
@@ -150,6 +152,7 @@ def saved_spec(name: str, state: Mapping[str, Any]) -> BehaviorSpec:
             tuple(entry["shape"]),
             np.dtype(entry["dtype"]),
             cast(ObservationKind, entry["kind"]),
+            goal=entry.get("goal") is True,
             **{
                 end: bound
                 for end, bound in saved_mapping(state["bounds"], f"{index}").items()

@@ -27,7 +27,10 @@ Observations = dict[str, NDArray[Any]]
 
 
 def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> Observations:
-    """Draw observations by name, each [rows, *shape]: in [-1, 1], one-hot, or whole numbers from 0 to 9."""
+    """Draw observations by name, each [rows, *shape]: in [-1, 1], one-hot, or whole numbers from 0 to 9.
+
+    Some entities are absent, and in the first row all are.
+    """
     drawn: dict[str, NDArray[Any]] = {}
     for o in behavior.observations:
         if o.kind == "one_hot":
@@ -36,6 +39,10 @@ def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.
             drawn[o.name] = generator.uniform(-1.0, 1.0, (rows, *o.shape)).astype(o.dtype)
         else:
             drawn[o.name] = generator.integers(0, 10, (rows, *o.shape)).astype(o.dtype)
+        if o.kind == "entities":
+            present = generator.random((rows, o.shape[0])) < 0.5
+            drawn[o.name][~present] = 0
+            drawn[o.name][:1] = 0
     return drawn
 
 

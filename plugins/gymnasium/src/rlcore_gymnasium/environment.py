@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from traceback import extract_tb
@@ -26,7 +26,7 @@ from rlcore_gymnasium.saved_wrappers import are_known, chain
 from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.video import filming
 from rlcore_gymnasium.worlds import known_problem
-from rlcore_gymnasium.wrappers import wrapper_entries
+from rlcore_gymnasium.wrappers import WrapperEntry, wrapper_entries
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -72,10 +72,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
 
     def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         """Create one more environment without video."""
-        given = {**options, **arguments}
-        make = _maker(env_id, 1, "sync", {**given, **film, "wrappers": wrappers})
-        env: gymnasium.Env[Any, Any] = _made(env_id, given, lambda: make(disable_env_checker=True)).envs[0]
-        return env
+        return _one(env_id, {**options, **arguments}, wrappers, film)
 
     finder = WayFinder(spec, env_id, settings.parameters)
     # A video is of an evaluation, which saves nothing.
@@ -84,6 +81,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     *around, _ = chain(vector.envs[0])
     afresh = bool(wrappers) and not are_known(around)
     environment = kind(env_id, behavior, vector, finder, make_env, observations, afresh)
+    environment.add_goal_rules(partial(_one, env_id, options, wrappers))
     if any(isinstance(wrapper, FrameStackObservation) for wrapper in around):
         environment.behaviors = {behavior: stacked(environment.behaviors[behavior])}
     if parameters:
@@ -135,6 +133,16 @@ def _native(
             raise repeating(error, f"{env_id}: its vectorized form failed to close", EnvironmentFailed) from error
         return None
     return adapter(env_id, behavior, vector, observations)
+
+
+def _one(
+    env_id: str, options: Mapping[str, Any], wrappers: Sequence[WrapperEntry], film: Mapping[str, Any] | None = None
+) -> gymnasium.Env[Any, Any]:
+    """Create one environment, in any process of the run."""
+    registered(env_id)
+    make = _maker(env_id, 1, "sync", {**options, **(film or {}), "wrappers": wrappers})
+    env: gymnasium.Env[Any, Any] = _made(env_id, options, lambda: make(disable_env_checker=True)).envs[0]
+    return env
 
 
 def _maker(env_id: str, num_envs: int, mode: str, options: Mapping[str, Any]) -> Callable[..., Any]:

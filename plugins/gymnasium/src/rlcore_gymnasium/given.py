@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -85,6 +87,7 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     unknown = [each for each in around if not are_known([each])]
     afresh = callable(run.given) and bool(unknown)
     environment = kind(name, _behavior(name, run), vector, finder, make_env, None, afresh)
+    environment.add_goal_rules(run.given if callable(run.given) else partial(deepcopy, envs[0]))
     if unknown and not afresh:
         _limit_promise(environment, unknown)
     return environment

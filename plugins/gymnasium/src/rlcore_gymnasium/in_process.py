@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import attrs
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -28,6 +29,7 @@ from rlcore import (
     refuse_unknown_parameters,
     repeating,
 )
+from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.saved_wrappers import start_afresh
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
@@ -166,6 +168,11 @@ class InProcessEnvironment(GymnasiumEnvironment):
         if self._delivery is None:
             self._delivery = ParameterDelivery(self._finder, self.vector.envs, self._remake)
         return self._delivery
+
+    def add_goal_rules(self, make: MakeEnv) -> None:
+        """Give the behavior the rules of a goal environment, if this is one; ``make`` makes an environment for them."""
+        rules = goal_rules(self.vector.envs[0], self._observing, make, self.env_id)
+        self.behaviors = {name: attrs.evolve(spec, goal_rules=rules) for name, spec in self.behaviors.items()}
 
     def require_parameters(self, names: Iterable[str]) -> None:
         self.delivery.require(names)

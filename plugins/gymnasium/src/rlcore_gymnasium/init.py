@@ -35,6 +35,7 @@ from rlcore_gymnasium.plugin import registered
 if TYPE_CHECKING:
     from rlcore import Plugins
 
+MOST_ENTITIES = 16  # of a Sequence, which has no limit of its own
 SMALLEST_IMAGE = 36  # pixels on a side: what the encoder nature_cnn reads
 MAX_STEPS = 1_000_000
 
@@ -77,12 +78,14 @@ class Seen:
         observations: The block ``environment.observations`` with which a trainer can learn from it.
         behavior: What a trainer sees and does.
         limit: Steps after which an episode is truncated; None without a limit.
+        is_mujoco: Whether it is one of Gymnasium's own environments of MuJoCo.
     """
 
     env_id: str
     observations: Mapping[str, Any]
     behavior: BehaviorSpec
     limit: int | None
+    is_mujoco: bool
 
     @classmethod
     def at(cls, env_id: str, plugins: Plugins) -> Seen:
@@ -101,13 +104,14 @@ class Seen:
                 (behavior,) = made.behaviors.values()
             finally:
                 made.close()
-        return cls(env_id, observations, behavior, spec.max_episode_steps)
+        is_mujoco = str(spec.entry_point).startswith("gymnasium.envs.mujoco")
+        return cls(env_id, observations, behavior, spec.max_episode_steps, is_mujoco)
 
     @property
     def preset(self) -> str:
         """The name of the preset for such observations and actions."""
         if self.behavior.continuous:
-            return "ppo-continuous"
+            return "ppo-mujoco" if self.is_mujoco else "ppo-continuous"
         return "ppo-atari" if self.has_images else "ppo-discrete"
 
     @property
@@ -142,7 +146,9 @@ def to_learn_from(env_id: str) -> dict[str, Any]:
         try:
             found = ObservationPart.of(part, name, None, env_id).spec
         except UnsupportedSpace:
-            if space is not part:
+            if isinstance(part, gymnasium.spaces.Sequence):
+                said[name] = {"max_entities": MOST_ENTITIES}
+            elif space is not part:
                 said[name] = "ignore"
             continue
         if found.kind == "image" and min(found.shape[:2]) < SMALLEST_IMAGE:
@@ -175,6 +181,8 @@ def described(observation: ObservationSpec) -> str:
     if observation.kind == "image":
         height, width, channels = observation.shape
         return f"{height} x {width} pixels, {channels} channel{'' if channels == 1 else 's'}"
+    if observation.kind == "entities":
+        return "up to {} entities of {} numbers".format(*observation.shape)
     kind = "indicator" if observation.kind == "one_hot" else "number"
     return f"{observation.size} {kind}{'' if observation.size == 1 else 's'}"
 

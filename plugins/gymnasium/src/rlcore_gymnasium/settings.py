@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
-from rlcore import EnvironmentSettings, setting
+from rlcore import EnvironmentSettings, SettingError, setting
 
 
 @attrs.frozen(kw_only=True)
@@ -15,6 +15,24 @@ class ObservationSettings:
 
     ignore: bool = setting(False, "Leave the observation out; the word ignore in place of the block says the same.")
     flatten: bool = setting(False, "Make a vector of an array of any shape, such as an image; its numbers stay.")
+    goal: bool = setting(False, "The observation is the agent's goal; see network_settings.goal_conditioning_type.")
+    entities: bool = setting(
+        False, "Each row of a matrix is an entity, of which any number is there; a row of zeros is an absent one."
+    )
+    present: str | None = setting(
+        None,
+        "With entities: the key of the observation that says which rows are there, a mask or a number of first rows. "
+        "It is not observed by itself.",
+    )
+    max_entities: int | None = setting(
+        None, "Of a Sequence, whose elements are entities: the largest number of them.", minimum=1, maximum=65_536
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.present is not None and not self.entities:
+            raise SettingError("present", "says which entities are there; set entities: true")
+        if self.flatten and (self.entities or self.max_entities):
+            raise SettingError("flatten", "makes one vector of an array, and entities are its rows; leave one out")
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +42,8 @@ class ObservedEnvironmentSettings(EnvironmentSettings):
     observations: dict[str, Literal["ignore"] | ObservationSettings] = setting(
         factory=dict,
         description="What becomes of single observations, by their keys in the observation space; the only one of a "
-        "space without keys is called observation. ignore leaves one out, {flatten: true} makes a vector.",
+        "space without keys is called observation. ignore leaves one out, {flatten: true} makes a vector, "
+        "{entities: true} reads rows as a set.",
     )
 
 

@@ -69,6 +69,7 @@ def notes(behavior: BehaviorSpec) -> str:
     """The entry :data:`RLCORE` of the metadata."""
     described = [
         {"key": key, "name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.str, "kind": spec.kind}
+        | ({"goal": True} if spec.goal else {})
         for key, spec in observation_keys(behavior).items()
     ]
     return json.dumps({"observations": described})
@@ -79,7 +80,12 @@ def _noted(ours: str, where: str) -> ObservationCodec:
     require_small_space(ours, f"{where}: its entry {RLCORE!r}")
     try:
         described = json.loads(ours)["observations"]
-        specs = [ObservationSpec(each["name"], tuple(each["shape"]), each["dtype"], each["kind"]) for each in described]
+        specs = [
+            ObservationSpec(
+                each["name"], tuple(each["shape"]), each["dtype"], each["kind"], goal=each.get("goal") is True
+            )
+            for each in described
+        ]
         keys = [each["key"] for each in described]
         parts = (
             ObservationPart(o, key=None if keys == [OBSERVATION] else key) for o, key in zip(specs, keys, strict=True)

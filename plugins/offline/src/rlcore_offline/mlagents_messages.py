@@ -41,6 +41,7 @@ _MESSAGES: dict[str, tuple[tuple[int, str, int | str, bool], ...]] = {
         (4, "float_data", "FloatData", False),
         (5, "compressed_channel_mapping", _Field.TYPE_INT32, True),
         (6, "dimension_properties", _Field.TYPE_INT32, True),
+        (7, "observation_type", _Field.TYPE_INT32, False),  # an enum: 1 is a goal
         (8, "name", _Field.TYPE_STRING, False),
     ),
     "AgentInfo": (
@@ -90,5 +91,7 @@ BrainParameters: Any = _CLASSES["BrainParameters"]
 Observation: Any = _CLASSES["Observation"]
 Pair: Any = _CLASSES["AgentInfoActionPair"]
 
-# Values of ``dimension_properties``: of the channels of an image, and of its height and width.
-NONE, EQUIVARIANT = 1, 2
+# Values of ``dimension_properties``: of the channels of an image and the numbers of an entity; of the height and width
+# of an image; of the number of entities.
+NONE, EQUIVARIANT, VARIABLE = 1, 2, 4
+GOAL = 1  # of ``observation_type``

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rlcore import ObservationSpec
+from rlcore import ObservationKind, ObservationSpec
 from rlcore_gymnasium.spaces import OBSERVATION
 from rlcore_offline.containment import MAX_SIZE
-from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE
+from rlcore_offline.mlagents_messages import EQUIVARIANT, GOAL, NONE, VARIABLE
 
 IMAGE_RANK = 3
 MAX_NAME = 200  # characters: messages show names
@@ -105,7 +105,11 @@ def _sensor(place: int, name: str, observation: Any) -> Sensor:
     image = len(stored) == IMAGE_RANK
     first = image and list(observation.dimension_properties) == [NONE, EQUIVARIANT, EQUIVARIANT]
     shape = (*stored[1:], stored[0]) if first else stored
-    return Sensor(place, stored, first, ObservationSpec(name, shape, np.float32, "image" if image else "vector"))
+    kind: ObservationKind = "image" if image else "vector"
+    if list(observation.dimension_properties) == [VARIABLE, NONE] and len(stored) == 2:
+        kind = "entities"
+    goal = observation.observation_type == GOAL and kind != "entities"
+    return Sensor(place, stored, first, ObservationSpec(name, shape, np.float32, kind, goal=goal))
 
 
 def _split(data: bytes) -> Iterator[bytes]:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec, Recording
 from rlcore_offline.mlagents_file import BRAIN_START
-from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE, BrainParameters, DemonstrationMeta, Pair
+from rlcore_offline.mlagents_messages import (
+    EQUIVARIANT,
+    GOAL,
+    NONE,
+    VARIABLE,
+    BrainParameters,
+    DemonstrationMeta,
+    Pair,
+)
 from rlcore_offline.partial_recordings import PartialRecording
 
 NAME_LENGTH = 10  # bytes of a demonstration's name for which its metadata fits before the behavior, whatever it counts
@@ -138,6 +146,10 @@ def _add(message: Any, spec: ObservationSpec, values: NDArray[Any]) -> None:
     if spec.kind == "image":
         numbers, properties = np.moveaxis(numbers, -1, 0), [NONE, EQUIVARIANT, EQUIVARIANT]
         shape = numbers.shape
+    elif spec.kind == "entities":
+        shape, properties = spec.shape, [VARIABLE, NONE]
+    if spec.goal:
+        message.observation_type = GOAL
     message.shape.extend(shape)
     message.dimension_properties.extend(properties)
     message.float_data.data.extend(numbers.ravel())

@@ -50,7 +50,10 @@ def _observation(
         values = values > 0
     elif o.dtype.kind in "iu":
         values = np.clip(np.rint(values), np.iinfo(o.dtype).min, np.iinfo(o.dtype).max)
-    return values.reshape(rows, *o.shape).astype(o.dtype)
+    values = values.reshape(rows, *o.shape)
+    if o.kind == "entities":  # of which some are absent
+        values = values * (generator.random((rows, o.shape[0], 1)) < generator.choice([0.0, 0.5, 1.0], (rows, 1, 1)))
+    return values.astype(o.dtype)
 
 
 def example_mask(layout: ActionLayout, rows: int, generator: np.random.Generator) -> NDArray[np.bool_]:

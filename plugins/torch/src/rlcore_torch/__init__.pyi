@@ -16,6 +16,9 @@ from .networks.actions import joint_log_prob_entropy as joint_log_prob_entropy
 from .networks.actions import log_probabilities as log_probabilities
 from .networks.actions import mask_logits as mask_logits
 from .networks.actions import squashed_gaussian as squashed_gaussian
+from .networks.attention import EntityEmbedding as EntityEmbedding
+from .networks.attention import EntityEncoder as EntityEncoder
+from .networks.attention import ResidualSelfAttention as ResidualSelfAttention
 from .networks.distributions import LOG_STD_RANGE as LOG_STD_RANGE
 from .networks.distributions import ActionDistribution as ActionDistribution
 from .networks.distributions import DeterministicTanh as DeterministicTanh
@@ -27,6 +30,7 @@ from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
 from .networks.encoders import make_encoder as make_encoder
+from .networks.hyper import HyperLinear as HyperLinear
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic
 from .networks.networks import Body as Body
@@ -34,6 +38,8 @@ from .networks.networks import Critic as Critic
 from .networks.networks import Inputs as Inputs
 from .networks.networks import ObservationInputs as ObservationInputs
 from .networks.networks import PolicyHead as PolicyHead
+from .networks.networks import dense as dense
+from .networks.networks import initialize as initialize
 from .networks.networks import min_q as min_q
 from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
@@ -63,6 +69,7 @@ from .off_policy.transition_batch import BatchReader as BatchReader
 from .off_policy.transition_batch import StepsBetween as StepsBetween
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch
 from .on_policy.advantages import generalized_advantages as generalized_advantages
+from .on_policy.clipped import ClippedPolicySettings as ClippedPolicySettings
 from .on_policy.collection import RolloutTrainer as RolloutTrainer
 from .on_policy.minibatch import Loss as Loss
 from .on_policy.minibatch import Minibatch as Minibatch

@@ -171,8 +171,8 @@ MOST_ROWS = 128  # above this PyTorch is faster
 def numpy_actor(model: Actor) -> NumpyActor | None:
     """:meth:`Actor.policy` in NumPy, normalization included.
 
-    None for images, encoders and memory, for an actor that overrides any part, and for an activation that is not in
-    :data:`NUMPY_FUNCTIONS`.
+    None for images, entities, encoders, goals and memory, for an actor that overrides any part, and for an activation
+    that is not in :data:`NUMPY_FUNCTIONS`.
 
     The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
     normalizer changes, or if parameters move to other memory.
@@ -191,7 +191,8 @@ def _is_plain(model: Actor) -> bool:
         and type(model.inputs) is ObservationInputs
         and type(model.actor) is Body
         and type(model.policy_head) is PolicyHead
-        and not (model.inputs.images or model.memory_size or model.actor.vector_encoders)
+        and model.actor.plain
+        and not (model.inputs.images or model.memory_size)
         and model.actor.activation in NUMPY_FUNCTIONS
         and all(is_plain_linear(layer) for layer in (*model.actor.layers, model.policy_head.linear))
     )

@@ -169,9 +169,20 @@ class NetworkSettings(PolicySettings):
         "The distribution's own settings, if it has any (an rlcore key); null for its defaults.",
         chooses=Choice("action_distribution", "action_distribution"),
     )
+    attention_units: int = setting(
+        128,
+        "Width of the attention over observations of entities (an rlcore key; ML-Agents has 128); a multiple of 4, the "
+        "number of heads.",
+        minimum=4,
+        maximum=MAX_UNITS,
+        check=lambda units: "must be a multiple of 4" if units % 4 else None,
+    )
     memory: MemorySettings | None = setting(None, "Memory of a recurrent policy; null for none.")
     goal_conditioning_type: str = setting(
-        "hyper", "How goal observations enter the network, if the environment has any.", choices=("hyper", "none")
+        "hyper",
+        "How goal observations enter the network, if the environment has any: they make the weights of the last hidden "
+        "layer (hyper), or are observations like all others (none).",
+        choices=("hyper", "none"),
     )
     activation: str = setting(
         "swish",

@@ -139,6 +139,6 @@ def _groups(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Numbers of groups that are different in different workers, because no group has agents of two environments."""
     shifted, start = [], 0
     for group in parts:
-        shifted.append(group + start)
+        shifted.append(np.where(group < 0, group, group + start))  # a negative number: in no group
         start += int(group.max(initial=-1)) + 1
     return np.concatenate(shifted)

@@ -312,7 +312,7 @@ def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bo
     # Bounds are exact numbers and values may be rounded sums: a millionth more is not a mistake.
     below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
     outside = (values < low - below) | (values > high + above)
-    return outside
+    return outside & values.any(axis=-1, keepdims=True) if spec.kind == "entities" else outside
 
 
 def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:

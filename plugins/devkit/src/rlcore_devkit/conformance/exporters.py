@@ -48,6 +48,8 @@ _ABOUT = ExportAbout(
 _STATE = ObservationSpec("state", (3,), np.float32)
 _WIND = ObservationSpec("wind", (2, 2), np.float64)
 _ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")
+_TARGET = ObservationSpec("target", (2,), np.float32, goal=True)
+_OTHERS = ObservationSpec("others", (5, 3), np.float32, "entities")
 _CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
 
 
@@ -64,6 +66,7 @@ BEHAVIORS: dict[str, BehaviorSpec] = {
     "discrete": _behavior(_STATE, discrete=(4,)),
     "branches": _behavior(_STATE, discrete=(2, 3, 4)),
     "hybrid": _behavior(_STATE, continuous=3, discrete=(2, 3)),
+    "entities": _behavior(_OTHERS, _STATE, _TARGET, discrete=(3,)),
     "memory": _behavior(_STATE, continuous=1, discrete=(2, 3)),
 }
 _MEMORY = MemorySettings(memory_size=8, sequence_length=4)
@@ -91,7 +94,8 @@ class ExporterConformance(RecordRules):
         exporter: The exporter, NAME or DIST/NAME, as installed.
         settings: The block of the exporter under ``export``.
         kinds: The behaviors that it can export, any of ``vector``, ``several`` (observations), ``image``, ``discrete``,
-            ``branches``, ``hybrid`` and ``memory``; the exporter must refuse the others with an UnsupportedExport.
+            ``branches``, ``hybrid``, ``entities`` (and a goal) and ``memory``; the exporter must refuse the
+            others with an UnsupportedExport.
         tolerance: Largest difference of continuous actions.
         skip: Names of tests that cannot hold, with the reason.
     """

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, ConfigError, ObservationKind, ObservationSpec, UnsupportedSpace, did_you_mean
 from rlcore_gymnasium.settings import ObservationSettings
+from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)
@@ -151,6 +152,18 @@ class ObservationPart:
         array = array_of(values, (count, *self.shape), self.spec.dtype, name).astype(self.spec.dtype, copy=False)
         return np.moveaxis(array, 1, -1) if self.channels_first else array.reshape(count, *self.spec.shape)
 
+    def values(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Return the K values of the space, [K, *shape of the space], that :meth:`convert` made ``stored`` of."""
+        rows = len(stored)
+        if self.options is not None:
+            branches = np.split(stored, np.cumsum(self.options)[:-1], axis=1)
+            choices = np.stack([branch.argmax(1) for branch in branches], axis=1)
+            return choices.reshape(rows, *self.options.shape) + self.start
+        if self.channels_first:
+            return np.moveaxis(stored, -1, 1)
+        values = stored.reshape(rows, *self.shape)
+        return values.astype(np.int8) if self.binary else values
+
 
 def _bounds(space: spaces.Box) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
     return _bound(space.low), _bound(space.high)
@@ -173,7 +186,7 @@ class ObservationCodec:
         parts: The observations, in the order of the space.
     """
 
-    parts: tuple[ObservationPart, ...]
+    parts: tuple[ObservationPart | EntitiesPart, ...]
 
     @classmethod
     def of(cls, space: spaces.Space[Any], where: str, observations: Observations | None = None) -> ObservationCodec:
@@ -197,16 +210,19 @@ class ObservationCodec:
                     f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
                     key=("environment", "observations", name),
                 )
+        beside = {how.present for how in said.values() if isinstance(how, ObservationSettings)}
         parts = []
         for name, (key, part) in named.items():
             how = said.get(name, ObservationSettings())
-            if isinstance(how, ObservationSettings) and not how.ignore:
+            if isinstance(how, ObservationSettings) and not how.ignore and name not in beside:
                 try:
-                    parts.append(ObservationPart.of(part, name, key, whole, how.flatten))
+                    parts.append(_observed(part, name, key, whole, how, named))
                 except UnsupportedSpace as error:
                     if observations is None or key is None:
                         raise
                     advice = f"leave it out with environment.observations: {{{name}: ignore}}"
+                    if isinstance(part, spaces.Sequence):
+                        advice = f"set environment.observations: {{{name}: {{max_entities: 16}}}}, or {advice}"
                     if isinstance(part, spaces.Dict | spaces.Tuple):
                         advice += ", or make one vector of all with environment.wrappers: [FlattenObservation]"
                     raise UnsupportedSpace(f"{error}; {advice}") from None
@@ -255,6 +271,48 @@ class ObservationCodec:
         return buffers
 
 
+def _observed(
+    space: spaces.Space[Any],
+    name: str,
+    key: str | int | None,
+    where: str,
+    how: ObservationSettings,
+    named: Mapping[str, tuple[str | int | None, spaces.Space[Any]]],
+) -> ObservationPart | EntitiesPart:
+    """The part for ``space`` as ``how`` says. Raises UnsupportedSpace, and ConfigError if the two do not fit."""
+
+    def wrong(what: str, problem: str) -> ConfigError:
+        return ConfigError(f"{problem}; its space is {_short(space)}", key=("environment", "observations", name, what))
+
+    made: ObservationPart | EntitiesPart
+    if how.max_entities is not None:
+        if not isinstance(space, spaces.Sequence):
+            raise wrong("max_entities", "only a Sequence has it: leave it out, or set entities: true for a matrix")
+        element = ObservationPart.of(space.feature_space, name, None, where)
+        spec = ObservationSpec(name, (how.max_entities, 1 + element.spec.size), np.float32, "entities")
+        made = SequencePart(spec, key, element)
+    else:
+        made = ObservationPart.of(space, name, key, where, how.flatten)
+        spec = made.spec
+    if how.entities and isinstance(made, ObservationPart):
+        if len(spec.shape) != 2:
+            raise wrong("entities", "entities are the rows of a matrix, a Box with two axes")
+        spec = attrs.evolve(spec, kind="entities")
+        made = attrs.evolve(made, spec=spec)
+        if how.present is not None:
+            if how.present not in named or key is None:
+                raise wrong("present", f"there is no observation {how.present!r}{did_you_mean(how.present, named)}")
+            entities, numbers = spec.shape
+            told = Beside(key, named[how.present][0])  # type: ignore[arg-type]
+            spec = ObservationSpec(name, (entities, 1 + numbers), np.float32, "entities")
+            made = PaddedPart(spec, told, made)
+    if how.goal:
+        if spec.kind == "entities":
+            raise wrong("goal", "entities cannot be a goal")
+        made = attrs.evolve(made, spec=attrs.evolve(spec, goal=True))
+    return made
+
+
 def _short(space: spaces.Space[Any]) -> str:
     """Return a space for messages; a long one without its middle."""
     text = repr(space)
@@ -262,7 +320,9 @@ def _short(space: spaces.Space[Any]) -> str:
 
 
 def _part(value: Any, key: Any) -> Any:
-    """Return the entry ``key`` of a Dict or Tuple observation."""
+    """Return the entry ``key`` of a Dict or Tuple observation, or both entries of a :class:`Beside`."""
+    if isinstance(key, Beside):
+        return _part(value, key.entities), _part(value, key.present)
     try:
         return value[key]
     except (LookupError, TypeError):

@@ -28,7 +28,7 @@ class Conversion:
 
     Attributes:
         entry: The entry.
-        algorithm: ``ppo``, ``sac``, ``td3`` or ``dqn``.
+        algorithm: ``ppo``, ``sac``, ``td3``, ``ddpg`` or ``dqn``.
         world: The environment.
         file: The configuration.
         differences: What rlcore does otherwise, a sentence each.

@@ -11,17 +11,23 @@ from rlcore import ConfigError, did_you_mean, read_document
 from rlcore_migrate.zoo.conversion import Conversion, convert_normalization, convert_steps
 from rlcore_migrate.zoo.entry import Entry, algorithm_of, choose_entry
 from rlcore_migrate.zoo.networks import convert_networks
-from rlcore_migrate.zoo.off_policy import convert_dqn, convert_sac, convert_td3
+from rlcore_migrate.zoo.off_policy import convert_ddpg, convert_dqn, convert_sac, convert_td3
 from rlcore_migrate.zoo.ppo import convert_ppo
 from rlcore_migrate.zoo.worlds import atari_game, find_world
 from rlcore_migrate.zoo.wrappers import convert_environment
 
 __all__ = ["Converted", "convert_file"]
 
-_CONVERTERS = {"ppo": convert_ppo, "sac": convert_sac, "td3": convert_td3, "dqn": convert_dqn}
-_SPACES = {"sac": False, "td3": False, "dqn": True}  # whether actions are discrete; both with PPO
-# Trainers that are examples of the repository, and not installed with rlcore.
-_EXAMPLES = {"td3": "examples/td3_plugin", "dqn": "examples/dqn_plugin"}
+_CONVERTERS = {
+    "ppo": convert_ppo, "sac": convert_sac, "td3": convert_td3, "ddpg": convert_ddpg, "dqn": convert_dqn,
+}  # fmt: skip
+_SPACES = {"sac": False, "td3": False, "ddpg": False, "dqn": True}  # whether actions are discrete; both with PPO
+# Trainers that the first command of the README does not install: their package, and its folder.
+_APART = {
+    "td3": ("rlcore-td3", "builtin_trainers/td3"),
+    "ddpg": ("rlcore-td3", "builtin_trainers/td3"),
+    "dqn": ("rlcore-dqn", "builtin_trainers/dqn"),
+}
 _SDE = ("use_sde", "sde_sample_freq", "use_sde_at_warmup")
 _COMMON = (
     "n_envs", "n_timesteps", "policy", "policy_kwargs", "normalize", "env_wrapper", "vec_env_wrapper", "frame_stack",
@@ -39,6 +45,7 @@ _OWN = {
     "ppo": _PPO,
     "sac": (*_OFF_POLICY, "ent_coef", "target_entropy"),
     "td3": (*_OFF_POLICY, "policy_delay", "target_policy_noise", "target_noise_clip"),
+    "ddpg": _OFF_POLICY,
     "dqn": (
         *_OFF_POLICY, "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "max_grad_norm",
     ),
@@ -93,8 +100,9 @@ def convert_file(path: Path, env_id: str, algorithm: str | None = None, without:
 def _convert(c: Conversion) -> None:
     convert_steps(c)
     c.put("environment.type", "gymnasium", "")
-    example = _EXAMPLES.get(c.algorithm)
-    of_package = f"of rlcore-{c.algorithm}, which must be installed: pip install ./{example}" if example else ""
+    of_package = ""
+    if c.algorithm in _APART:
+        of_package = "of {}, which must be installed: pip install ./{}".format(*_APART[c.algorithm])
     c.put_in_behavior("trainer_type", c.algorithm, of_package)
     discrete = c.world.half_ranges is None
     if _SPACES.get(c.algorithm, discrete) != discrete:

@@ -14,17 +14,16 @@ from rlcore_migrate.zoo.literals import NotPlain, literal
 
 __all__ = ["ALGORITHMS", "Entry", "algorithm_of", "choose_entry", "entries_of"]
 
-ALGORITHMS = ("ppo", "sac", "td3", "dqn")
+ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn")
 # Other files of RL Zoo, and what to do with them.
 _OTHERS = {
     "a2c": "no trainer of rlcore is A2C; PPO with num_epoch 1 is the nearest",
     "ars": "no trainer of rlcore is ARS",
     "crossq": "no trainer of rlcore is CrossQ",
-    "ddpg": "no trainer of rlcore is DDPG; td3 is its successor",
-    "her": "hindsight replay is a replay sampler here, such as that of examples/her_plugin",
+    "her": "hindsight replay is hyperparameters.replay_sampler: {type: her} here, of rlcore-her",
     "ppo_lstm": "convert the entry of ppo.yml, and add network_settings.memory to the result",
     "qrdqn": "no trainer of rlcore is QR-DQN",
-    "tqc": "no trainer of rlcore is TQC",
+    "tqc": "no trainer of rlcore is TQC, but that of examples/tqc_plugin",
     "trpo": "no trainer of rlcore is TRPO",
 }
 _SHARED = ("atari", "default")  # entries for environments that have none of their own

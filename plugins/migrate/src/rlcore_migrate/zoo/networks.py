@@ -26,9 +26,15 @@ ACTIVATIONS = {
 }
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 # Widths of the hidden layers by default, with vectors and after a CNN.
-_WIDTHS = {"ppo": ([64, 64], []), "sac": ([256, 256],) * 2, "td3": ([400, 300], [256, 256]), "dqn": ([64, 64], [])}
+_WIDTHS = {
+    "ppo": ([64, 64], []),
+    "sac": ([256, 256], [256, 256]),
+    "td3": ([400, 300], [256, 256]),
+    "ddpg": ([400, 300], [256, 256]),
+    "dqn": ([64, 64], []),
+}
 _FEATURES = {"CnnPolicy": 512, "MultiInputPolicy": 256}  # of the CNN
-_CRITIC = {"ppo": "vf", "sac": "qf", "td3": "qf", "dqn": None}
+_CRITIC = {"ppo": "vf", "sac": "qf", "td3": "qf", "ddpg": "qf", "dqn": None}
 _OF_SDE = ("log_std_init", "use_expln", "full_std", "clip_mean", "squash_output")  # used by gSDE alone, but for PPO
 _KNOWN = (
     "net_arch", "activation_fn", "ortho_init", "log_std_init", "share_features_extractor", "features_extractor_class",
@@ -55,8 +61,6 @@ def convert_networks(c: Conversion) -> None:
         )
     one_body = images and shared and not actor and not critic
     if critic != actor and not one_body:
-        if c.algorithm == "td3":
-            kwargs.refuse("net_arch", "the trainer td3 has critics as wide as its policy", "takes 400 and 300 for both")
         _put_widths(c, "network_settings.critic", critic, "policy_kwargs: net_arch")
     _activation(c, kwargs)
     _initial_weights(c, kwargs)
@@ -66,7 +70,7 @@ def convert_networks(c: Conversion) -> None:
             f"policy: the CNN of {policy} has ReLU and, with ortho_init, orthogonal weights; nature_cnn of rlcore has "
             "leaky ReLU and PyTorch's own initial weights."
         )
-        if c.algorithm in ("sac", "td3"):
+        if c.algorithm in ("sac", "td3", "ddpg"):
             c.differences.append(
                 "policy: both critics have one CNN in Stable-Baselines3; in rlcore each has a CNN of its own."
             )
@@ -85,12 +89,23 @@ def convert_networks(c: Conversion) -> None:
             "takes the encoder of the policy",
         )  # fmt: skip
     kwargs.note("normalize_images", "true, as here")
-    kwargs.note("n_critics", "2, as here")
-    if kwargs.number("n_critics", 2, whole=True, minimum=1) != 2:
-        kwargs.refuse("n_critics", f"{c.algorithm} has two critics here", "takes two")
+    _critics(c, kwargs)
     convert_optimizer(c, kwargs)
     _log_std(c, kwargs)
     kwargs.finish(_KNOWN)
+
+
+def _critics(c: Conversion, kwargs: Entry) -> None:
+    """``n_critics``, which the trainers of rlcore-td3 have too."""
+    default = 1 if c.algorithm == "ddpg" else 2
+    count = kwargs.number("n_critics", default, whole=True, minimum=1)
+    if c.algorithm in ("td3", "ddpg"):
+        if kwargs.has("n_critics"):
+            c.hyperparameter("num_critics", count, "policy_kwargs: n_critics")
+        return
+    kwargs.note("n_critics", "2, as here")
+    if count != default:
+        kwargs.refuse("n_critics", f"{c.algorithm} has two critics here", "takes two")
 
 
 def _policy(c: Conversion) -> str:

@@ -1,4 +1,4 @@
-"""SAC, TD3 and DQN of Stable-Baselines3 as the trainers ``sac``, ``td3`` and ``dqn``."""
+"""SAC, TD3, DDPG and DQN of Stable-Baselines3 as the trainers ``sac``, ``td3``, ``ddpg`` and ``dqn``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from rlcore_migrate.zoo.conversion import Conversion, convert_schedule
 
-__all__ = ["convert_dqn", "convert_sac", "convert_td3"]
+__all__ = ["convert_ddpg", "convert_dqn", "convert_sac", "convert_td3"]
 
 _AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
-_NO_REPLAY = "another replay buffer is a replay sampler of a plugin here, such as that of examples/her_plugin"
+_NO_REPLAY = "another replay buffer is a replay sampler here, such as her of rlcore-her"
 
 
 def convert_sac(c: Conversion) -> None:
@@ -35,26 +35,38 @@ def convert_sac(c: Conversion) -> None:
 
 def convert_td3(c: Conversion) -> None:
     """Convert the arguments of ``stable_baselines3.TD3``."""
-    _off_policy(c, learning_rate=1e-3, batch_size=256, train_freq=1)
-    c.same("tau", "tau", 0.005, above=0.0)
+    convert_ddpg(c)
     c.same("policy_delay", "actor_delay", 2, whole=True, minimum=1)
     c.same("target_policy_noise", "target_noise", 0.2, minimum=0.0)
     c.same("target_noise_clip", "target_noise_clip", 0.5, minimum=0.0)
-    noise = c.entry.raw("noise_type")
-    uncorrelated = "takes independent noise of the same noise_std"
-    if noise is not None and "normal" not in str(noise):
-        c.entry.refuse(
-            "noise_type", f"{noise!r} is not in rlcore, whose noise is independent at each step", uncorrelated
-        )
-    if noise is None and "noise_type" not in c.entry.left_out:
-        c.entry.raw("noise_std")
+
+
+def convert_ddpg(c: Conversion) -> None:
+    """Convert the arguments of ``stable_baselines3.DDPG``, which those of TD3 are too."""
+    _off_policy(c, learning_rate=1e-3, batch_size=256, train_freq=1)
+    c.same("tau", "tau", 0.005, above=0.0)
+    _action_noise(c)
+
+
+def _action_noise(c: Conversion) -> None:
+    """``noise_type`` and ``noise_std``, in units of [-1, 1] in both. RL Zoo asks whether the type contains a name."""
+    entry = c.entry
+    given = entry.raw("noise_type")
+    process = "ornstein-uhlenbeck" in str(given) and "normal" not in str(given)
+    if given is None and "noise_type" not in entry.left_out:
+        entry.raw("noise_std")
         c.hyperparameter("exploration_noise", 0.0, "no noise_type")
-        c.entry.note("noise_std", "has no effect without noise_type")
-    else:
-        c.entry.note("noise_type", f"{noise}: exploration_noise, in units of [-1, 1] in both")
-        c.same("noise_std", "exploration_noise", 0.0, minimum=0.0)
-    if c.entry.raw("action_noise") is not None:
-        c.entry.refuse("action_noise", "RL Zoo writes noise_type and noise_std", "converts without it")
+        entry.note("noise_std", "has no effect without noise_type")
+        return
+    if given is not None and not process and "normal" not in str(given):
+        entry.refuse("noise_type", f"{given!r} is neither normal nor ornstein-uhlenbeck", "takes independent noise")
+    if process:
+        c.hyperparameter("exploration_noise_type", "ornstein_uhlenbeck", "noise_type")
+        c.hyperparameter("ou_dt", 0.01, "Stable-Baselines3's default of dt")
+    entry.note("noise_type", f"{given}: exploration_noise, in units of [-1, 1] in both")
+    c.same("noise_std", "exploration_noise", 0.0, minimum=0.0)
+    if entry.raw("action_noise") is not None:
+        entry.refuse("action_noise", "RL Zoo writes noise_type and noise_std", "converts without it")
 
 
 def convert_dqn(c: Conversion) -> None:
@@ -65,23 +77,22 @@ def convert_dqn(c: Conversion) -> None:
     # Environment steps there. It moves between blocks of gradient steps, so not more often than these come.
     updates = max(1, round(max(interval, block) / steps_per_update))
     comment = f"target_update_interval: {interval} steps, {steps_per_update:g} for each gradient step"
-    c.hyperparameter("target_update_interval", updates, comment)
-    c.same("exploration_initial_eps", "exploration", 1.0, minimum=0.0)
-    c.same("exploration_final_eps", "final_exploration", 0.05, minimum=0.0)
+    tau = entry.number("tau", 1.0, above=0.0)
+    if tau == 1.0:
+        c.hyperparameter("target_update_interval", updates, comment)
+        entry.note("tau", "1.0: the target network is copied whole")
+    else:
+        c.hyperparameter("tau", tau, "tau")
+        entry.note("target_update_interval", f"{interval}: here the target network follows in each gradient step")
+        if updates > 1:
+            entry.refuse("tau", f"the target network would follow at every {updates}th gradient step", "copies it")
+    c.same("exploration_initial_eps", "initial_epsilon", 1.0, minimum=0.0)
+    c.same("exploration_final_eps", "final_epsilon", 0.05, minimum=0.0)
     share = entry.number("exploration_fraction", 0.1, above=0.0)
-    c.hyperparameter(
-        "exploration_steps", max(1, round(share * c.max_steps)), f"exploration_fraction: {share:g} of the run"
-    )
-    if entry.number("tau", 1.0) != 1.0:
-        entry.refuse("tau", "the target network is copied whole here", "takes 1.0")
-    if entry.number("max_grad_norm", 10.0) != 10.0:
-        entry.refuse("max_grad_norm", "the trainer dqn clips gradients at 10", "takes 10")
+    c.hyperparameter("epsilon_steps", max(1, round(share * c.max_steps)), f"exploration_fraction: {share:g} of the run")
+    c.same("max_grad_norm", "max_grad_norm", 10.0, above=0.0)
+    c.hyperparameter("double", False, "Stable-Baselines3 has no double DQN")
     _no_action_noise(c)
-    for key in ("tau", "max_grad_norm"):
-        entry.note(key, f"{entry.values.get(key)}, as here")
-    c.differences.append(
-        "DQN: the trainer dqn has the targets of double DQN (van Hasselt et al. 2016, arXiv:1509.06461)."
-    )
 
 
 def _off_policy(c: Conversion, *, learning_rate: float, batch_size: int, train_freq: int) -> tuple[float, int]:

@@ -1,8 +1,8 @@
 """Networks of policies and critics: observation encoders, hidden layers, heads.
 
-Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all vector observations side by side,
-then each image. Weights are initialized as in ML-Agents (Kaiming normal, small policy heads) or orthogonally
-(``network_settings.init``).
+Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all vector observations side by side, with
+the numbers of entities among them, then each image. Weights are initialized as in ML-Agents (Kaiming normal, small
+policy heads) or orthogonally (``network_settings.init``).
 
 Everything here is plain PyTorch, so ``torch.compile`` and ``torch.func`` work on it. With ``torch_settings.fast_cpu`` a
 trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore_torch.cpu` that computes the same.
@@ -24,15 +24,28 @@ from torch.nn.functional import linear
 from rlcore import BehaviorSpec, ObservationSpec, Ranks
 from rlcore_torch.allocation import require_network_memory
 from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.networks.attention import EntityEncoder
 from rlcore_torch.networks.distributions import ActionDistribution, make_distribution
 from rlcore_torch.networks.encoders import image_scale, make_encoder
+from rlcore_torch.networks.hyper import HyperLinear
 from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
 from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
-__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead", "min_q"]
+__all__ = [
+    "Actor",
+    "ActorCritic",
+    "Body",
+    "Critic",
+    "Inputs",
+    "ObservationInputs",
+    "PolicyHead",
+    "dense",
+    "initialize",
+    "min_q",
+]
 
 Dense = Callable[..., Tensor]
 """A function like :func:`dense`."""
@@ -66,12 +79,12 @@ def dense(
     return x
 
 
-def _frozen(layer: nn.Module, x: Tensor) -> Tensor:
-    """``layer(x)`` without a gradient for the layer."""
+def _frozen(layer: nn.Module, *x: Tensor) -> Tensor:
+    """``layer(*x)`` without a gradient for the layer."""
     if is_plain_linear(layer):
-        return linear(x, layer.weight.detach(), layer.bias.detach())
+        return linear(x[0], layer.weight.detach(), layer.bias.detach())
     parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
-    return functional_call(layer, parameters, (x,))  # type: ignore[no-any-return]
+    return functional_call(layer, parameters, x)  # type: ignore[no-any-return]
 
 
 def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
@@ -88,8 +101,8 @@ class ObservationInputs(nn.Module):
     """Turns arrays by observation name into a model's inputs, and normalizes the vector part if asked to.
 
     Attributes:
-        normalized_columns: [vector_size] bool, the columns that are normalized; those of one-hot observations are not.
-        vectors: The observations other than images, in the order of their columns.
+        normalized_columns: [vector_size] bool, the columns that are normalized: those of the kind ``vector``.
+        vectors: The observations other than images, in the order of their columns; entities are flat.
         images: The images.
         vector_size: Columns of the vector observations.
         normalizer: The running mean and variance; None without ``normalize``.
@@ -103,7 +116,8 @@ class ObservationInputs(nn.Module):
         self.images = tuple(o for o in observations if o.kind == "image")
         self.vector_size = sum(o.size for o in self.vectors)
         self.normalizer: RunningNormalizer | None = None
-        # One-hot observations are left as they are: scaling an indicator by its rarity does not help.
+        # One-hot observations are left as they are: scaling an indicator by its rarity does not help. Entities are too:
+        # a row of zeros must stay one.
         columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
         normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
         self.register_buffer("normalized_columns", normalized, persistent=False)
@@ -165,6 +179,9 @@ class Body(nn.Module):
 
     Attributes:
         layers: The hidden layers, each followed by the activation.
+        hyper: The last hidden layer, if the goal of a row makes its weights; it is not among ``layers`` then.
+        entities: The encoder of observations of the kind ``entities``; None without any.
+        plain: Whether vector observations enter the first of ``layers`` as they are, and these are all layers.
         recurrent: The recurrent layer after the hidden layers; None without memory.
         memory_place: Which of the stored memories is this body's; None for one that begins each sequence with zeros.
         later_layers: With memory and ``extra`` columns: the hidden layers after the recurrent one.
@@ -179,48 +196,104 @@ class Body(nn.Module):
         super().__init__()
         self.memory_place = memory_place
         self.dense = dense
-        self.has_vector = inputs.vector_size > 0
         self.activation = settings.activation
-        self.encoders, features = _encoders(settings, inputs.images)
+        self.images, self.vectors = inputs.images, inputs.vectors
+        self.encoders, of_images = _encoders(settings, inputs.images)
         self.scales = tuple(map(image_scale, inputs.images))
-        encoded = inputs.vectors if settings.vector_encode_type is not None else ()
-        self.vector_encoders, vector_features = _encoders(settings, encoded)
-        self.vector_sizes = [o.size for o in inputs.vectors]
-        width = features + (vector_features if encoded else inputs.vector_size)
-        first = width if settings.memory is not None else width + extra
-        self.layers, self.features = _hidden_layers(first, settings)
+        flat = [o for o in inputs.vectors if o.kind != "entities"]
+        encoded = flat if settings.vector_encode_type is not None else []
+        self.vector_encoders, of_vectors = _encoders(settings, encoded)
+        of_vectors = of_vectors if encoded else [o.size for o in flat]
+        width = sum((*of_images, *of_vectors))
+        self.entities: EntityEncoder | None = None
+        if len(flat) < len(inputs.vectors):
+            sizes = [o.shape[1] for o in inputs.vectors if o.kind == "entities"]
+            self.entities = EntityEncoder(sizes, settings.attention_units, beside=width)
+            width += settings.attention_units
+        width += extra if settings.memory is None else 0
+        require_network_memory(width, settings.widths)
+        seen = zip((*inputs.images, *flat), (*of_images, *of_vectors), strict=True)
+        goal = sum(features for o, features in seen if o.goal) if settings.goal_conditioning_type == "hyper" else 0
+        self.hyper: HyperLinear | None = None
+        self.layers = nn.ModuleList()  # each is followed by the activation
+        for place, units in enumerate(settings.widths):
+            if goal and place == len(settings.widths) - 1:
+                require_network_memory(units, [width * units])
+                self.hyper = HyperLinear(width, units, goal)
+            else:
+                self.layers.append(_hidden_layer(width, units, settings))
+            width = units
+        self.plain = not (self.vector_encoders or self.entities or self.hyper)
+        self.features = width
         self.recurrent: Recurrent | None = None
         self.later_layers = nn.ModuleList()
         if settings.memory is not None:
             self.recurrent = Recurrent(self.features, settings.memory, settings.init)
             self.features = self.recurrent.features
-            if extra:
-                self.later_layers, self.features = _hidden_layers(self.features + extra, settings)
+            for width in settings.widths if extra else ():
+                self.later_layers.append(_hidden_layer(self.features + extra, width, settings))
+                self.features, extra = width, 0
+            self.features += extra
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
         """Return encoded observations and ``extra`` [B, extra] side by side, [B, width of the first layer].
 
         With ``frozen``, encoders get no gradient.
         """
-        parts = list(inputs[:1]) if self.has_vector else []
-        images = inputs[1:] if self.has_vector else inputs
-        if self.vector_encoders or self.encoders:
+        return self._encoded(inputs, extra, frozen)[0]
+
+    def _encoded(self, inputs: Inputs, extra: Tensor | None, frozen: bool) -> tuple[Tensor, Tensor | None]:
+        """The result of :meth:`encode`, and the goals [B, goal] if a layer depends on them."""
+        parts = list(inputs[:1]) if self.vectors else []
+        images = inputs[1:] if self.vectors else inputs
+        goals: list[Tensor] = []
+        if self.encoders or not self.plain:
             with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-                if self.vector_encoders:
-                    vectors = inputs[0].split(self.vector_sizes, dim=1)  # type: ignore[no-untyped-call]
-                    parts = [encoder(x) for encoder, x in zip(self.vector_encoders, vectors, strict=True)]
-                for encoder, image, scale in zip(self.encoders, images, self.scales, strict=True):
+                sets: list[Tensor] = []
+                if self.vectors and not self.plain:
+                    parts, sets = self._columns(inputs[0], goals)
+                for encoder, image, o, scale in zip(self.encoders, images, self.images, self.scales, strict=True):
                     pixels = image.permute(0, 3, 1, 2)
                     # In place where the numbers are new: a minibatch of images is large.
                     own = pixels.to(torch.float32)
                     parts.append(encoder(own * scale if own is pixels else own.mul_(scale)))
+                    if o.goal:
+                        goals.append(parts[-1])
+                if self.entities is not None:
+                    parts.append(self.entities(sets, torch.cat(parts, dim=1) if parts else None))
         if extra is not None:
             parts.append(extra)
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        encoded = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        return encoded, None if self.hyper is None else torch.cat(goals, dim=1)
 
-    def forward(self, inputs: Inputs) -> Tensor:
-        """Return the features [B, features] of the hidden layers, before a recurrent layer."""
-        return self.dense(self.encode(inputs), list(self.layers), self.activation, activate_last=True)
+    def _columns(self, columns: Tensor, goals: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Vector observations, encoded if they are, and entities [B, E, F], of ``columns`` [B, vector_size].
+
+        Adds those that are goals to ``goals``.
+        """
+        encoders = iter(self.vector_encoders)
+        parts: list[Tensor] = []
+        sets: list[Tensor] = []
+        of_each = columns.split([o.size for o in self.vectors], dim=1)  # type: ignore[no-untyped-call]
+        for o, x in zip(self.vectors, of_each, strict=True):
+            if o.kind == "entities":
+                sets.append(x.reshape(-1, *o.shape))
+                continue
+            parts.append(next(encoders)(x) if self.vector_encoders else x)
+            if o.goal:
+                goals.append(parts[-1])
+        return parts, sets
+
+    def forward(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Return the features [B, features] of the hidden layers, before a recurrent layer.
+
+        The other arguments are those of :meth:`into`.
+        """
+        x, goal = self._encoded(inputs, extra, frozen)
+        x = self.dense(x, list(self.layers), self.activation, activate_last=True, frozen=frozen)
+        if self.hyper is None or goal is None:
+            return x
+        return ACTIVATIONS[self.activation](_frozen(self.hyper, x, goal) if frozen else self.hyper(x, goal))
 
     def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
@@ -260,30 +333,27 @@ class Body(nn.Module):
         ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
         weights get none. With memory, ``inputs`` are :class:`SequenceInputs`.
         """
-        if self.recurrent is None:
-            x, layers = self.encode(inputs, extra, frozen), self.layers
-        else:
-            x, layers = self._of_sequences(inputs, frozen), self.later_layers
+        if self.recurrent is not None:
+            x = self._of_sequences(inputs, frozen)
             x = x if extra is None else torch.cat([x, extra], dim=1)
-        return self.dense(x, [*layers, head], self.activation, frozen=frozen)
+            return self.dense(x, [*self.later_layers, head], self.activation, frozen=frozen)
+        if self.hyper is not None:
+            return self.dense(self(inputs, extra, frozen), [head], self.activation, frozen=frozen)
+        layers = [*self.layers, head]
+        return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
 
 
-def _hidden_layers(width: int, settings: NetworkSettings) -> tuple[nn.ModuleList, int]:
-    """The hidden layers that ``settings`` have, behind ``width`` inputs, and the width of the last one."""
-    require_network_memory(width, settings.widths)
-    layers = nn.ModuleList()
-    for units in settings.widths:
-        layer = nn.Linear(width, units)
-        initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
-        layers.append(layer)
-        width = units
-    return layers, width
-
-
-def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]) -> tuple[nn.ModuleList, int]:
-    """One encoder for each observation, and the number of features of all together."""
+def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]) -> tuple[nn.ModuleList, list[int]]:
+    """One encoder for each observation, and the number of features of each."""
     made = [make_encoder(settings, observation) for observation in observations]
-    return nn.ModuleList(encoder for encoder, _ in made), sum(features for _, features in made)
+    return nn.ModuleList(encoder for encoder, _ in made), [features for _, features in made]
+
+
+def _hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Module:
+    """A linear layer from ``width`` to ``units`` numbers, without the activation that follows it."""
+    layer = nn.Linear(width, units)
+    initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+    return layer
 
 
 class PolicyHead(nn.Module):

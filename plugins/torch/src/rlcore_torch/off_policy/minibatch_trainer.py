@@ -137,13 +137,15 @@ class MinibatchTrainer(TorchTrainer):
             return rows
         return sequences_around(rows, memory, buffer.flags, buffer.slots, self.generator)
 
-    def sum_gradients(self, batch: TransitionBatch) -> None:
-        """Replace the gradients of all optimizers by those of the minibatch of all ranks; call it before their steps.
+    def sum_gradients(self, batch: TransitionBatch, *names: str) -> None:
+        """Replace the gradients of the optimizers called ``names`` by those of the minibatch of all ranks.
 
-        Losses must be means over the rows of the minibatch. Does nothing in one process.
+        Without names, of all optimizers. Call it before their steps. Losses must be means over the rows of the
+        minibatch. Does nothing in one process.
         """
         if batch.rows is not None:
-            parameters = [each for optimizer in self.optimizers.values() for each in optimizer.parameters]
+            chosen = [self.optimizers[name] for name in names or self.optimizers]
+            parameters = [each for optimizer in chosen for each in optimizer.parameters]
             sum_gradients(self.ranks, parameters, batch.rows.share)
 
     def standard_normal(self, batch: TransitionBatch, rows: int, columns: int) -> NDArray[np.float32]:

@@ -71,6 +71,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         buffer: The replay buffer.
         reward_scaling: How the environment's reward is learned from; None: as it is.
         action_generator: The random generator of exploration; seeded and saved.
+        action_noise: Noise for acting, a row for each agent, whichever rank it is in; drawn for many steps at once, and
+            saved.
         memory: [S, K * M] what the K bodies of ``model.remembering`` remember before the next action, the policy's
             numbers first. Zero where an episode begins; None without memory.
     """
@@ -110,13 +112,23 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share)
+        self.action_noise = ActionNoise(
+            behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share
+        )
         distribution = self.model.policy_head.distribution
         self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
         self._sampled = np.empty(0, np.int64)  # the rows of the latest minibatch
         self._shares: list[float] = []  # of this rank in each minibatch of an update
         self._begun = False  # whether the buffer holds the current observation
+
+    @property
+    def latest_update(self) -> int:
+        """The agent step at which the latest gradient step was due; before the first one, that from which steps count.
+
+        A schedule of exploration is evaluated there: ranks and resumed runs have this step alike.
+        """
+        return self._ratio.latest
 
     # ------------------------------------------------------------ what a subclass may change
 
@@ -125,7 +137,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         A subclass may override it.
         """
-        noise = None if self.settings.network_settings.deterministic else self._noise.next()
+        noise = None if self.settings.network_settings.deterministic else self.action_noise.next()
         return self.policy.choose(self.parameters(batch), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
@@ -315,7 +327,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         state = super().state_dict()
         state["generators"]["actions"] = generator_state(self.action_generator)
         state |= {
-            "noise": self._noise.state_dict(),
+            "noise": self.action_noise.state_dict(),
             "ratio": self._ratio.state_dict(),
             "reward_ratio": self._reward_ratio.state_dict(),
             "slots": self.behavior.slots,
@@ -334,7 +346,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, for a state that does not fit."""
         super().load_state_dict(state)
         restore_generator(self.action_generator, state["generators"]["actions"])
-        self._noise.load_state_dict(state["noise"])
+        self.action_noise.load_state_dict(state["noise"])
         self._ratio.load_state_dict(state["ratio"], self.steps)
         self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
         self._episode_rewards.load_state_dict(state["episode_rewards"])

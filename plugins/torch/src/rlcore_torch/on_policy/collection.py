@@ -73,13 +73,20 @@ class RolloutTrainer(TorchTrainer):
         collected = self.hyperparameters.buffer_size
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
-        self.buffer = RolloutBuffer(behavior, collected, remembered, head.noise_size, head.continuous)
+        self.buffer = RolloutBuffer(self.stored(), collected, remembered, head.noise_size, head.continuous)
         self.rollout_start = 0
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, head.noise_size, self.share)
         self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
         self.reward_scaling = self.make_reward_scaling()
+
+    def stored(self) -> BehaviorSpec:
+        """Return the behavior with the observations that a rollout stores; a subclass may add to those of the agents.
+
+        It adds them to the batches too that it gives to :meth:`begin` and :meth:`observe`. Their names begin with "/".
+        """
+        return self.behavior
 
     def actor_optimizer(self) -> Optimizer:
         """Return the optimizer of all parameters."""

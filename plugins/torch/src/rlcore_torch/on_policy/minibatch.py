@@ -8,7 +8,7 @@ Shapes: T rows, S slots of this rank, S* of all ranks; R reward providers; B tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -44,6 +44,7 @@ class Minibatch:
         old_value: [B, R] values under the weights that acted, for R reward providers.
         advantage: [B] sum over all providers, standardized as ``advantage_normalization`` says.
         returns: [B, R] targets of the value heads.
+        beside: Further numbers of each row by name, each [B, ...], of an algorithm that needs more than the others do.
         sequences: With memory: how the B rows form sequences of steps; None without memory.
         share: The share of these rows in the minibatch of all ranks, of which a rank may have none; 1 in one process.
     """
@@ -56,6 +57,7 @@ class Minibatch:
     old_value: Tensor
     advantage: Tensor
     returns: Tensor
+    beside: Mapping[str, Tensor] = attrs.field(factory=dict)
     sequences: Sequences | None = None
     share: float = 1.0
 
@@ -65,8 +67,10 @@ class Minibatch:
         ``sequences`` describe other rows then, and are left out.
         """
 
-        columns = {name: function(x) for name in COLUMNS if (x := getattr(self, name)) is not None}
-        return attrs.evolve(self, inputs=tuple(map(function, self.inputs)), sequences=None, share=1.0, **columns)
+        columns: dict[str, Any] = {name: function(x) for name in COLUMNS if (x := getattr(self, name)) is not None}
+        columns["inputs"] = tuple(map(function, self.inputs))
+        columns["beside"] = {name: function(x) for name, x in self.beside.items()}
+        return attrs.evolve(self, sequences=None, share=1.0, **columns)
 
     def split(self, sizes: Iterable[int]) -> Iterator[Minibatch]:
         """Yield views of as many rows as ``sizes`` say, one after the other."""
@@ -95,6 +99,8 @@ class Rollout:
         own_slot: [S*] this rank's slot, or -1 for one of another rank; None in one process.
         memory: [(T + 1) * S, M] what was remembered at each observation; None without memory.
         table: The sequences of all ranks; None without memory.
+        baseline: [T, S, R] what advantages subtract from the returns in the place of ``value``; None: ``value``.
+        beside: Further numbers of each place by name, each [T * S, ...], which minibatches get too.
         stats: Statistics of the update, by tag.
     """
 
@@ -111,6 +117,8 @@ class Rollout:
     own_slot: NDArray[np.int64] | None
     memory: Tensor | None
     table: SequenceTable | None
+    baseline: NDArray[np.float32] | None = None
+    beside: dict[str, Tensor] = attrs.field(factory=dict)
     stats: dict[str, Statistic] = attrs.field(factory=dict)
 
     def minibatch(self, advantages: Tensor, returns: Tensor) -> Minibatch:
@@ -127,6 +135,7 @@ class Rollout:
             old_value=torch.from_numpy(self.value).to(advantages.device).flatten(0, 1),
             advantage=advantages.flatten(),
             returns=returns.flatten(0, 1),
+            beside=self.beside,
         )
 
     def draw(self, batch_size: int, generator: np.random.Generator) -> tuple[list[Places], list[Places]]:
@@ -177,6 +186,7 @@ class Loss:
         value: [] its value part.
         entropy: [] mean entropy of the policy, in nats.
         log_ratio: [B] log of the new over the old probability of the actions.
+        reported: [] further parts that are means over the rows, by the tag of their statistic.
         norm: [] norm of the gradient before it was clipped; set by :meth:`rlcore_torch.OnPolicyTrainer.minimize`.
         share: The share of these rows in the minibatch of all ranks; set likewise.
         stepped: Whether a step was taken; set likewise.
@@ -187,23 +197,25 @@ class Loss:
     value: Tensor
     entropy: Tensor
     log_ratio: Tensor
+    reported: Mapping[str, Tensor] = attrs.field(factory=dict)
     norm: Tensor | None = None
     share: float = 1.0
     stepped: bool = True
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
-        return attrs.evolve(self, **{name: getattr(self, name).detach() for name in PARTS})
+        parts: dict[str, Any] = {name: getattr(self, name).detach() for name in PARTS}
+        return attrs.evolve(self, reported={tag: x.detach() for tag, x in self.reported.items()}, **parts)
 
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
         """Return the loss of a minibatch from those of its pieces, each with its share of the rows."""
 
-        def mean(name: str) -> Tensor:
-            pairs = zip(losses, shares, strict=True)
-            return torch.stack([getattr(loss, name) * share for loss, share in pairs]).sum(0)
+        def mean(parts: Iterable[Tensor]) -> Tensor:
+            return torch.stack([part * share for part, share in zip(parts, shares, strict=True)]).sum(0)
 
-        means: dict[str, Any] = {name: mean(name) for name in PARTS[:-1]}
+        means: dict[str, Any] = {name: mean(getattr(loss, name) for loss in losses) for name in PARTS[:-1]}
+        means["reported"] = {tag: mean(loss.reported[tag] for loss in losses) for tag in losses[0].reported}
         return cls(**means, log_ratio=torch.cat([loss.log_ratio for loss in losses]))
 
 

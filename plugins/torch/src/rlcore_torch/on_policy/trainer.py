@@ -33,6 +33,7 @@ from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approxima
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.optimization.divergence import remedy
+from rlcore_torch.optimization.schedules import Schedule, create_schedule
 from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
 from rlcore_torch.template import Statistic
 
@@ -61,6 +62,7 @@ class OnPolicyTrainer(RolloutTrainer):
                 f"trainer {settings.trainer_type!r}: its loss is not a mean over rows (mean_over_rows), and cannot be "
                 "summed over ranks; run it in one process, without torchrun"
             )
+        self._scheduled: dict[str, tuple[Schedule, Tensor]] = {}  # by the tag of the statistic
         self._most_rows = None if self.backend.most_rows is None else self.backend.most_rows(self.model)
         side_by_side = None if run.inference else self.backend.piece_threads
         self._threads = None if side_by_side is None else side_by_side(self.model, self.backend.threads)
@@ -92,11 +94,15 @@ class OnPolicyTrainer(RolloutTrainer):
         raise NotImplementedError
 
     def schedules(self) -> Mapping[str, float]:
-        """Return the values at :attr:`rollout_start` of what changes with the steps, by tag.
+        """Set what changes with the steps to its value at :attr:`rollout_start`, and return the values by tag.
 
-        Called at the start of an update.
+        Called at the start of an update. It sets the tensors of :meth:`scheduled`.
         """
-        return {}
+        values = {}
+        for tag, (schedule, tensor) in self._scheduled.items():
+            values[tag] = schedule(self.rollout_start)
+            tensor.fill_(values[tag])
+        return values
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         """Return statistics by tag. ``log_ratio`` [rows] are log probability ratios of all minibatches of an update."""
@@ -104,15 +110,34 @@ class OnPolicyTrainer(RolloutTrainer):
 
     # ------------------------------------------------------------ the parts of an update
 
+    def scheduled(self, key: str, run: RunContext) -> Tensor:
+        """Return a tensor [] with the hyperparameter ``key``, such as ``beta``, as its schedule has it in each update.
+
+        It falls to ``final_KEY`` as ``KEY_schedule`` says; its statistic is ``Policy/Key``. Call it in the constructor.
+        It is a tensor, so that a compiled or captured gradient step sees it change.
+        """
+        h = self.hyperparameters
+        initial, final, name = (getattr(h, part) for part in (key, f"final_{key}", f"{key}_schedule"))
+        tensor = torch.tensor(initial, device=self.device)
+        schedule = create_schedule(name, initial, final, self.settings.max_steps, run)
+        self._scheduled[f"Policy/{key.capitalize()}"] = schedule, tensor
+        return tensor
+
     def evaluate(self, batch: Minibatch, differentiable_entropy: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """Return log-probabilities [B] and entropies of the joint actions, and values [B, R], under current weights.
 
         The entropies are [B], or [] if they do not depend on the observations.
         """
         columns, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
+        return *self.likelihood(batch, columns, logits, differentiable_entropy), value
+
+    def likelihood(
+        self, batch: Minibatch, columns: Tensor | None, logits: Tensor | None, differentiable_entropy: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities [B] and entropies, [B] or [], of the joint actions under an output of the policy."""
         if batch.mask is not None and logits is not None:
             logits = mask_logits(logits, batch.mask)
-        log_prob, entropy = joint_log_prob_entropy(
+        return joint_log_prob_entropy(
             self.policy.layout,
             self.model.policy_head.distribution,
             columns,
@@ -121,7 +146,6 @@ class OnPolicyTrainer(RolloutTrainer):
             batch.choices,
             differentiable_entropy,
         )
-        return log_prob, entropy, value
 
     @torch.no_grad()
     def rollout(self) -> Rollout:
@@ -134,7 +158,8 @@ class OnPolicyTrainer(RolloutTrainer):
         buffer, lengths = self.buffer, self.buffer.lengths()
         rows, slots = int(lengths.max()), len(lengths)
         acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
-        raw_inputs = self._to_device(self.model.inputs.raw({n: a[: rows + 1] for n, a in buffer.seen.items()}, lead=2))
+        seen = {n: a[: rows + 1].reshape(-1, *a.shape[2:]) for n, a in buffer.seen.items()}
+        raw_inputs = self._to_device(self.model.inputs.raw(seen))
         inputs = self.model.inputs(raw_inputs)
         memory = None if buffer.memory is None else self._flat(buffer.memory[: rows + 1])
         raw, choices = self._flat(buffer.raw[:acted]), self._flat(buffer.choices[:acted])
@@ -164,7 +189,7 @@ class OnPolicyTrainer(RolloutTrainer):
             starts[1:2, ~np.isnan(buffer.kept_log_prob)] = True
             valid_of_all, starts = self._of_all(valid, starts & valid)
             table = SequenceTable(starts, valid_of_all)
-        value, next_value = self._values(inputs, memory, rows)
+        value, next_value = self._values(inputs, seen)
         stats: dict[str, Statistic] = {"Policy/Learning Rate": rate, **self.schedules()}
         return Rollout(
             raw_inputs=raw_inputs,
@@ -210,18 +235,21 @@ class OnPolicyTrainer(RolloutTrainer):
                 learned_from = self.reward_scaling.scaled_rollout(own, trajectories.ended, rollout.valid) * strength
             value, next_value = rollout.value[..., k], rollout.next_value[..., k]
             advantage = trajectories.advantages(learned_from, value, next_value, provider, self.hyperparameters.lambd)
-            advantages += advantage
             returns[..., k] = advantage + value
+            advantages += advantage if rollout.baseline is None else returns[..., k] - rollout.baseline[..., k]
             episodes.append(self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows()))
             learned.append({})
             if type(provider).update is not ExtrinsicReward.update:
                 with torch.enable_grad():
                     learned[k] = provider.update(transitions)
-        of_all, values, targets = self._of_all(advantages, rollout.value, returns, lists=episodes)
+        more = () if rollout.baseline is None else (rollout.baseline,)
+        of_all, values, targets, *baselines = self._of_all(advantages, rollout.value, returns, *more, lists=episodes)
         place = self._at(rollout)
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
             rollout.stats[f"Policy/{title} Value Estimate"] = float(values[..., k][place].mean())
+            for baseline in baselines:
+                rollout.stats[f"Policy/{title} Baseline Estimate"] = float(baseline[..., k][place].mean())
             if episodes[k]:
                 rollout.stats[f"Policy/{title} Reward"] = episodes[k]
             rollout.stats.update(learned[k])
@@ -305,6 +333,34 @@ class OnPolicyTrainer(RolloutTrainer):
         self.rollout_start = self.step_count.steps
         return {**learned, **rollout.stats}
 
+    # ------------------------------------------------------------ values
+
+    def value(self, inputs: Inputs, seen: Mapping[str, NDArray[Any]]) -> Tensor:
+        """Return the values [B, R] of B rows; a subclass whose critic reads more than ``inputs`` overrides it.
+
+        ``inputs`` are normalized observations, and ``seen`` all that the rollout stores of these rows by name, each
+        [B, *shape].
+        """
+        if not self.model.memory_size:
+            return self.model.value(inputs)
+        return self.model.value_step(inputs, self._on_device(seen[MEMORY][:, -self.model.memory_size :]))
+
+    def in_pieces(
+        self,
+        function: Callable[[Inputs, Mapping[str, NDArray[Any]]], Tensor],
+        inputs: Inputs,
+        seen: Mapping[str, NDArray[Any]],
+    ) -> Tensor:
+        """Return ``function`` [B, ...] of B rows, in pieces so small that images fit in memory, and any in a cache."""
+        size = max(self.hyperparameters.batch_size, 256) if self.model.inputs.images else self._most_rows
+
+        def piece(start: int) -> Tensor:
+            part = slice(start, None if size is None else start + size)
+            return function(tuple(x[part] for x in inputs), {name: array[part] for name, array in seen.items()})
+
+        starts = range(0, len(inputs[0]), size or len(inputs[0]))
+        return torch.cat(list(map(piece, starts)) if self._threads is None else self._threads.map(piece, starts))
+
     # ------------------------------------------------------------ inside
 
     def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
@@ -343,6 +399,9 @@ class OnPolicyTrainer(RolloutTrainer):
         Raises TrainingDiverged if one is not finite.
         """
         parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
+        tags = next((tuple(loss.reported) for loss in losses if loss.reported), ())
+        zero = torch.zeros((), device=self.device)  # of a minibatch without a row of this rank
+        parts += [torch.stack([loss.reported.get(tag, zero) for loss in losses]) for tag in tags]
         norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
         log_ratio = torch.cat([loss.log_ratio for loss in losses])
         if self.ranks.size > 1:
@@ -350,7 +409,7 @@ class OnPolicyTrainer(RolloutTrainer):
             ranks = self.ranks.all_gather((to_numpy(torch.stack(parts) * shares), to_numpy(log_ratio)))
             parts = list(self._on_device(np.sum([of_rank for of_rank, _ in ranks], axis=0)))
             log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in ranks]))
-        policy, value, entropy, norm = torch.stack([*parts, norms]).mean(1).tolist()
+        policy, value, entropy, *reported, norm = torch.stack([*parts, norms]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
             advice = remedy(self.buffer, self.model.inputs.normalizer is not None)
             raise TrainingDiverged(
@@ -360,13 +419,14 @@ class OnPolicyTrainer(RolloutTrainer):
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
+            **dict(zip(tags, reported, strict=True)),
             "Losses/Gradient Norm": norm,
             "Policy/Entropy": entropy,
             **self.diagnostics(log_ratio),
         }
 
     def _values(
-        self, inputs: Inputs, memory: Tensor | None, rows: int
+        self, inputs: Inputs, seen: Mapping[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Values of the observations acted on and of those that followed, both [T, S, R].
 
@@ -374,31 +434,18 @@ class OnPolicyTrainer(RolloutTrainer):
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
-        values = to_numpy(self._value(inputs, memory)).reshape(rows + 1, -1, len(self.providers))
+        shape = (-1, self.behavior.slots, len(self.providers))
+        values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
         next_values = values[1:].copy()
-        finals, seen = self.buffer.finals()
+        finals, final_seen = self.buffer.finals()
         if len(finals):
-            final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(seen)))
-            final_memory = None if memory is None else self._on_device(seen[MEMORY])
-            final_values = to_numpy(self._value(final_inputs, final_memory))
+            final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(final_seen)))
+            final_values = to_numpy(self.in_pieces(self.value, final_inputs, final_seen))
             ended = finals[:, 0], finals[:, 1]
             goes_on = np.array([provider.ignore_done for provider in self.providers])  # [R]
             goes_on = goes_on & self.buffer.followed(*ended)[:, None]  # [K, R]
             next_values[ended] = np.where(goes_on, next_values[ended], final_values)
         return values[:-1], next_values
-
-    def _value(self, inputs: Inputs, memory: Tensor | None) -> Tensor:
-        """Values [B, R], in pieces small enough that images fit in memory, and any pass in a CPU's cache."""
-        size = max(self.hyperparameters.batch_size, 256) if self.model.inputs.images else self._most_rows
-
-        def values(start: int) -> Tensor:
-            part = slice(start, None if size is None else start + size)
-            own = tuple(x[part] for x in inputs)
-            remembered = None if memory is None else memory[part, -self.model.memory_size :]
-            return self.model.value(own) if remembered is None else self.model.value_step(own, remembered)
-
-        starts = range(0, len(inputs[0]), size or len(inputs[0]))
-        return torch.cat(list(map(values, starts)) if self._threads is None else self._threads.map(values, starts))
 
     def _of_all(self, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()) -> list[NDArray[Any]]:
         """Arrays [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.

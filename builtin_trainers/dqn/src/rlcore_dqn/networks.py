@@ -1,0 +1,254 @@
+"""The network of DQN: values of actions or distributions of them, dueling streams, noisy layers, the target network.
+
+Shapes: B rows, R reward providers, L options of all branches, K numbers for the value of an option: 1, the logits of
+c51's atoms, or quantiles. D are the branches of an action.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import attrs
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from rlcore import BehaviorSpec
+from rlcore_dqn.settings import DQNSettings
+from rlcore_torch import (
+    ActionLayout,
+    Actor,
+    Body,
+    Inputs,
+    NetworkSettings,
+    PolicyHead,
+    dense,
+    initialize,
+    mask_logits,
+)
+
+
+class Returns(nn.Module):
+    """What the K numbers of an option's value mean; by default K is 1, and the number is the expected return."""
+
+    size = 1
+
+    def expected(self, numbers: Tensor) -> Tensor:
+        """Return the expected returns [...] of ``numbers`` [..., K]."""
+        return numbers.squeeze(-1)
+
+
+class Categorical(Returns):
+    """Probabilities of K equally distant atoms (Bellemare et al. 2017, section 4); the numbers are their logits."""
+
+    atoms: Tensor  # [K]
+
+    def __init__(self, size: int, v_min: float, v_max: float) -> None:
+        super().__init__()
+        self.size, self.v_min, self.v_max = size, v_min, v_max
+        self.register_buffer("atoms", torch.linspace(v_min, v_max, size), persistent=False)
+
+    def expected(self, numbers: Tensor) -> Tensor:
+        return (numbers.softmax(-1) * self.atoms).sum(-1)
+
+
+class Quantiles(Returns):
+    """Quantiles of the return at the middles of K equal parts of probability (Dabney et al. 2018, lemma 2)."""
+
+    middles: Tensor  # [K]
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.register_buffer("middles", (torch.arange(size) + 0.5) / size, persistent=False)
+
+    def expected(self, numbers: Tensor) -> Tensor:
+        return numbers.mean(-1)
+
+
+def make_returns(h: DQNSettings) -> Returns:
+    if h.distributional == "c51":
+        return Categorical(h.num_atoms, h.v_min, h.v_max)
+    return Quantiles(h.num_quantiles) if h.distributional == "quantile" else Returns()
+
+
+class NoisyLinear(nn.Linear):
+    """A linear layer whose weights have factorised Gaussian noise (Fortunato et al. 2018, section 3.1b).
+
+    Attributes:
+        noise: f(e) of the inputs [B or 1, in] and of the outputs [B or 1, out]; None computes with the means.
+    """
+
+    noise: tuple[Tensor, Tensor] | None = None
+
+    def __init__(self, features: int, outputs: int, std: float) -> None:
+        super().__init__(features, outputs)  # means: PyTorch's own, uniform within 1 / sqrt(features), as the paper's
+        sigma = std / features**0.5
+        self.weight_sigma = nn.Parameter(torch.full_like(self.weight, sigma))
+        self.bias_sigma = nn.Parameter(torch.full_like(self.bias, sigma))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = super().forward(x)
+        if self.noise is None:
+            return mean
+        inputs, outputs = self.noise  # the weights' noise is the outer product of both: it is never written out
+        return mean + outputs * linear(x * inputs, self.weight_sigma, self.bias_sigma)
+
+
+class DuelingStreams(nn.Module):
+    """Features [B, features] to V + A - mean A (Wang et al. 2016, eq. 9), [B, R * L * K].
+
+    The mean is over the options of a branch; all branches have the same V (Tavakoli et al. 2018, arXiv:1711.08946).
+    """
+
+    def __init__(
+        self, features: int, settings: NetworkSettings, branches: tuple[int, ...], rewards: int, size: int
+    ) -> None:
+        super().__init__()
+        self.activation = settings.activation
+        self.branches, self.shape = branches, (rewards, sum(branches), size)
+        self.value = self._stream(features, settings, rewards * size)
+        self.advantage = self._stream(features, settings, rewards * sum(branches) * size)
+
+    def _stream(self, features: int, settings: NetworkSettings, outputs: int) -> nn.ModuleList:
+        """The last hidden layer of ``settings``, if there is one, and the outputs."""
+        widths = [features, *settings.widths[-1:], outputs]
+        *hidden, last = (nn.Linear(one, two) for one, two in pairwise(widths))
+        for layer in hidden:
+            initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+        initialize_outputs(last, settings.init)
+        return nn.ModuleList([*hidden, last])
+
+    def forward(self, features: Tensor) -> Tensor:
+        rewards, options, size = self.shape
+        value = dense(features, list(self.value), self.activation).view(-1, rewards, 1, size)
+        advantage = dense(features, list(self.advantage), self.activation).view(-1, rewards, options, size)
+        parts = [part - part.mean(2, keepdim=True) for part in torch.split(advantage, [*self.branches], dim=2)]
+        return (value + torch.cat(parts, dim=2)).flatten(1)
+
+
+class ValueHead(PolicyHead):
+    """A policy's head whose logits are expected returns, the sum over R rewards: the best action is the most likely.
+
+    Attributes:
+        returns: What the K numbers of a value mean.
+    """
+
+    def __init__(
+        self, features: int, layout: ActionLayout, settings: NetworkSettings, h: DQNSettings, rewards: int
+    ) -> None:
+        super().__init__(features, layout, settings.init, None)
+        self.returns = make_returns(h)
+        self.shape = (rewards, layout.logits, self.returns.size)
+        outputs: nn.Module
+        if h.dueling:
+            outputs = DuelingStreams(features, settings, layout.branches, rewards, self.returns.size)
+        else:
+            outputs = nn.Linear(features, rewards * layout.logits * self.returns.size)
+            initialize_outputs(outputs, settings.init)
+        self.linear = outputs  # type: ignore[assignment]
+
+    def split(self, output: Tensor) -> tuple[None, Tensor]:
+        """Return None, and the expected returns [B, L] of ``output`` [B, R * L * K]."""
+        return None, self.returns.expected(output.view(-1, *self.shape)).sum(1)
+
+
+def initialize_outputs(layer: nn.Linear, init: str) -> None:
+    """As :class:`rlcore_torch.PolicyHead` does: the first values are small."""
+    initialize(layer, init, gain=0.01 if init == "orthogonal" else 0.1)
+
+
+class QNetwork(Actor):
+    """An actor whose logits are the values of actions, and the target network.
+
+    With one reward, expected values and no streams, the actor is rlcore-torch's own, which also acts in NumPy.
+    """
+
+    offsets: Tensor  # [D] index of the first option of each branch
+
+    def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, h: DQNSettings) -> None:
+        widths = settings.widths
+        trunk = attrs.evolve(settings, hidden_layers=widths[:-1] if h.dueling else widths)
+        super().__init__(behavior, trunk)
+        self.layout = ActionLayout(behavior)
+        if h.dueling or h.distributional or rewards > 1:
+            self.policy_head = ValueHead(self.actor.features, self.layout, settings, h, rewards)
+        self.returns = self.policy_head.returns if isinstance(self.policy_head, ValueHead) else Returns()
+        self.shape = (rewards, self.layout.logits, self.returns.size)
+        if h.noisy:
+            for part in (self.actor.layers, self.policy_head):
+                make_noisy(part, h.noisy_std)
+        self.target_actor: Body = copy.deepcopy(self.actor).requires_grad_(False)
+        self.target_head: PolicyHead = copy.deepcopy(self.policy_head).requires_grad_(False)
+        self.noisy_layers = noisy_layers_of(self.actor, self.policy_head)
+        self.noisy_targets = noisy_layers_of(self.target_actor, self.target_head)
+        self.noise_size = sum(layer.in_features + layer.out_features for layer in self.noisy_layers)
+        self.register_buffer("offsets", torch.tensor(self.layout.offsets), persistent=False)
+
+    def values(self, inputs: Inputs, noise: Tensor | None = None) -> Tensor:
+        """Return the numbers of all values, [B, R, L, K]; ``noise`` is that of :func:`noise_in`."""
+        with noise_in(self.noisy_layers, noise):
+            return self.actor.into(inputs, self.policy_head.linear).view(-1, *self.shape)
+
+    def target_values(self, inputs: Inputs, noise: Tensor | None = None) -> Tensor:
+        """Return what :meth:`values` does, of the target network."""
+        with noise_in(self.noisy_targets, noise):
+            return self.target_actor.into(inputs, self.target_head.linear).view(-1, *self.shape)
+
+    def best(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the choices [B, D] of the greatest expected returns; ``mask`` [B, L] is True where allowed."""
+        expected = self.returns.expected(values).sum(1)  # [B, L]
+        if mask is not None:
+            expected = mask_logits(expected, mask)
+        branches = expected.split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
+        return torch.cat([branch.argmax(1, keepdim=True) for branch in branches], dim=1)
+
+    def chosen(self, values: Tensor, choices: Tensor) -> Tensor:
+        """Select [B, R, D, K] of ``choices`` [B, D] from ``values`` [B, R, L, K]."""
+        columns = (choices + self.offsets)[:, None, :, None]
+        return values.gather(2, columns.expand(-1, values.shape[1], -1, values.shape[3]))
+
+    def learned(self) -> list[nn.Parameter]:
+        """Return the parameters of the online network."""
+        return [*self.actor.parameters(), *self.policy_head.parameters()]
+
+    def target_parameters(self) -> list[nn.Parameter]:
+        """Return those of the target network, in the order of :meth:`learned`."""
+        return [*self.target_actor.parameters(), *self.target_head.parameters()]
+
+
+def make_noisy(module: nn.Module, std: float) -> None:
+    """Replace every linear layer in ``module``."""
+    for name, layer in module.named_children():
+        if isinstance(layer, nn.Linear):
+            setattr(module, name, NoisyLinear(layer.in_features, layer.out_features, std))
+        else:
+            make_noisy(layer, std)
+
+
+def noisy_layers_of(body: Body, head: PolicyHead) -> list[NoisyLinear]:
+    return [layer for part in (body, head) for layer in part.modules() if isinstance(layer, NoisyLinear)]
+
+
+@contextmanager
+def noise_in(layers: list[NoisyLinear], noise: Tensor | None) -> Iterator[None]:
+    """Let ``layers`` compute with ``noise`` [B or 1, noise_size], standard normal; None: with their means.
+
+    Acting, learning and evaluation choose here, and not with ``train()``: what acts with noise is exploration alone.
+    """
+    if noise is None:
+        yield
+        return
+    scaled = noise.sign() * noise.abs().sqrt()  # f, eq. 11
+    sizes = [size for layer in layers for size in (layer.in_features, layer.out_features)]
+    parts = iter(scaled.split(sizes, dim=1))  # type: ignore[no-untyped-call]
+    for layer in layers:
+        layer.noise = next(parts), next(parts)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.noise = None

@@ -1,0 +1,62 @@
+"""Values of DQN for two classes of environments: the presets of rlcore-dqn.
+
+The records in :mod:`rlcore_dqn.plugin` cite the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["DQN", "DQN_ATARI"]
+
+DQN: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 1},
+        "default_settings": {
+            "trainer_type": "dqn",
+            "hyperparameters": {
+                "batch_size": 128,
+                "buffer_size": 50_000,
+                "buffer_init_steps": 1000,
+                "learning_rate": 6.3e-4,
+                "target_update_interval": 250,
+                "epsilon_steps": 12_000,  # 12% of RL Zoo's 100,000 steps
+                "final_epsilon": 0.1,
+            },
+            "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu", "init": "uniform"},
+        },
+    }
+)
+"""The preset ``dqn``: discrete actions, and observations that are vectors."""
+
+DQN_ATARI: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 1},
+        "default_settings": {
+            "trainer_type": "dqn",
+            "hyperparameters": {
+                "batch_size": 32,
+                "buffer_size": 100_000,  # RL Zoo's: the paper's million frames take ten times the memory
+                "buffer_init_steps": 50_000,
+                "steps_per_update": 4,
+                "learning_rate": 1e-4,  # Adam, as in RL Zoo; the paper has RMSProp with 2.5e-4
+                "target_update_interval": 2500,  # 10,000 agent steps
+                "epsilon_steps": 250_000,  # 1,000,000 frames of 4 for each step
+                "final_epsilon": 0.1,
+                "double": False,
+                "max_grad_norm": None,  # the loss limits each error instead
+                "clip_rewards": 1.0,
+            },
+            "network_settings": {
+                "vis_encode_type": "nature_cnn",
+                "hidden_units": 512,
+                "num_layers": 0,
+                "activation": "relu",
+                "init": "uniform",
+            },
+        },
+    }
+)
+"""The preset ``dqn-atari``: stacks of four frames of Atari's games."""

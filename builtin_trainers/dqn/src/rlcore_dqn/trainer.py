@@ -1,0 +1,238 @@
+"""Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236) and what Rainbow joined (Hessel et al. 2018,
+arXiv:1710.02298): double, dueling, distributional, noisy, of several steps, prioritized.
+
+:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update: the replay buffer, returns of
+``n_steps``, priorities, the ratio of gradient steps to agent steps. This file has how actions are chosen, and the
+update from top to bottom. ``networks.py`` has the networks.
+
+An action of several branches has a value for each option of each branch, and all branches learn from one target, the
+mean over the branches of the values of the next options (Tavakoli et al. 2018, arXiv:1711.08946, eq. 6). Each of the R
+reward providers has its own value and its own discount; the best action has the greatest sum of them.
+
+Shapes: B transitions, R reward providers, D branches, L options of all branches, K numbers for the value of an option:
+1, the logits of c51's atoms, or quantiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import huber_loss, mse_loss
+
+from rlcore import AgentBatch, BehaviorSettings, BehaviorSpec, RunContext
+from rlcore_dqn.networks import Categorical, QNetwork, Quantiles, noise_in
+from rlcore_dqn.settings import DQNSettings
+from rlcore_torch import (
+    GradientStep,
+    Inputs,
+    OffPolicyTrainer,
+    Optimizer,
+    RawActions,
+    Schedule,
+    Statistic,
+    TransitionBatch,
+    linear,
+)
+
+
+@attrs.frozen(eq=False)
+class StepNoise:
+    """Standard normal noise of noisy layers in one gradient step, each [1, noise_size]; None without such layers."""
+
+    online: Tensor | None = None  # of the values that learn
+    selection: Tensor | None = None  # of the network that chooses the next action, with double
+    target: Tensor | None = None  # of the target network
+
+
+class DQNTrainer(OffPolicyTrainer):
+    """DQN for discrete actions of any number of branches."""
+
+    hyperparameters: DQNSettings
+    model: QNetwork
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
+        h = self.hyperparameters
+        self._step = self.captured(self.step)
+        self._schedule = Schedule(linear, h.initial_epsilon, h.final_epsilon, h.epsilon_steps)
+
+    def build_model(self, value_heads: int) -> QNetwork:
+        return QNetwork(self.behavior, self.settings.network_settings, value_heads, self.hyperparameters)
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        optimizer = self.make_optimizer(self.model.learned())
+        self._targets = list(zip(self.model.target_parameters(), self.model.learned(), strict=True))
+        return {"q": optimizer}
+
+    # ------------------------------------------------------------ acting
+
+    @property
+    def epsilon(self) -> float:
+        """The probability of a random action; a function of agent steps, which every rank has alike."""
+        return 0.0 if self.hyperparameters.noisy else self._schedule(self.latest_update)
+
+    def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Return the best choices [S, D]: of noisy layers with new noise for each agent, or by epsilon random."""
+        slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
+        noise = self._draw(slots)
+        with noise_in(self.model.noisy_layers, None if noise is None else noise[own]):
+            _, best = self.policy.choose(self.parameters(batch), None)
+        if (epsilon := self.epsilon) == 0.0:
+            return None, best
+        coins = self.action_generator.random((slots, 1)) < epsilon
+        if not coins.any():
+            return None, best
+        _, random = self.random_actions(batch)
+        assert best is not None and random is not None
+        return None, np.where(coins[own], random, best)
+
+    # ------------------------------------------------------------ learning
+
+    def update(self) -> Mapping[str, Statistic]:
+        """Take all gradient steps that are due (Mnih et al., algorithm 1); return statistics, means over them.
+
+        Raises TrainingDiverged if one is not finite.
+        """
+        epsilon = self.epsilon
+        steps: list[GradientStep] = []
+        for batch in self.minibatches():
+            steps.append(self.gradient_step(batch))
+            self.prioritize(steps[-1])
+        return {**self.finish(steps), "Policy/Epsilon": epsilon}
+
+    def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        """Learn from one minibatch; at every ``target_update_interval``-th, copy the network to the target network."""
+        step = self._step(batch, self.draw_noise())
+        h = self.hyperparameters
+        if h.tau is None and (self.gradient_steps + 1) % h.target_update_interval == 0:
+            self.move_target(1.0)
+        return step
+
+    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+        """Target, loss, gradient, clipping, optimizer, and a soft target network.
+
+        A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
+        CUDA graph.
+        """
+        h, optimizer = self.hyperparameters, self.optimizers["q"]
+        assert batch.choices is not None
+        following = self.following(batch, noise)  # [B, R, K]
+        q = self.model.chosen(self.model.values(batch.inputs, noise.online), batch.choices)  # [B, R, D, K]
+        losses, error = self.losses(q, batch.reward, batch.discount, following)  # [B, R, D] each
+        loss = (losses if batch.weight is None else losses * batch.weight[:, None, None]).mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.sum_gradients(batch)
+        if h.max_grad_norm is not None:
+            optimizer.clip_grad_norm(h.max_grad_norm)
+        optimizer.step()
+        if h.tau is not None:
+            self.move_target(h.tau)
+        stats = {"Losses/Q Loss": loss.detach()}
+        values = self.model.returns.expected(q.detach()).mean((0, 2))  # [R]
+        for name, value in zip(self.provider_names, values, strict=True):
+            stats[f"Policy/{name.capitalize()} Value"] = value
+        return GradientStep(stats, None if batch.weight is None else error.detach().mean(2).sum(1))
+
+    @torch.no_grad()
+    def following(self, batch: TransitionBatch, noise: StepNoise) -> Tensor:
+        """Return the value of what follows the transitions, [B, R, K], by the target network."""
+        following = self._value(batch.next_inputs, batch.next_mask, noise)
+        if (after := batch.after_ends) is not None:
+            goes_on = self._value(after.inputs, after.mask, noise)
+            following = torch.where(after.ignores_done[:, None], goes_on, following)
+        return following
+
+    def _value(self, inputs: Inputs, mask: Tensor | None, noise: StepNoise) -> Tensor:
+        """The value [B, R, K] of the best allowed actions; the probabilities of atoms with c51."""
+        model = self.model
+        target = model.target_values(inputs, noise.target)  # [B, R, L, K]
+        # Double DQN (van Hasselt et al. 2016, eq. 4): the network that learns chooses, the target network values.
+        judged = model.values(inputs, noise.selection) if self.hyperparameters.double else target
+        values = model.chosen(target, model.best(judged, mask))  # [B, R, D, K]
+        return (values.softmax(-1) if isinstance(model.returns, Categorical) else values).mean(2)
+
+    def losses(self, q: Tensor, reward: Tensor, discount: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the losses and the errors for priorities, each [B, R, D].
+
+        Those of ``q`` [B, R, D, K] against ``reward`` [B, R] + ``discount`` [B, R] * ``following`` [B, R, K].
+        """
+        returns, h = self.model.returns, self.hyperparameters
+        if isinstance(returns, Categorical):
+            target = project(following, reward, discount, returns.v_min, returns.v_max)
+            return categorical_losses(q, target.unsqueeze(2))
+        target = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * following).unsqueeze(2)  # [B, R, 1, K]
+        if isinstance(returns, Quantiles):
+            losses = quantile_huber_losses(q, target, returns.middles, h.huber_delta)
+            return losses, q.mean(-1) - target.mean(-1)
+        q, target = q.squeeze(-1), target.squeeze(-1).expand(q.shape[:-1])
+        if h.loss == "squared":
+            return mse_loss(q, target, reduction="none"), q - target
+        return huber_loss(q, target, reduction="none", delta=h.huber_delta), q - target
+
+    @torch.no_grad()
+    def move_target(self, share: float) -> None:
+        """Move the target network ``share`` of the way to the network: 1 copies it."""
+        for target, online in self._targets:
+            target.lerp_(online, share)
+
+    # ------------------------------------------------------------ noise
+
+    def draw_noise(self) -> StepNoise:
+        """Return separate draws for the networks of one gradient step, each one for all rows (section 3.1)."""
+        if not self.model.noise_size:
+            return StepNoise()
+        drawn = self.generator.standard_normal((3, 1, self.model.noise_size), dtype=np.float32)
+        return StepNoise(*torch.from_numpy(drawn).to(self.device))
+
+    def _draw(self, rows: int) -> Tensor | None:
+        if not self.model.noise_size:
+            return None
+        drawn = self.action_generator.standard_normal((rows, self.model.noise_size), dtype=np.float32)
+        return torch.from_numpy(drawn).to(self.device)
+
+
+# ---------------------------------------------------------------- distributions of returns
+
+
+def project(probabilities: Tensor, reward: Tensor, discount: Tensor, v_min: float, v_max: float) -> Tensor:
+    """Move atoms to reward + discount * atom, and their probabilities to the nearest atoms (C51, algorithm 1).
+
+    ``probabilities`` are [..., K], of K atoms from ``v_min`` to ``v_max``; ``reward`` and ``discount`` are [...]. The
+    result is [..., K]. A moved atom at the place b between 0 and K - 1 gives atom i the share max(0, 1 - |b - i|): the
+    two shares of the paper, and all of it if b is a whole number, where the paper's algorithm loses it.
+    """
+    count = probabilities.shape[-1]
+    index = torch.arange(count, dtype=probabilities.dtype, device=probabilities.device)
+    atoms = v_min + (v_max - v_min) / (count - 1) * index
+    moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(v_min, v_max)  # [..., K]
+    place = (moved - v_min) * ((count - 1) / (v_max - v_min))
+    share = (1.0 - (place.unsqueeze(-2) - index.unsqueeze(-1)).abs()).clamp(min=0.0)  # [..., K to, K from]
+    return (share @ probabilities.unsqueeze(-1)).squeeze(-1)
+
+
+def categorical_losses(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cross-entropies [...] of ``target`` probabilities [..., K], and the divergences from it.
+
+    The divergence (Kullback-Leibler) is the cross-entropy without what no logits can change: 0 without an error.
+    """
+    losses = -(target * logits.log_softmax(-1)).sum(-1)
+    return losses, losses.detach() + torch.xlogy(target, target).sum(-1)
+
+
+def quantile_huber_losses(quantiles: Tensor, target: Tensor, middles: Tensor, kappa: float) -> Tensor:
+    """Return the quantile Huber losses [...] (QR-DQN, eq. 10): sums over ``quantiles``, means over those of ``target``.
+
+    ``quantiles`` and ``target`` are [..., K], ``middles`` [K] their probabilities. ``kappa`` is the error from which
+    the loss is linear.
+    """
+    error = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [..., K of quantiles, K of target]
+    size = error.abs()
+    huber = torch.where(size <= kappa, 0.5 * error.square(), kappa * (size - 0.5 * kappa)) / kappa
+    weight = (middles.unsqueeze(-1) - (error.detach() < 0).to(error.dtype)).abs()
+    return (weight * huber).mean(-1).sum(-1)

@@ -1,0 +1,180 @@
+"""Groups of agents: who is there, what an agent's mates see, do and earn, and when the group's episode is over.
+
+A batch of the environment becomes one in which every agent also sees its mates. The rest of a trainer is that of single
+agents: it stores these observations as others, and its rules for ends of episodes hold.
+
+- An agent earns its own reward, its mates' and that of the group.
+- An agent that terminates while a mate goes on is truncated: what the group earns later is its merit too, so it
+  bootstraps from the value of its last observation and those that its mates have after the same step (Cohen et al.
+  2022, arXiv:2111.05992). It is terminated if no mate goes on.
+- An agent is there from the first step in which it acts to the end of its episode. Between them it may wait for its
+  turn.
+
+Shapes: S slots, M places for the mates of an agent, K rows whose episode ended, A numbers of an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, saved_array
+from rlcore_torch import ActionLayout
+
+__all__ = ["ACTIONS", "MATES", "PRESENT", "Groups"]
+
+# Observations beside those of the agent, by name; no environment has such names.
+MATES = "/mates/"  # and the name of an observation: that of each mate, [S, M, *shape]
+PRESENT = "/present"  # [S, M] which mates are there
+ACTIONS = "/actions"  # [S, M, A] what they do, known once all have chosen
+
+
+class Groups:
+    """The groups of a behavior. Slots with equal numbers in ``BehaviorSpec.group`` in one environment are a group.
+
+    A slot with a negative number is alone, and so is every slot of a behavior without groups.
+
+    Attributes:
+        mates: [S, M] slots of the mates of each slot, those that exist first; the slot itself in places that are left.
+        exists: [S, M] whether there is a mate in the place.
+        most: The number of agents in the largest group.
+        alive: [S] whether the agent is there.
+        owed: [S] what the mates earned since the agent's open transition began.
+        acted: [S, A] the latest action of each slot.
+    """
+
+    def __init__(self, behavior: BehaviorSpec) -> None:
+        self.behavior = behavior
+        self.layout = ActionLayout(behavior)
+        self.mates, self.exists = mates_of(behavior)
+        self.most = 1 + int(self.exists.sum(1).max(initial=0))
+        self.alive = np.zeros(behavior.slots, np.bool_)
+        self.owed = np.zeros(behavior.slots, np.float32)
+        self.acted = np.zeros((behavior.slots, self.action_size), np.float32)
+
+    @property
+    def action_size(self) -> int:
+        """A, the continuous parts of an action and the options of all branches."""
+        return self.layout.continuous + self.layout.logits
+
+    def stored(self) -> BehaviorSpec:
+        """The behavior of agents that see their mates."""
+        places = self.mates.shape[1]
+        seen = [ObservationSpec(MATES + o.name, (places, *o.shape), o.dtype) for o in self.behavior.observations]
+        seen.append(ObservationSpec(PRESENT, (places,), np.bool_))
+        seen.append(ObservationSpec(ACTIONS, (places, self.action_size), np.float32))
+        return attrs.evolve(self.behavior, observations=(*self.behavior.observations, *seen))
+
+    # ------------------------------------------------------------ what the agents see, do and earn
+
+    def begin(self, batch: AgentBatch) -> AgentBatch:
+        """The first batch of new episodes in all slots, with what the mates see."""
+        self.alive = _acting(batch).copy()
+        self.owed[:] = 0.0
+        return attrs.evolve(batch, observations=self._with_mates(batch))
+
+    def act(self, actions: Actions, batch: AgentBatch) -> NDArray[np.float32]:
+        """Return what the mates of each slot do, [S, M, A]; those that wait for their turn do what they did last."""
+        chosen = self._numbers(actions)
+        acting = _acting(batch)
+        self.acted[acting] = chosen[acting]
+        return self.acted[self.mates]
+
+    def observe(self, batch: AgentBatch) -> AgentBatch:
+        """The batch after a step, with what the mates see, and rewards and ends as the group has them."""
+        self.owed += np.where(self.exists, batch.reward[self.mates], np.float32(0)).sum(1)
+        closed = batch.transition_closed
+        reward = batch.reward + (self.owed if closed is None else np.where(closed, self.owed, np.float32(0)))
+        self.owed[slice(None) if closed is None else closed] = 0.0
+        terminated, truncated, finals = self._ends(batch)
+        left = batch.terminated | batch.truncated
+        if batch.aborted is not None:
+            left |= batch.aborted
+            self.owed[batch.aborted] = 0.0
+        self.alive = _acting(batch) | (self.alive & ~left)
+        return attrs.evolve(
+            batch,
+            observations=self._with_mates(batch),
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            final_observations=finals,
+        )
+
+    def _ends(self, batch: AgentBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]] | None]:
+        """Which agents terminate [S] and which are truncated [S], and the final observations with those of mates."""
+        if not batch.ended.size or batch.final_observations is None:
+            return batch.terminated, batch.truncated, batch.final_observations
+        mates = self.mates[batch.ended]  # [K, M]
+        # A mate whose time is up is where its final observation says, and one that terminates is not there any more.
+        goes_on = (self.alive & ~batch.terminated)[mates] & self.exists[batch.ended]  # [K, M]
+        finals = dict(batch.final_observations)
+        for name, array in batch.observations.items():
+            reached = array.copy()
+            reached[batch.ended] = batch.final_observations[name]
+            finals[MATES + name] = reached[mates]
+        finals[PRESENT] = goes_on
+        finals[ACTIONS] = np.zeros((*mates.shape, self.action_size), np.float32)
+        terminated = batch.terminated.copy()
+        terminated[batch.ended] &= ~goes_on.any(1)
+        return terminated, batch.truncated | (batch.terminated & ~terminated), finals
+
+    def _with_mates(self, batch: AgentBatch) -> dict[str, NDArray[Any]]:
+        """The observations of all slots, and those of their mates."""
+        seen = {MATES + name: array[self.mates] for name, array in batch.observations.items()}
+        present = self.alive[self.mates] & self.exists
+        acts = np.zeros((*self.mates.shape, self.action_size), np.float32)
+        return {**batch.observations, **seen, PRESENT: present, ACTIONS: acts}
+
+    def _numbers(self, actions: Actions) -> NDArray[np.float32]:
+        """Actions as numbers [S, A]: continuous parts within [-1, 1] if they are bounded, a 1 for each choice."""
+        numbers = np.zeros_like(self.acted)
+        if actions.continuous is not None:
+            numbers[:, : self.layout.continuous] = self.layout.to_raw(actions.continuous)
+        if actions.discrete is not None:
+            columns = self.layout.continuous + np.array(self.layout.offsets) + actions.discrete
+            np.put_along_axis(numbers, columns, 1.0, axis=1)
+        return numbers
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint has of the groups."""
+        return {"alive": self.alive.copy(), "owed": self.owed.copy(), "acted": self.acted.copy()}
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raise RunStateError for the state of other groups."""
+        for name in ("alive", "owed", "acted"):
+            own = getattr(self, name)
+            saved_array(state, name, own.dtype, own.shape)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        for name in ("alive", "owed", "acted"):
+            getattr(self, name)[:] = state[name]
+
+
+def _acting(batch: AgentBatch) -> NDArray[np.bool_]:
+    """[S] the slots that act next."""
+    return np.ones(len(batch.reward), np.bool_) if batch.needs_action is None else batch.needs_action
+
+
+def mates_of(behavior: BehaviorSpec) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """``mates`` and ``exists`` of :class:`Groups`; one place is left empty if nobody has a mate."""
+    members: dict[tuple[int, int], list[int]] = {}
+    group = np.full(behavior.slots, -1) if behavior.group is None else behavior.group
+    for slot, key in enumerate(zip(behavior.env_index.tolist(), group.tolist(), strict=True)):
+        if key[1] >= 0:
+            members.setdefault(key, []).append(slot)
+    places = max([2, *map(len, members.values())]) - 1
+    mates = np.repeat(np.arange(behavior.slots)[:, None], places, axis=1)
+    exists = np.zeros(mates.shape, np.bool_)
+    for slots in members.values():
+        for k, slot in enumerate(slots):
+            others = slots[:k] + slots[k + 1 :]
+            mates[slot, : len(others)], exists[slot, : len(others)] = others, True
+    return mates, exists

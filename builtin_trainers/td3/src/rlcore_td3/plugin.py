@@ -1,0 +1,41 @@
+"""The hooks of rlcore-td3. Imported whenever rlcore starts, so torch is imported with the target, not here."""
+
+from __future__ import annotations
+
+from rlcore import Preset, TrainerSpec, hookimpl
+
+
+@hookimpl
+def rlcore_trainers() -> list[TrainerSpec]:
+    return [
+        _trainer("td3", "TD3Settings", "TD3: off-policy, deterministic actor, twin critics, delayed updates"),
+        _trainer("ddpg", "DDPGSettings", "DDPG: off-policy, deterministic actor, one critic"),
+    ]
+
+
+def _trainer(name: str, settings: str, summary: str) -> TrainerSpec:
+    """The record of one of both algorithms, which differ in their settings only."""
+    return TrainerSpec(
+        name=name,
+        target="rlcore_td3.trainer:TD3Trainer",
+        settings=f"rlcore_td3.settings:{settings}",
+        network="rlcore_torch:NetworkSettings",
+        spaces={"continuous"},
+        summary=summary,
+        behavioral_cloning=True,
+        critic=True,
+        memory=True,
+        ranks=True,
+    )
+
+
+@hookimpl
+def rlcore_config_sections() -> list[Preset]:
+    return [
+        Preset(
+            name="td3",
+            target="rlcore_td3.presets:TD3",
+            summary="TD3 for continuous actions and vector observations, such as MuJoCo and Pendulum",
+            source="Fujimoto et al. 2018 (arXiv:1802.09477), section 6.1 and appendix C; RL Zoo's td3.yml for MuJoCo",
+        )
+    ]

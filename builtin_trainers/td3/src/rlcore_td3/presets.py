@@ -1,0 +1,31 @@
+"""Values of TD3 for continuous control: the preset of rlcore-td3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["TD3"]
+
+TD3: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 1},
+        "default_settings": {
+            "trainer_type": "td3",
+            "hyperparameters": {
+                "buffer_size": 1_000_000,
+                "buffer_init_steps": 10_000,  # the paper's for HalfCheetah and Ant, and RL Zoo's for all
+                "batch_size": 256,
+                "learning_rate": 1e-3,
+                "tau": 0.005,
+                "actor_delay": 2,
+                "exploration_noise": 0.1,
+                "target_noise": 0.2,
+                "target_noise_clip": 0.5,
+            },
+            "network_settings": {"hidden_layers": [400, 300], "activation": "relu", "init": "uniform"},
+        },
+    }
+)
+"""The preset ``td3``: continuous actions, and observations that are vectors."""

@@ -1,0 +1,235 @@
+"""TD3 (Fujimoto et al. 2018, arXiv:1802.09477, algorithm 1) and DDPG (Lillicrap et al. 2016, arXiv:1509.02971).
+
+:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update. This file has the update, from
+top to bottom, then the networks.
+
+TD3 adds three things to DDPG: a second critic, a delayed actor, and noise on the actions of targets. Each has a
+setting, so this file is DDPG with ``num_critics: 1``, ``actor_delay: 1`` and ``target_noise: 0``, the defaults of the
+trainer ``ddpg``.
+
+Each of the R reward providers has its own value and its own discount. The actor maximizes the sum of the R values. This
+sum decides which critic counts (:func:`rlcore_torch.min_q`).
+
+Shapes: S agents, B transitions, R reward providers, C continuous parts of an action, in the policy's range [-1, 1].
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, RunContext, saved_mapping
+from rlcore_td3.exploration import ExplorationNoise
+from rlcore_td3.settings import TD3Settings
+from rlcore_torch import (
+    Actor,
+    Body,
+    Critic,
+    DeterministicTanh,
+    GradientStep,
+    Inputs,
+    NetworkSettings,
+    OffPolicyTrainer,
+    Optimizer,
+    RawActions,
+    Statistic,
+    TransitionBatch,
+    min_q,
+)
+
+
+@attrs.define(eq=False)
+class CriticLoss:
+    """The loss of all critics, with the tensors that statistics and replay priorities need."""
+
+    total: Tensor
+    q_losses: Sequence[Tensor]  # of each critic, without importance weights
+    q_values: Tensor  # [B, R] of the first critic
+    # [B], under prioritized replay: the mean over critics of the absolute error of the sum of values
+    td_error: Tensor | None = None
+
+
+class TD3Trainer(OffPolicyTrainer):
+    """TD3 and DDPG for continuous actions."""
+
+    hyperparameters: TD3Settings
+    model: DeterministicActorCritic
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
+        self._step = self.captured(self.step)
+        self._exploration = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
+
+    def build_model(self, value_heads: int) -> DeterministicActorCritic:
+        critics = self.hyperparameters.num_critics
+        return DeterministicActorCritic(self.behavior, self.settings.network_settings, value_heads, critics)
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        model = self.model
+        followed = dict(model.named_parameters())
+        self._targets = [(target, followed[name]) for name, target in model.target.named_parameters()]
+        policy = [*model.actor.parameters(), *model.policy_head.parameters()]
+        return {"policy": self.make_optimizer(policy), "critics": self.make_optimizer(model.critics.parameters())}
+
+    # ------------------------------------------------------------ the update
+
+    def explore(self, batch: AgentBatch) -> tuple[RawActions, None]:
+        """Return the actor's actions [S, C] with noise (line 4)."""
+        raw, _ = self.policy.choose(self.parameters(batch), None)
+        assert raw is not None
+        if self.settings.network_settings.deterministic:
+            return raw, None
+        normal, _ = self.action_noise.next()
+        return np.clip(raw + self._exploration.next(normal), -1.0, 1.0, dtype=np.float32), None
+
+    def update(self) -> Mapping[str, Statistic]:
+        """Take all gradient steps that are due (lines 6 to 14); return statistics, means over them.
+
+        Raises TrainingDiverged if one is not finite.
+        """
+        steps: list[GradientStep] = []
+        for batch in self.minibatches():
+            steps.append(self.gradient_step(batch))
+            self.prioritize(steps[-1])
+        return self.finish(steps)
+
+    def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        """Learn from one minibatch: the critics, and the actor and the targets once in ``actor_delay`` times."""
+        moves_actor = (self.gradient_steps + 1) % self.hyperparameters.actor_delay == 0
+        return self._step(batch, self.draw_noise(batch), moves_actor)
+
+    def step(self, batch: TransitionBatch, noise: Tensor | None, moves_actor: bool) -> GradientStep:
+        """Move the critics; with ``moves_actor``, then the actor and all target networks.
+
+        A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
+        CUDA graph.
+        """
+        critic_loss = self.critic_loss(batch, noise)
+        self._descend("critics", critic_loss.total, batch)
+        stats = self._statistics(critic_loss)
+        if moves_actor:
+            policy_loss = self.policy_loss(batch)
+            self._descend("policy", policy_loss, batch)
+            with torch.no_grad():  # targets move a share tau of the way to the networks
+                for target, network in self._targets:
+                    target.lerp_(network, self.hyperparameters.tau)
+            stats["Losses/Policy Loss"] = policy_loss.detach()
+        return GradientStep(stats, critic_loss.td_error)
+
+    def draw_noise(self, batch: TransitionBatch) -> Tensor | None:
+        """Clipped noise [B, C] for target actions; None without noise."""
+        h = self.hyperparameters
+        if not h.target_noise:
+            return None
+        normal = self.standard_normal(batch, len(batch.inputs[0]), self.behavior.continuous)
+        noise = (h.target_noise * normal).clip(-h.target_noise_clip, h.target_noise_clip)
+        return torch.from_numpy(noise).to(self.device)
+
+    # ------------------------------------------------------------ the losses
+
+    def critic_loss(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
+        """The squared difference between each critic and the target: reward + discount * value (lines 7 to 9)."""
+        with torch.no_grad():
+            next_value = self._target_value(batch.next_inputs, noise)
+            if (after := batch.after_ends) is not None:
+                next_value = torch.where(after.ignores_done, self._target_value(after.inputs, noise), next_value)
+            target_q = batch.reward + batch.discount * next_value  # [B, R]
+
+        q_values = self.model.q_values(batch.inputs, batch.raw)
+        losses = [mse_loss(q, target_q) for q in q_values]
+        detached = [loss.detach() for loss in losses]
+        if batch.weight is None:
+            return CriticLoss(torch.stack(losses).sum(), detached, q_values[0].detach())
+
+        errors = [q - target_q for q in q_values]
+        weighted = [(batch.weight.unsqueeze(1) * error.square()).mean() for error in errors]
+        td_error = torch.stack([error.detach().sum(1).abs() for error in errors]).mean(0)
+        return CriticLoss(torch.stack(weighted).sum(), detached, q_values[0].detach(), td_error)
+
+    def _target_value(self, inputs: Inputs, noise: Tensor | None) -> Tensor:
+        """The smallest value [B, R] that the target critics give to the target actor's action, with ``noise``."""
+        target = self.model.target
+        action = target.action(inputs)
+        if noise is not None:
+            action = (action + noise).clamp(-1.0, 1.0)
+        return reduce(min_q, target.q_values(inputs, action))
+
+    def policy_loss(self, batch: TransitionBatch) -> Tensor:
+        """Minus the first critic's value of the actor's actions, whose gradient is that of line 12."""
+        model = self.model
+        return -model.critics[0](batch.inputs, model.action(batch.inputs), frozen=True).sum(1).mean()
+
+    def _descend(self, name: str, loss: Tensor, batch: TransitionBatch) -> None:
+        """Take a step of an optimizer."""
+        self.optimizers[name].zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.sum_gradients(batch, name)
+        self.optimizers[name].step()
+
+    @torch.no_grad()
+    def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
+        stats = {f"Losses/Q{k} Loss": loss for k, loss in enumerate(critic_loss.q_losses, start=1)}
+        for name, value in zip(self.provider_names, critic_loss.q_values.mean(0), strict=True):
+            stats[f"Policy/{name.capitalize()} Value"] = value
+        return stats
+
+    # ------------------------------------------------------------ episodes and state of the exploration
+
+    def begin(self, batch: AgentBatch) -> None:
+        super().begin(batch)
+        self._exploration.start()
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        super().observe(actions, batch)
+        self._exploration.start(batch.ended)
+        if batch.aborted is not None:
+            self._exploration.start(batch.aborted)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "exploration": self._exploration.state_dict()}
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
+        self._exploration.require_fit(saved_mapping(state, "exploration"))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._exploration.load_state_dict(state["exploration"])
+
+
+# ---------------------------------------------------------------- the networks
+
+
+class DeterministicActorCritic(Actor):
+    """A policy that acts with the tanh of its output, critics with a value for each of R rewards, and their targets."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, critics: int) -> None:
+        super().__init__(behavior, settings, DeterministicTanh(behavior))
+        self.critics = nn.ModuleList(
+            Critic(self.inputs, settings, rewards, behavior.continuous, k + 1) for k in range(critics)
+        )
+        self.target = copy.deepcopy(self).requires_grad_(False)
+        del self.target.inputs  # those of a batch are normalized already
+
+    @property
+    def remembering(self) -> Sequence[Body]:
+        critics: Any = self.critics
+        return (self.actor, *(critic.body for critic in critics))
+
+    def action(self, inputs: Inputs) -> Tensor:
+        """Return the actions [B, C] of the actor, as the policy acts and is exported; differentiable."""
+        distribution = self.policy_head.distribution
+        assert distribution is not None
+        return distribution.deterministic(self.actor.into(inputs, self.policy_head.linear))
+
+    def q_values(self, inputs: Inputs, action: Tensor | None) -> list[Tensor]:
+        """Return the values [B, R] of each critic."""
+        return [critic(inputs, action) for critic in self.critics]

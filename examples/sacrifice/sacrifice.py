@@ -1,0 +1,110 @@
+"""A group of two in which one agent must leave for good, so that the other one reaches what both are rewarded for."""
+
+import attrs
+import numpy as np
+
+from rlcore import (
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentSpec,
+    ObservationSpec,
+    hookimpl,
+    refuse_unknown_parameters,
+    setting,
+)
+
+
+@attrs.frozen(kw_only=True)
+class SacrificeSettings:
+    """Keys of the block environment.options."""
+
+    steps: int = setting(5, "Steps of an episode.", minimum=2)
+    bait: float = setting(0.02, "What the first agent earns in each step that it survives.")
+
+
+@hookimpl
+def rlcore_environments():
+    summary = "two agents, of which one must leave so that the other earns what both are rewarded for"
+    settings = "sacrifice:SacrificeSettings"
+    return [EnvironmentSpec(name="sacrifice", target="sacrifice:make", settings=settings, summary=summary)]
+
+
+def make(settings, run):
+    return Sacrifice(run.num_envs, settings.options or SacrificeSettings())
+
+
+class Sacrifice:
+    """N rooms; room e has slots 2 e and 2 e + 1, which are a group.
+
+    The first agent can hold the gate open in the first step. Then it is lost: its episode terminates with reward 0, and
+    it waits for the next one. If it does not, it earns a bait in every step. The second agent walks to the gate, and
+    the group earns 1 if it finds it open in the last step and goes through. No agent earns this reward while the first
+    one lives, so an agent that counts only what it earns itself takes the bait.
+    """
+
+    def __init__(self, num_envs, options):
+        self.num_envs, self.options = num_envs, options
+        rooms = np.repeat(np.arange(num_envs), 2)
+        seen = (ObservationSpec("room", (4,), np.float32, low=0.0, high=1.0),)
+        self.behaviors = {"Agent": BehaviorSpec("Agent", seen, discrete=(2,), env_index=rooms, group=rooms)}
+        self.episodes = np.zeros(num_envs, np.int64)
+        self.time = np.zeros(num_envs, np.int64)  # steps of the open episodes
+        self.open = np.zeros(num_envs, np.bool_)  # whether the gate is open, and the first agent lost
+
+    def reset(self, seeds, episodes):
+        self.episodes = np.array(episodes, np.int64)
+        self.time[:], self.open[:] = 0, False
+        return self.batch(np.zeros((self.num_envs, 2), np.bool_))
+
+    def step(self, actions):
+        first, second = actions["Agent"].discrete.reshape(self.num_envs, 2).T == 1
+        holds = first & (self.time == 0)
+        lost_before = self.open
+        self.open = self.open | holds
+        self.time += 1
+        over = self.time == self.options.steps
+        reward = np.zeros((self.num_envs, 2), np.float32)
+        reward[~self.open, 0] = self.options.bait
+        shared = np.where(over & self.open & second, 1.0, 0.0)
+        terminated = np.stack([holds | (over & ~lost_before), over], axis=1)
+        final = self.observe()
+        self.episodes += over
+        self.time[over], self.open[over] = 0, False
+        return self.batch(terminated, reward, np.stack([np.where(lost_before, 0.0, shared), shared], axis=1), final)
+
+    def observe(self):
+        """Observations [N, 2, 4]: which of the two the agent is, whether the gate is open, and the time."""
+        seen = np.zeros((self.num_envs, 2, 4), np.float32)
+        seen[:, 0, 0] = seen[:, 1, 1] = 1.0
+        seen[:, :, 2] = self.open[:, None]
+        seen[:, :, 3] = (self.time / self.options.steps)[:, None]
+        return seen
+
+    def batch(self, terminated, reward=None, shared=None, final=None):
+        ended = terminated.ravel()
+        nothing = np.zeros(2 * self.num_envs, np.float32)
+        acts = np.stack([~self.open, np.ones(self.num_envs, np.bool_)], axis=1)  # who is lost waits
+        batch = AgentBatch(
+            {"room": self.observe().reshape(-1, 4)},
+            nothing if reward is None else reward.ravel(),
+            terminated=ended,
+            truncated=np.zeros_like(ended),
+            final_observations={"room": final.reshape(-1, 4)[ended]} if ended.any() else None,
+            group_reward=nothing if shared is None else shared.astype(np.float32).ravel(),
+            needs_action=acts.ravel(),
+        )
+        return {"Agent": batch}
+
+    def set_parameters(self, parameters):
+        refuse_unknown_parameters(parameters, (), "sacrifice")
+
+    def state_dict(self):
+        return {name: getattr(self, name).copy() for name in ("episodes", "time", "open")}
+
+    def load_state_dict(self, state):
+        for name in ("episodes", "time", "open"):
+            getattr(self, name)[...] = state[name]
+        return self.batch(np.zeros((self.num_envs, 2), np.bool_))
+
+    def close(self):
+        pass

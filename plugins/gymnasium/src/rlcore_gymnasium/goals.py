@@ -1,0 +1,111 @@
+"""The rules of goal environments: their own ``compute_reward`` and ``compute_terminated``, for many rows at once.
+
+The methods are those of an environment of their own, which is made when they are first needed, in whichever process
+that is. They cannot disturb an episode there: ``compute_terminated`` of gymnasium-robotics' mazes of version 3 draws
+another goal for its environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import attrs
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import EnvironmentFailed, RlcoreError, repeating
+from rlcore_gymnasium.spaces import ObservationCodec, ObservationPart
+
+__all__ = ["GoalMethods", "MakeEnv", "goal_rules"]
+
+ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
+REWARD, TERMINATED = "compute_reward", "compute_terminated"
+
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+"""Makes an environment; it can be pickled if environments of the run are in other processes."""
+
+
+def goal_rules(
+    env: gymnasium.Env[Any, Any], observing: ObservationCodec, make: MakeEnv, env_id: str
+) -> GoalMethods | None:
+    """Return the rules of ``env`` if it is a goal environment; ``make`` makes another one.
+
+    A goal environment has a method ``compute_reward(achieved_goal, desired_goal, info)``, and observations with the
+    names of its first two arguments.
+    """
+    parts = {part.spec.name: part for part in observing.parts}
+    if not {ACHIEVED, DESIRED} <= parts.keys() or not env.has_wrapper_attr(REWARD):
+        return None
+    return GoalMethods(env_id, parts[ACHIEVED], parts[DESIRED], make)
+
+
+@attrs.define(eq=False)
+class GoalMethods:
+    """``compute_reward`` and ``compute_terminated`` of one environment, as :class:`rlcore.GoalRules`.
+
+    ``info`` is empty. A method that does not take many rows at once, and returns one number for all of them or fails,
+    is called for each row.
+    """
+
+    _env_id: str
+    _achieved: ObservationPart
+    _desired: ObservationPart
+    _make: MakeEnv
+    _env: gymnasium.Env[Any, Any] | None = attrs.field(default=None, init=False)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {each.name: getattr(self, each.name) for each in attrs.fields(GoalMethods) if each.name != "_env"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._env = None
+
+    def reward(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what ``compute_reward`` returns for B goals, each [B, *shape] as stored: [B]."""
+        return self._rows(REWARD, achieved, desired, "fiub").astype(np.float32)
+
+    def terminated(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Return what ``compute_terminated`` returns, [B]; None if the environment has no such method."""
+        if not self._own.has_wrapper_attr(TERMINATED):
+            return None
+        return self._rows(TERMINATED, achieved, desired, "b").astype(np.bool_)
+
+    @property
+    def _own(self) -> gymnasium.Env[Any, Any]:
+        """The environment of these methods; some need a reset before."""
+        if self._env is None:
+            try:
+                made = self._make()
+                made.reset(seed=0)
+            except RlcoreError:
+                raise
+            except (Exception, SystemExit) as error:
+                what = f"{self._env_id}: another environment, for the rewards of other goals, cannot be made"
+                raise repeating(error, what, EnvironmentFailed) from error
+            self._env = made
+        return self._env
+
+    def _rows(self, name: str, achieved: NDArray[Any], desired: NDArray[Any], kinds: str) -> NDArray[Any]:
+        """What the method ``name`` returns for each row, [B], of numbers of ``kinds``."""
+        method = partial(self._own.get_wrapper_attr(name), info={})
+        goals = self._achieved.values(achieved), self._desired.values(desired)
+        try:
+            found = np.asarray(method(*goals))
+        except Exception:  # a method for single goals may fail with many, as `if distance < 0.1` does
+            found = np.empty(0)
+        if found.shape == (len(achieved),) and found.dtype.kind in kinds:
+            return found
+        try:
+            found = np.array([method(*each) for each in zip(*goals, strict=True)])
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise repeating(error, f"{self._env_id}: {name} failed", EnvironmentFailed) from error
+        if found.shape != (len(achieved),) or found.dtype.kind not in kinds:
+            one = "a number" if name == REWARD else "True or False"
+            raise EnvironmentFailed(f"{self._env_id}: {name} must return {one} for a goal, not {found[:1].tolist()}")
+        return found

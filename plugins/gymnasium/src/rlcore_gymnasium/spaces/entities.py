@@ -1,0 +1,113 @@
+"""Observations of any number of entities: a Sequence, or a matrix beside a mask or a count.
+
+Both become rows of an array [E, 1 + F], whose first column is 1 for an entity that is there. Absent entities are rows
+of zeros, as :class:`rlcore.ObservationSpec` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import ObservationSpec
+from rlcore_gymnasium.spaces.values import array_of, refuse, shown
+
+
+@attrs.frozen
+class Beside:
+    """The keys of an observation of entities, and of the one that says which of them are there."""
+
+    entities: str | int
+    present: str | int
+
+
+class Values(Protocol):
+    """The conversion of the values of one entity, or of one matrix."""
+
+    def convert(self, values: Any, rows: int | None = None) -> NDArray[Any]:
+        """Convert ``rows`` stacked values into [rows, *shape]."""
+
+
+@attrs.frozen(eq=False)
+class EntitiesPart:
+    """One observation of entities, and the conversion of its values; used as an ``ObservationPart`` is.
+
+    Attributes:
+        spec: The description for networks, of shape [E, 1 + F].
+        key: Key in a Dict observation, index in a Tuple, or two of them; None for the only part.
+        values: The conversion of what the environment gives.
+    """
+
+    spec: ObservationSpec
+    key: Any
+    values: Values
+
+    def read(self, value: Any) -> NDArray[np.float32]:
+        """Return the rows [E, 1 + F] of one value. Raises MismatchedValue."""
+        raise NotImplementedError
+
+    def row_writer(self, buffer: NDArray[Any]) -> Callable[[int, Any], None]:
+        """Return a function that writes the value of one agent into a row of ``buffer`` [N, E, 1 + F]."""
+
+        def write(row: int, value: Any) -> None:
+            buffer[row] = self.read(value)
+
+        return write
+
+    def convert(self, values: Any, rows: int | None = None) -> NDArray[Any]:
+        """Convert the values of K agents into [K, E, 1 + F]."""
+        each = zip(*values, strict=True) if isinstance(self.key, Beside) else values
+        made = [self.read(value) for value in each]
+        return np.stack(made) if made else np.zeros((0, *self.spec.shape), self.spec.dtype)
+
+
+class SequencePart(EntitiesPart):
+    """A Sequence: ``values`` converts its elements, of which at most E are there."""
+
+    def read(self, value: Any) -> NDArray[np.float32]:
+        most, _ = self.spec.shape
+        try:
+            count = len(value)
+        except TypeError:
+            refuse(self.spec.name, value, "expected a sequence")
+        if count > most:
+            refuse(
+                self.spec.name,
+                f"{count} entities",
+                f"at most {most} fit: raise environment.observations.{self.spec.name}.max_entities",
+            )
+        rows = np.zeros(self.spec.shape, np.float32)
+        if count:
+            rows[:count, 0] = 1.0
+            rows[:count, 1:] = self.values.convert(value, count).reshape(count, -1)
+        return rows
+
+
+class PaddedPart(EntitiesPart):
+    """A matrix, which ``values`` converts, and beside it a mask of its rows or the number of those that are there."""
+
+    def read(self, value: Any) -> NDArray[np.float32]:
+        matrix, given = value
+        present = self._present(given)
+        rows = np.zeros(self.spec.shape, np.float32)
+        rows[present, 0] = 1.0
+        rows[present, 1:] = self.values.convert(np.asarray(matrix)[None], 1)[0][present]
+        return rows
+
+    def _present(self, given: Any) -> NDArray[np.bool_]:
+        """Which of the E entities are there."""
+        count, _ = self.spec.shape
+        name = str(self.key.present)
+        array = np.asarray(given)
+        if array.size == 1 and count > 1:
+            number = array_of(array.reshape(()), (), np.dtype(np.float32), name)
+            if not 0 <= number <= count or number != np.rint(number):
+                refuse(name, array, f"expected the number of entities, from 0 to {count}")
+            return np.arange(count) < number
+        if array.shape != (count,) or not np.isin(array, (0, 1)).all():
+            refuse(name, shown(array), f"expected {count} zeros and ones, or a number of entities")
+        return array.astype(np.bool_)
