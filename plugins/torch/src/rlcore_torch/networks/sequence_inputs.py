@@ -8,7 +8,7 @@ Shapes: B rows (transitions), N steps of Q sequences, K networks with memory, M 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import attrs
@@ -110,4 +110,11 @@ class SequenceInputs(Inputs):
     def of(cls, steps: Sequence[Tensor], layout: SequenceLayout, chosen: Tensor, starts: SequenceStarts) -> Self:
         made = cls(each.index_select(0, chosen) for each in steps)
         made.steps, made.layout, made.chosen, made.starts = tuple(steps), layout, chosen, starts
+        return made
+
+    def map(self, function: Callable[[Inputs], Inputs]) -> SequenceInputs:
+        """Return the same steps with ``function`` of their inputs, such as a part of the observations."""
+        made = SequenceInputs(function(self))
+        made.steps, made.layout, made.chosen = function(self.steps), self.layout, self.chosen
+        made.starts = attrs.evolve(self.starts, lead=function(self.starts.lead))
         return made

@@ -125,7 +125,7 @@ class RolloutTrainer(TorchTrainer):
 
         A rollout that an earlier version began without statistics ends without them.
         """
-        if not self.model.inputs.has_statistics and self.steps == self.rollout_start:
+        if not self.model.learner_inputs.has_statistics and self.steps == self.rollout_start:
             self.normalize(batch)
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:

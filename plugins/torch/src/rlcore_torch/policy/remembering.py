@@ -20,7 +20,8 @@ def act_remembering(policy: ActorPolicy, batch: AgentBatch, memory: NDArray[np.f
     model, after = policy.model, memory.copy()
     size, (_, *critics) = model.memory_size, model.remembering
     if critics:
-        seen = model.inputs(tuple(x.to(policy.device) for x in model.inputs.raw(batch.observations)))
+        inputs = model.learner_inputs
+        seen = inputs(tuple(x.to(policy.device) for x in inputs.raw(batch.observations)))
         for place, body in enumerate(critics, 1):
             own = slice(place * size, (place + 1) * size)
             after[:, own] = to_numpy(body.step(seen, torch.from_numpy(memory[:, own]).to(policy.device))[1])
