@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import recorded
 from small_runs import small_run
 
-from rlcore import Run, load_policies
+from rlcore import Run, load_checkpoint, load_policies
+from rlcore_devkit.environments import identity_continuous
 
 VOTES = {
     "id": "equal_runs_worlds:Votes-v0",
     "num_envs": 4,
     "observations": {"votes": {"max_entities": 7}, "asked": {"goal": True}},
 }
+POLE = {"id": "CartPole-v1", "num_envs": 4}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32, "steps_per_update": 8, "save_replay_buffer": True}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     # The trainer, the environment block, hyperparameters, and network settings.
     "ppo, entities and a goal": ("ppo", VOTES, {}, {"num_layers": 2, "attention_units": 8}),
     "sac, entities and a goal": ("sac", VOTES, SAC, {"num_layers": 2, "attention_units": 8}),
+    "ppo, dropout": ("ppo", POLE, {}, {"dropout": 0.1, "layer_norm": True}),
+    "sac, dropout": ("sac", POLE, SAC, {"dropout": 0.1, "critic": {"layer_norm": True}}),
 }
 
 
@@ -37,7 +42,8 @@ def config_of(place: Path, case: str, **start: Any) -> dict[str, Any]:
 
 
 def weights(place: Path) -> dict[str, Any]:
-    module = load_policies(place / "run")["Agent"].module()
+    policy: Any = load_policies(place / "run")["Agent"]
+    module = policy.module()
     return {name: value.tolist() for name, value in module.state_dict().items()}
 
 
@@ -51,6 +57,35 @@ def test_a_run_is_resumed_bit_for_bit(tmp_path: Path, case: str) -> None:
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole") != halfway
 
 
+def draws(place: Path) -> tuple[int, dict[str, int]]:
+    """How many gradient steps a run took, and how many times each first hidden layer left features out."""
+    *_, last = sorted((place / "run" / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    state = load_checkpoint(last)["Agent"]
+    first = {name: int(value) for name, value in state["model"].items() if name.endswith("layers.0.1.draws")}
+    return state.get("gradient_steps", 0), {name.partition(".layers")[0]: count for name, count in first.items()}
+
+
+def test_only_losses_see_what_dropout_leaves_out(tmp_path: Path) -> None:
+    Run(config_of(tmp_path / "ppo", "ppo, dropout")).train()
+    minibatches = 2 * 2 * 3  # two rollouts of 64 steps, 32 at once, three times
+    assert draws(tmp_path / "ppo")[1] == {"actor": minibatches, "critic": minibatches}
+    Run(config_of(tmp_path / "sac", "sac, dropout")).train()
+    steps, of_layers = draws(tmp_path / "sac")
+    # The loss of the policy reads both critics, and so does theirs.
+    critics = {f"critics.{number}.body": 2 * steps for number in (0, 1)}
+    targets = {f"targets.{number}.body": 0 for number in (0, 1)}
+    assert steps == 12 and of_layers == {"actor": steps, **critics, **targets}
+
+    config = config_of(tmp_path / "iql", "ppo, dropout")
+    demonstrations = recorded(tmp_path / "demo" / "Agent", identity_continuous(2), 40)
+    block = {"trainer_type": "iql", "hyperparameters": {"demo_path": demonstrations, "batch_size": 8}, "max_steps": 5}
+    config["behaviors"]["Agent"] |= block | {"checkpoint_interval": 5, "summary_freq": 5}
+    del config["environment"]
+    Run(config).train()
+    each = dict.fromkeys(("actor", "value.body", "critics.0.body", "critics.1.body"), 5)
+    assert draws(tmp_path / "iql") == (5, {**each, **targets})
+
+
 @pytest.mark.learning
 @pytest.mark.parametrize("conditioning", ["hyper", "none"])
 def test_ppo_counts_entities_and_follows_a_goal(tmp_path: Path, conditioning: str) -> None:
@@ -60,4 +95,5 @@ def test_ppo_counts_entities_and_follows_a_goal(tmp_path: Path, conditioning: st
     block["network_settings"] |= {"hidden_units": 32, "attention_units": 32, "goal_conditioning_type": conditioning}
     block["reward_signals"] = {"extrinsic": {"gamma": 0.0}}
     block |= {"max_steps": 12288, "checkpoint_interval": 12288, "summary_freq": 4096}
-    assert Run(config).train()["Agent"].reward > 9.0  # 5 by chance, 10 at best
+    reward = Run(config).train()["Agent"].mean_reward
+    assert reward is not None and reward > 9.0  # 5 by chance, 10 at best

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import yaml
@@ -36,6 +37,28 @@ def test_the_learning_rate_is_that_of_the_step_where_an_update_began_to_be_due(m
     rates = [stats["Policy/Learning Rate"] for stats in learn(trainer, environment, 50)]
     assert trainer.steps == 400
     np.testing.assert_allclose(rates, 0.1 * (1 - np.arange(304, 400, 8) / 400), rtol=1e-6)
+
+
+def test_optimizers_have_learning_rates_of_their_own_that_follow_the_schedule(make_trainer: MakeTrainer) -> None:
+    settings = {"learning_rate": 0.1, "critic_learning_rate": 0.3, "learning_rate_schedule": "linear", "batch_size": 1}
+    environment = identity_hybrid(8)
+    trainer = make_trainer(environment, block={"max_steps": 400}, **settings)
+    for updates in (1, 49):
+        stats = learn(trainer, environment, updates)[-1]
+        of_policy = stats["Policy/Learning Rate"]
+        rates = {name: optimizer.learning_rate for name, optimizer in trainer.optimizers.items()}
+        expected = {"policy": of_policy, "critic_0": 3 * of_policy, "critic_1": 3 * of_policy, "temperature": of_policy}
+        assert rates == pytest.approx(expected)
+    assert of_policy < 0.003
+
+
+def test_dropout_is_refused_where_a_gradient_step_is_recorded(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer(identity_hybrid(2), network={"critic": {"dropout": 0.1}})
+    trainer.backend = attrs.evolve(trainer.backend, cuda_graphs=True)
+    with pytest.raises(
+        ConfigError, match=r"network_settings\.dropout: draws random numbers .*cuda_graphs.*leave it out"
+    ):
+        trainer._refuse_dropout()
 
 
 def test_the_mean_is_what_a_deterministic_policy_does_in_training(make_trainer: MakeTrainer) -> None:

@@ -12,6 +12,12 @@ from rlcore_torch import OffPolicySettings
 class SACSettings(OffPolicySettings):
     """How SAC learns."""
 
+    critic_learning_rate: float | None = setting(
+        None, "Step size of the critics' optimizers; null for learning_rate (an rlcore key).", exclusive_minimum=0.0
+    )
+    temperature_learning_rate: float | None = setting(
+        None, "Step size of the temperature's optimizer; null for learning_rate (an rlcore key).", exclusive_minimum=0.0
+    )
     tau: float = setting(
         0.005, "Share of the critics that enters the target critics in a gradient step.",
         exclusive_minimum=0.0, maximum=1.0,

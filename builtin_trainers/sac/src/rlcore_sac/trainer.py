@@ -91,13 +91,13 @@ class SACTrainer(OffPolicyTrainer):
         )
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
-        model = self.model
+        model, h = self.model, self.hyperparameters
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         return {
             "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self.make_optimizer(model.critics[0].parameters()),
-            "critic_1": self.make_optimizer(model.critics[1].parameters()),
-            "temperature": self.make_optimizer([model.log_temperature]),
+            "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
+            "critic_1": self.make_optimizer(model.critics[1].parameters(), h.critic_learning_rate),
+            "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
         }
 
     def update(self) -> Mapping[str, Statistic]:
@@ -256,7 +256,8 @@ class SoftActorCritic(Actor):
         self.options = DiscreteOptions(self.layout)
         self.rewards = rewards
         outputs = rewards * self.options.columns
-        self.critics = nn.ModuleList(Critic(self.inputs, settings, outputs, self.layout.continuous) for _ in range(2))
+        inputs, continuous = self.learner_inputs, self.layout.continuous
+        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous) for _ in range(2))
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
         temperatures = bool(self.layout.continuous) + len(self.layout.branches)
@@ -264,7 +265,7 @@ class SoftActorCritic(Actor):
 
     def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""
-        columns, logits = self.policy(inputs)
+        columns, logits = self.policy(self.of_actor(inputs))
         action = log_prob = probabilities = entropies = None
         if columns is not None and noise is not None:
             action, log_prob = squashed_gaussian(columns, noise)

@@ -26,6 +26,7 @@ from .networks.distributions import Gaussian as Gaussian
 from .networks.distributions import SquashedGaussian as SquashedGaussian
 from .networks.distributions import StateDependentGaussian as StateDependentGaussian
 from .networks.distributions import make_distribution as make_distribution
+from .networks.dropout import Dropout as Dropout
 from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale

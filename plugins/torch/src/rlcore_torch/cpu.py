@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
 from rlcore_torch.networks.distributions import ActionDistribution
+from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, dense, is_plain_linear, to_numpy
 from rlcore_torch.optimization.optimizer import BETAS, Adam
 
@@ -380,7 +381,8 @@ LARGEST_LAYER = 2**19
 
 def rows_in_cache(model: Actor) -> int:
     """Rows for which the activations of the widest hidden layer of ``model`` have :data:`LARGEST_LAYER` numbers."""
-    layers = [layer for module in model.modules() if isinstance(module, Body) for layer in module.layers]
+    bodies = [module for module in model.modules() if isinstance(module, Body)]
+    layers = [each for body in bodies for each in body.layers.modules()]
     widest = max((layer.out_features for layer in layers if isinstance(layer, nn.Linear)), default=1)
     return max(1, LARGEST_LAYER // widest)
 
@@ -436,10 +438,11 @@ class PieceThreads:
 def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
     """Return ``threads`` threads for pieces if ``model`` sees images; operations have one thread each from then on.
 
-    None for a single thread, for networks of vectors, whose operations are too short, and for those with memory, whose
-    minibatches of sequences are not split.
+    None for a single thread, for networks of vectors, whose operations are too short, for those with memory, whose
+    minibatches of sequences are not split, and for those with dropout, which counts its draws.
     """
-    if threads < 2 or not model.inputs.images or model.memory_size:
+    drops = any(isinstance(module, Dropout) for module in model.modules())
+    if threads < 2 or not model.inputs.images or model.memory_size or drops:
         return None
     torch.set_num_threads(1)
     return PieceThreads(threads)

@@ -34,6 +34,11 @@ MAX_UNITS = 65_536
 ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
 
 
+def below_one(share: float) -> str | None:
+    """Say why not all of something can be left out."""
+    return None if share < 1.0 else "must be less than 1"
+
+
 @attrs.frozen(kw_only=True)
 class MemorySettings:
     """The memory of a recurrent policy (ML-Agents' ``memory``): an LSTM after the hidden layers."""
@@ -67,6 +72,10 @@ class CriticSettings:
         maximum=MAX_UNITS,
     )
     activation: str | None = setting(None, "Non-linearity; null for that of the policy.", choices=ACTIVATIONS)
+    layer_norm: bool | None = setting(None, "Whether layers are normalized; null for what the policy does.")
+    dropout: float | None = setting(
+        None, "Share of features that is left out; null for that of the policy.", minimum=0.0, check=below_one
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -127,6 +136,11 @@ class NetworkSettings(PolicySettings):
     critic: CriticSettings | None = setting(
         None, "What differs in the network of a critic (an rlcore key); null for nothing."
     )
+    critic_observations: tuple[str, ...] = setting(
+        (),
+        "Observations that only critics read, such as the state of a simulator (an rlcore key); acting, evaluation and "
+        "export do not need them.",
+    )
     vis_encode_type: str = setting("simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.")
     vis_encode_settings: Any = setting(
         None,
@@ -174,6 +188,18 @@ class NetworkSettings(PolicySettings):
         "tanh and relu are faster than the others.",
         choices=ACTIVATIONS,
     )
+    layer_norm: bool = setting(
+        False,
+        "Normalize the features of each hidden layer, before its non-linearity, to a mean and a standard deviation "
+        "that are learned (an rlcore key).",
+    )
+    dropout: float = setting(
+        0.0,
+        "Share of the features of each hidden layer that is left out at random where a gradient is computed, and "
+        "nowhere else (an rlcore key).",
+        minimum=0.0,
+        check=below_one,
+    )
     init: str = setting(
         "kaiming",
         "Initial weights: ML-Agents' Kaiming normal, orthogonal, or PyTorch's own uniform (an rlcore key).",
@@ -205,6 +231,11 @@ class NetworkSettings(PolicySettings):
             yield ("critic",), f"trainer {trainer.name!r} has no critic of its own; leave it out"
         elif self.critic is not None and getattr(hyperparameters, "shared_critic", False):
             yield ("critic",), "hyperparameters.shared_critic has one network for both; leave out one of the two"
+        if self.critic_observations and not trainer.privileged_critic:
+            problem = f"trainer {trainer.name!r} has no critic that reads more than its policy; leave it out"
+            yield ("critic_observations",), problem + _others(plugins, "privileged_critic")
+        elif self.critic_observations and getattr(hyperparameters, "shared_critic", False):
+            yield ("critic_observations",), "hyperparameters.shared_critic has one network for both; leave out one"
         if self.action_distribution is not None and not trainer.action_distributions:
             cause = f"trainer {trainer.name!r} has a distribution of its own, or no continuous actions"
             yield ("action_distribution",), f"{cause}; leave it out{_others(plugins, 'action_distributions')}"

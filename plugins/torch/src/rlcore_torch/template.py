@@ -24,6 +24,7 @@ from rlcore_torch.backend import choose_backend
 from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.networks.actions import require_bounds
 from rlcore_torch.networks.distributions import DEFAULT
+from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.networks import Actor
 from rlcore_torch.networks.saved_networks import load_model_state, require_model_fit
 from rlcore_torch.optimization.captured import CapturedStep, require_capturable
@@ -103,6 +104,7 @@ class TorchTrainer:
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
             self.model = self.build_model(len(self.providers)).to(self.device)
         self.backend.prepare(self.model)
+        self._refuse_dropout()
         distribution = self.model.policy_head.distribution
         if distribution is not None and distribution.bounded:
             named = settings.network_settings.action_distribution
@@ -110,6 +112,16 @@ class TorchTrainer:
                 require_bounds(behavior, settings.trainer_type, "trainer_type ppo")
             else:
                 require_bounds(behavior, f"action_distribution {named!r}", f"action_distribution {DEFAULT}")
+
+    def _refuse_dropout(self) -> None:
+        """Raise ConfigError where gradient steps cannot draw what dropout leaves out."""
+        with_graphs, in_ranks = self.backend.cuda_graphs, self.ranks.size > 1
+        if (with_graphs or in_ranks) and any(isinstance(module, Dropout) for module in self.model.modules()):
+            cause = "a step that is recorded (cuda_graphs)" if with_graphs else "a run of several ranks"
+            raise ConfigError(
+                f"draws random numbers within a gradient step, which {cause} cannot repeat; leave it out",
+                key=("behaviors", self.behavior.name, "network_settings", "dropout"),
+            )
 
     def build_model(self, value_heads: int) -> Actor:
         """Return the network. Called once, with PyTorch's generator seeded. A subclass implements it.
@@ -162,13 +174,19 @@ class TorchTrainer:
         for step in self._captured:
             step.forget()
 
-    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """The optimizer that the hyperparameters choose, over ``parameters``; its learning rate is the initial one."""
+    def make_optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float | None = None) -> Optimizer:
+        """The optimizer that the hyperparameters choose, over ``parameters``.
+
+        ``learning_rate`` is that of its first step, by default ``hyperparameters.learning_rate``, whose schedule it
+        follows.
+        """
         h, spec = self.hyperparameters, self._optimizer_spec
+        rate = h.learning_rate if learning_rate is None else learning_rate
         if spec is None:
-            optimizer: Optimizer = self.backend.adam(parameters, h.learning_rate, h.adam_epsilon)
+            optimizer: Optimizer = self.backend.adam(parameters, rate, h.adam_epsilon)
         else:
-            optimizer = PluginOptimizer(spec, h.optimizer, list(parameters), h.learning_rate)
+            optimizer = PluginOptimizer(spec, h.optimizer, list(parameters), rate)
+        optimizer.rate_factor = rate / h.learning_rate
         if self.backend.cuda_graphs:
             require_capturable(optimizer)
         return optimizer
@@ -185,7 +203,7 @@ class TorchTrainer:
 
         Does nothing for a policy that is only measured.
         """
-        inputs = self.model.inputs
+        inputs = self.model.learner_inputs
         if inputs.normalizer is None or self.inference:
             return
         seen = batch.observations

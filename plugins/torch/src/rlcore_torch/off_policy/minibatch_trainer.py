@@ -124,7 +124,7 @@ class MinibatchTrainer(TorchTrainer):
         """
         rate = self.learning_rate(self.steps if step is None else step)
         for optimizer in self.optimizers.values():
-            optimizer.learning_rate = rate
+            optimizer.learning_rate = rate * optimizer.rate_factor
         return {"Policy/Learning Rate": rate}
 
     def sum_gradients(self, batch: TransitionBatch, *names: str) -> None:
@@ -177,7 +177,7 @@ class MinibatchTrainer(TorchTrainer):
 
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""
-        advice = remedy(self.reader.buffer, self.model.inputs.normalizer is not None)
+        advice = remedy(self.reader.buffer, self.model.learner_inputs.normalizer is not None)
         return TrainingDiverged(
             f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); {advice}"
         )

@@ -25,10 +25,12 @@ class Optimizer:
         type: The registered name, without its distribution.
         parameters: The parameters that are moved.
         learning_rate: Step size; may be set before every step.
+        rate_factor: The learning rate as a factor on the trainer's, which follows a schedule.
         capturable: Whether a step recorded as a CUDA graph sees the learning rate change.
     """
 
     capturable = False
+    rate_factor = 1.0
     type: str
     parameters: Sequence[nn.Parameter]
     learning_rate: float
