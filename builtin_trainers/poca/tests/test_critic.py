@@ -23,7 +23,7 @@ ROWS, PLACES = 17, 4
 
 @pytest.fixture
 def trainer(make_trainer: MakeTrainer) -> POCATrainer:
-    """A trainer of groups of up to five agents, which see an image and a vector, and act with real parts and branches."""
+    """A trainer of groups of up to five agents, which see an image and a vector, with hybrid actions."""
     behavior = BehaviorSpec(
         "Agent", (ObservationSpec("image", (20, 20, 1), np.uint8, "image"), ObservationSpec("seen", (3,), np.float32)),
         continuous=2, discrete=(3, 2), low=-np.ones(2, np.float32), high=np.ones(2, np.float32),
