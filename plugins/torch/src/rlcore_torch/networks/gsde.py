@@ -22,15 +22,16 @@ from rlcore_torch.networks.distributions import (
 )
 from rlcore_torch.settings import GSDESettings, SquashedGSDESettings
 
-__all__ = ["GSDE", "SquashedGSDE"]
+__all__ = ["GSDE", "FeatureNoise", "SquashedGSDE"]
 
 LEAST_VARIANCE = 1e-6  # where all features are 0
 
 
 class FeatureNoise(ActionDistribution):
-    """What both distributions share: a mean for each part, and features that noise is made of.
+    """The base of both distributions: a mean for each part, and noise that is made of features.
 
     Attributes:
+        gsde: The settings.
         log_std: [d, C] logarithms of sigma, or [d, 1] for one of all parts; its parameter.
     """
 
