@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,23 @@ def test_a_file_is_reported_with_the_words_of_its_refusal_and_another_with_those
     assert failed.startswith("ppo/b.yaml")
     assert "failed: " in failed and "did you mean 'Basic'" in failed
     assert total == "1 of 2 files are valid, 0 of 2 have trained 2000 steps"
+
+
+@pytest.mark.parametrize(
+    ("steps", "stats", "words"),
+    [
+        (100, {"Losses/Value Loss": 0.5}, ""),
+        (99, {"Losses/Value Loss": 0.5}, "Ball has made 99 steps"),
+        (100, {"Policy/Entropy": 0.5}, "Ball has not been updated"),
+        (100, {"Losses/Q1 Loss": 0.5, "Losses/Value Loss": None}, "Ball: Losses/Value Loss is not finite"),
+    ],
+)
+def test_a_run_without_its_steps_updates_or_finite_losses_has_not_trained(
+    tmp_path: Path, steps: int, stats: dict[str, float | None], words: str
+) -> None:
+    (tmp_path / "result.json").write_text(json.dumps({"behaviors": {"Ball": {"steps": steps}}}))
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"behavior": "Ball", "step": steps, "stats": stats}) + "\n")
+    assert mlagents_files.untrained(tmp_path, 100) == words
 
 
 @pytest.mark.learning

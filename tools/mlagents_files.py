@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
@@ -140,7 +139,7 @@ def record(scene: str, work: Path, demonstration: str) -> str:
 def untrained(run: Path, steps: int) -> str:
     """Why the run has not trained; nothing if it has."""
     behaviors = json.loads((run / "result.json").read_text(encoding="utf-8"))["behaviors"]
-    losses: dict[str, dict[str, float]] = {name: {} for name in behaviors}
+    losses: dict[str, dict[str, float | None]] = {name: {} for name in behaviors}
     for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         found = {tag: value for tag, value in entry["stats"].items() if tag.startswith("Losses/")}
@@ -150,7 +149,7 @@ def untrained(run: Path, steps: int) -> str:
             return f"{name} has made {result['steps']} steps"
         if not losses[name]:
             return f"{name} has not been updated"
-        odd = [tag for tag, value in losses[name].items() if not math.isfinite(value)]
+        odd = [tag for tag, value in losses[name].items() if value is None]  # as the file has what is not finite
         if odd:
             return f"{name}: {odd[0]} is not finite"
     return ""

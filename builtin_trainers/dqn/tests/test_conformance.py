@@ -33,7 +33,7 @@ class TestRainbow(TrainerConformance):
         "buffer_init_steps": 32,
         "n_steps": 3,
         "replay_sampler": {"type": "prioritized", "alpha": 0.5, "beta": 0.4},
-        "steps_per_update": 2,
+        "steps_per_update": 4,
         "dueling": True,
         "noisy": True,
         "distributional": "c51",
@@ -51,6 +51,7 @@ class TestRainbow(TrainerConformance):
     learns_within = 4000
 
 
+@pytest.mark.learning
 class TestQuantiles(TrainerConformance):
     """QR-DQN with dueling streams and a soft target network."""
 

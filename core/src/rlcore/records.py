@@ -157,6 +157,8 @@ class TrainerSpec(Record):
         behavioral_cloning: Whether the block ``behavioral_cloning`` of a behavior is allowed.
         memory: Whether it learns policies with memory, as ``network_settings.memory`` asks for.
         critic: Whether it has a critic with a network of its own, as ``network_settings.critic`` describes.
+        privileged_critic: Whether its critic may read observations that the policy does not see, as
+            ``network_settings.critic_observations`` lists.
         action_distributions: Whether ``network_settings.action_distribution`` chooses the distribution of continuous
             actions.
         turns: Whether it learns where agents act in turns: where ``needs_action`` of a batch is False for some rows.
@@ -179,6 +181,7 @@ class TrainerSpec(Record):
     behavioral_cloning: bool = False
     memory: bool = False
     critic: bool = False
+    privileged_critic: bool = False
     action_distributions: bool = False
     turns: bool = True
     ranks: bool = False

@@ -145,3 +145,46 @@ def test_indicators_pass_through_beside_normalized_columns() -> None:
     (shown,) = inputs(raw)
     np.testing.assert_array_equal(shown[:, :2].numpy(), seen["room"])
     np.testing.assert_allclose(shown[:, 2].numpy(), [-(1.5**0.5), 0, 1.5**0.5], rtol=1e-5, atol=1e-6)
+
+
+VECTORS = {name: ObservationSpec(name, (size,), np.float32) for name, size in (("a", 2), ("b", 3), ("c", 1))}
+PICTURES = {name: ObservationSpec(name, (20, 20, 1), np.uint8, "image") for name in ("front", "back")}
+
+
+@pytest.mark.parametrize(
+    ("acting", "privileged"),
+    [
+        ("a", "b"),
+        ("a b", "c"),
+        ("a front", "back"),
+        ("front", "a"),
+        ("front", "back"),
+        ("front a", "b back"),
+        ("b", "front"),
+    ],
+    ids=str,
+)
+def test_a_critic_reads_what_the_policy_reads_and_more(acting: str, privileged: str) -> None:
+    """The parts come in the order of one network that reads all of them; the policy gets its own back."""
+    specs = VECTORS | PICTURES
+    own, others = ([specs[name] for name in names.split()] for names in (acting, privileged))
+    behavior = BehaviorSpec("Agent", (*others, *own), discrete=(2,))
+    settings = NetworkSettings(hidden_units=4, num_layers=1, normalize=True, critic_observations=privileged.split())
+    model = ActorCritic(behavior, settings, 1, False)
+    drawn = np.random.default_rng(1)
+    seen = {
+        o.name: drawn.integers(0, 255, (5, *o.shape)).astype(o.dtype) if o.kind == "image"
+        else drawn.standard_normal((5, *o.shape)).astype(o.dtype)
+        for o in behavior.observations
+    }  # fmt: skip
+    raw = model.learner_inputs.raw(seen)
+    model.learner_inputs.update_normalizer(raw)
+    alone = ObservationInputs((*own, *others), normalize=True)
+    alone.update_normalizer(alone.raw(seen))
+    inputs, wanted = model.learner_inputs(raw), alone(alone.raw(seen))
+    assert len(inputs) == len(wanted)
+    assert all(torch.equal(one, other) for one, other in zip(inputs, wanted, strict=True))
+    of_actor, of_policy = model.of_actor(inputs), model.inputs(model.inputs.raw(seen))
+    assert len(of_actor) == len(of_policy)
+    assert all(torch.equal(one, other) for one, other in zip(of_actor, of_policy, strict=True))
+    assert model.policy_and_value(inputs)[2].shape == (5, 1)

@@ -79,5 +79,9 @@ class DQNSettings(OffPolicySettings):
             raise SettingError(
                 "v_min", f"must be less than v_max ({self.v_max:g}), not {self.v_min:g}", others=("v_max",)
             )
+        copies = attrs.fields(DQNSettings).target_update_interval.default
+        if self.tau is not None and self.target_update_interval != copies:
+            problem = "moves the target network in every gradient step; leave out target_update_interval"
+            raise SettingError("tau", problem, others=("target_update_interval",))
         if self.distributional == "quantile" and self.loss == "squared":
             raise SettingError("loss", "must be huber with distributional quantile", others=("distributional",))

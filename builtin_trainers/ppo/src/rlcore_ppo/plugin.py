@@ -17,6 +17,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             behavioral_cloning=True,
             memory=True,
             critic=True,
+            privileged_critic=True,
             action_distributions=True,
             ranks=True,
         )

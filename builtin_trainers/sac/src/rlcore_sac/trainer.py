@@ -256,7 +256,8 @@ class SoftActorCritic(Actor):
         self.options = DiscreteOptions(self.layout)
         self.rewards = rewards
         outputs = rewards * self.options.columns
-        self.critics = nn.ModuleList(Critic(self.inputs, settings, outputs, self.layout.continuous) for _ in range(2))
+        inputs, continuous = self.learner_inputs, self.layout.continuous
+        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous) for _ in range(2))
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
         temperatures = bool(self.layout.continuous) + len(self.layout.branches)
@@ -264,7 +265,7 @@ class SoftActorCritic(Actor):
 
     def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""
-        columns, logits = self.policy(inputs)
+        columns, logits = self.policy(self.of_actor(inputs))
         action = log_prob = probabilities = entropies = None
         distribution = self.policy_head.distribution
         if columns is not None and noise is not None and distribution is not None:

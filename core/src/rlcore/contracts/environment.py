@@ -137,7 +137,7 @@ class BehaviorSpec:
     env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))
     team: NDArray[np.int64] | None = None
     group: NDArray[np.int64] | None = None
-    goal_rules: GoalRules | None = attrs.field(default=None, repr=False)
+    goal_rules: GoalRules | None = attrs.field(default=None, repr=False, kw_only=True)
 
     @property
     def slots(self) -> int:

@@ -26,7 +26,11 @@ from rlcore.errors import UnsupportedExport
 
 @runtime_checkable
 class Policy(Protocol):
-    """The policy that evaluation, inference and exporters use. Calling it changes no state of the trainer."""
+    """The policy that evaluation, inference and exporters use. Calling it changes no state of the trainer.
+
+    A policy that reads fewer observations than its agents have, because critics read the others, has an attribute
+    ``behavior``: the BehaviorSpec of the agents with the observations that it reads.
+    """
 
     def act(
         self,
@@ -43,6 +47,12 @@ class Policy(Protocol):
 
     def seed(self, seed: int) -> None:
         """Seed the generator that stochastic actions are drawn from."""
+
+
+def read_by(policy: Policy, behavior: BehaviorSpec) -> BehaviorSpec:
+    """Return ``behavior``, that of its agents, with the observations that ``policy`` reads."""
+    own = getattr(policy, "behavior", None)
+    return attrs.evolve(behavior, observations=own.observations) if isinstance(own, BehaviorSpec) else behavior
 
 
 @runtime_checkable

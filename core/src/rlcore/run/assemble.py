@@ -12,6 +12,7 @@ import numpy as np
 
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
+from rlcore.contracts.policy import read_by
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.known import RANKS_ADVICE
@@ -122,7 +123,7 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
 
     if state.environment is not None and not kept_open(context):
         close(state.environment, state.environment_name)
-    specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
+    specs = {name: read_by(behavior.trainer.policy, behavior.spec) for name, behavior in state.behaviors.items()}
     evaluator = Evaluator(config, plugins, context, specs)
     close(evaluator, "the environment of evaluations")
     settings = None if context.inference else config.evaluation

@@ -19,7 +19,7 @@ import attrs
 
 from rlcore import __version__
 from rlcore.contracts.environment import BehaviorSpec
-from rlcore.contracts.policy import ExportAbout, Exporter, Policy
+from rlcore.contracts.policy import ExportAbout, Exporter, Policy, read_by
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
 from rlcore.plugins.call import Plugins
@@ -61,7 +61,7 @@ class OpenExporter:
                 empty.mkdir()
             made = empty / path.name
             try:
-                report = self.exporter.export(policy, behavior, made, about)
+                report = self.exporter.export(policy, read_by(policy, behavior), made, about)
             except UnsupportedExport as error:
                 what = f"{self.spec.described}: behavior {behavior.name!r} cannot be exported"
                 raise UnsupportedExport(f"{what}: {error}") from error

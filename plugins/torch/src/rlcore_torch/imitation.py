@@ -99,7 +99,7 @@ class BehavioralCloning:
         self, trainer: TorchTrainer, settings: BehavioralCloningSettings, recording: Recording, seed: int
     ) -> None:
         h = trainer.hyperparameters
-        self.behavior = trainer.behavior
+        self.behavior = trainer.policy.behavior
         self.model = trainer.model
         self.layout = trainer.policy.layout
         self.device = trainer.device

@@ -170,6 +170,11 @@ class NetworkSettings(PolicySettings):
     critic: CriticSettings | None = setting(
         None, "What differs in the network of a critic (an rlcore key); null for nothing."
     )
+    critic_observations: tuple[str, ...] = setting(
+        (),
+        "Observations that only critics read, such as the state of a simulator (an rlcore key); acting, evaluation and "
+        "export do not need them.",
+    )
     vis_encode_type: str = setting("simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.")
     vis_encode_settings: Any = setting(
         None,
@@ -260,6 +265,11 @@ class NetworkSettings(PolicySettings):
             yield ("critic",), f"trainer {trainer.name!r} has no critic of its own; leave it out"
         elif self.critic is not None and getattr(hyperparameters, "shared_critic", False):
             yield ("critic",), "hyperparameters.shared_critic has one network for both; leave out one of the two"
+        if self.critic_observations and not trainer.privileged_critic:
+            problem = f"trainer {trainer.name!r} has no critic that reads more than its policy; leave it out"
+            yield ("critic_observations",), problem + _others(plugins, "privileged_critic")
+        elif self.critic_observations and getattr(hyperparameters, "shared_critic", False):
+            yield ("critic_observations",), "hyperparameters.shared_critic has one network for both; leave out one"
         if self.action_distribution is not None and not trainer.action_distributions:
             cause = f"trainer {trainer.name!r} has a distribution of its own, or no continuous actions"
             yield ("action_distribution",), f"{cause}; leave it out{_others(plugins, 'action_distributions')}"

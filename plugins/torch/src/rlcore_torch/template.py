@@ -203,7 +203,7 @@ class TorchTrainer:
 
         Does nothing for a policy that is only measured.
         """
-        inputs = self.model.inputs
+        inputs = self.model.learner_inputs
         if inputs.normalizer is None or self.inference:
             return
         seen = batch.observations

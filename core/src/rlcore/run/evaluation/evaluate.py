@@ -195,11 +195,16 @@ def _value(config: RunConfig, key: KeyPath) -> Any:
 
 
 def specs_mismatch(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
-    """Where behaviors of an environment are not those that policies learned, in one line; None if they fit."""
+    """Where behaviors of an environment are not those that policies learned, in one line; None if they fit.
+
+    The environment may have more observations than the policies read, such as those of critics.
+    """
     if learned.keys() != played.keys():
         return f"has behaviors {', '.join(sorted(played))}, the policies are of {', '.join(sorted(learned))}"
     for name, spec in learned.items():
-        problem = spec_mismatch(spec, played[name])
+        known = {observation.name for observation in spec.observations}
+        read = tuple(observation for observation in played[name].observations if observation.name in known)
+        problem = spec_mismatch(spec, attrs.evolve(played[name], observations=read))
         if problem:
             return f"behavior {name!r}: {problem}, which the policy learned"
     return None

@@ -17,8 +17,8 @@ import attrs
 from rlcore.config.document import Document
 from rlcore.config.load import left_out, load_config, load_plugins_for
 from rlcore.config.reading import read_document
-from rlcore.contracts.environment import BehaviorSpec, Environment
-from rlcore.contracts.policy import Policy
+from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
+from rlcore.contracts.policy import Policy, read_by
 from rlcore.contracts.recordings import EpisodeRecorder, RecordingAbout
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.saved_values import loading_state
@@ -43,6 +43,7 @@ from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
 from rlcore.run.saved.provenance import refuse_code_of_others
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, specs_in
 from rlcore.storage.files.access import working_directory
 
@@ -128,14 +129,24 @@ class SavedRun:
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)
             record = self.plugins.record(TrainerSpec, settings.trainer_type)
-            trainer = self.plugins.create(record, settings=settings, behavior=spec, run=self.context)
+            learned = self._with_observations_of_critics(spec)
+            trainer = self.plugins.create(record, settings=settings, behavior=learned, run=self.context)
             model = model_of(self.models, name, f"{self.context.directory}")
             where = f"checkpoint {self.step} of {self.context.directory}"
             trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
             with blamed(trainer_called, "in load_model"), loading_state(where, f"behavior {name!r}"):
                 trainer.load_model(model)
                 policies[name] = trainer.policy
+            problem = spec_mismatch(read_by(policies[name], learned), spec) if learned is not spec else None
+            if problem:
+                raise ConfigError(f"behavior {name!r}: {problem}, which the policy learned", key=("environment",))
         return policies
+
+    def _with_observations_of_critics(self, spec: BehaviorSpec) -> BehaviorSpec:
+        """``spec`` of an environment, with all observations of the checkpoint if the environment lacks some."""
+        saved = self.specs[spec.name].observations if spec.name in self._run.get(SPECS, ()) else ()
+        lacks = {each.name for each in saved} > {each.name for each in spec.observations}
+        return attrs.evolve(spec, observations=saved) if lacks else spec
 
     @contextmanager
     def environment(self, num_envs: int, seed: int | None = None) -> Iterator[Environment]:

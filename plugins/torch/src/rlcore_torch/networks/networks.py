@@ -11,7 +11,7 @@ trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore_torch.cpu` tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from rlcore import BehaviorSpec, ObservationSpec, Ranks
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Ranks, did_you_mean
 from rlcore_torch.allocation import require_network_memory
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.attention import EntityEncoder
@@ -49,6 +49,7 @@ __all__ = [
 
 Dense = Callable[..., Tensor]
 """A function like :func:`dense`."""
+AnyInputs: TypeAlias = "ObservationInputs | LearnerInputs"
 Inputs = tuple[Tensor, ...]
 """Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
 [B, height, width, channels]."""
@@ -173,6 +174,60 @@ class ObservationInputs(nn.Module):
             self.normalizer.update(raw[0], ranks)
 
 
+class LearnerInputs:
+    """Makes the inputs of critics, which read the observations of the policy and others that it does not see.
+
+    Inputs have the layout of :data:`Inputs`: the vector observations of the policy, those of critics alone beside them,
+    then the images in the same order. Attributes and methods are those of :class:`ObservationInputs`.
+
+    Attributes:
+        vectors: The observations other than images, in the order of their columns.
+        images: The images.
+        vector_size: Columns of the vector observations.
+        normalizer: A running mean and variance, of the policy's observations if they have one; None without any.
+    """
+
+    def __init__(self, of_actor: ObservationInputs, of_critics: ObservationInputs) -> None:
+        self._parts = of_actor, of_critics
+        self.vectors = (*of_actor.vectors, *of_critics.vectors)
+        self.images = (*of_actor.images, *of_critics.images)
+        self.vector_size = of_actor.vector_size + of_critics.vector_size
+        self.normalizer = of_actor.normalizer or of_critics.normalizer
+
+    def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
+        """Return the inputs, not normalized; see :meth:`ObservationInputs.raw`."""
+        return self._joined([part.raw(observations, lead) for part in self._parts])
+
+    def __call__(self, raw: Inputs) -> Inputs:
+        """Normalize the vector part of ``raw``, each part with its own statistics."""
+        return self._joined([part(own) for part, own in zip(self._parts, self.split(raw), strict=True)])
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether each normalizer has seen anything yet."""
+        return all(part.has_statistics for part in self._parts)
+
+    def update_normalizer(self, raw: Inputs, ranks: Ranks | None = None) -> None:
+        """Add the vector part of ``raw`` to the statistics; see :meth:`ObservationInputs.update_normalizer`."""
+        for part, own in zip(self._parts, self.split(raw), strict=True):
+            part.update_normalizer(own, ranks)
+
+    def split(self, inputs: Inputs) -> tuple[Inputs, Inputs]:
+        """Return the inputs of the policy, and those of critics alone."""
+        of_actor, of_critics = self._parts
+        columns, images = inputs[: bool(self.vectors)], inputs[bool(self.vectors) :]
+        own = [x[:, : of_actor.vector_size] for x in columns if of_actor.vectors]
+        others = [x[:, of_actor.vector_size :] for x in columns if of_critics.vectors]
+        count = len(of_actor.images)
+        return (*own, *images[:count]), (*others, *images[count:])
+
+    def _joined(self, parts: Sequence[Inputs]) -> Inputs:
+        has_columns = [bool(part.vectors) for part in self._parts]
+        columns = [inputs[0] for inputs, has in zip(parts, has_columns, strict=True) if has]
+        images = [image for inputs, has in zip(parts, has_columns, strict=True) for image in inputs[has:]]
+        return (torch.cat(columns, dim=1), *images) if columns else tuple(images)
+
+
 class Body(nn.Module):
     """Encoders and hidden layers: inputs to features [B, features].
 
@@ -190,7 +245,7 @@ class Body(nn.Module):
 
     dense: Dense
 
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, extra: int = 0) -> None:
+    def __init__(self, inputs: AnyInputs, settings: NetworkSettings, extra: int = 0) -> None:
         super().__init__()
         self.dense = dense
         self.activation = settings.activation
@@ -413,7 +468,8 @@ class Actor(nn.Module):
 
     Attributes:
         memory: The block ``memory``; None without memory.
-        inputs: Makes inputs from observations, for all parts of the model.
+        inputs: Makes inputs of the policy from observations; for all parts of the model without ``privileged``.
+        privileged: Makes inputs from the observations that critics alone read, ``critic_observations``; None without.
         actor: The body of the policy.
         policy_head: The parameters of the distribution from the features of the body.
     """
@@ -423,7 +479,11 @@ class Actor(nn.Module):
     ) -> None:
         super().__init__()
         self.memory = settings.memory
-        self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
+        acting, privileged = divided_observations(behavior, settings)
+        self.inputs = ObservationInputs(acting, settings.normalize, settings.normalize_clip)
+        self.privileged: ObservationInputs | None = None
+        if privileged:
+            self.privileged = ObservationInputs(privileged, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
         if distribution is None and behavior.continuous:
@@ -438,6 +498,15 @@ class Actor(nn.Module):
         if self.policy_head.reads_features:
             return self.policy_head(self.actor(inputs))  # type: ignore[no-any-return]
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
+
+    @property
+    def learner_inputs(self) -> AnyInputs:
+        """Makes inputs from all observations, for minibatches; those that the policy reads alone are ``inputs``."""
+        return self.inputs if self.privileged is None else LearnerInputs(self.inputs, self.privileged)
+
+    def of_actor(self, inputs: Inputs) -> Inputs:
+        """Return what the policy reads of the ``inputs`` of a minibatch."""
+        return inputs if self.privileged is None else LearnerInputs(self.inputs, self.privileged).split(inputs)[0]
 
     # ------------------------------------------------------------ with memory
 
@@ -478,7 +547,7 @@ class ActorCritic(Actor):
     ) -> None:
         distribution = make_distribution(settings, behavior, initial_log_std) if behavior.continuous else None
         super().__init__(behavior, settings, distribution)
-        self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
+        self.critic = self.actor if shared else Body(self.learner_inputs, settings.of_critic)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
 
@@ -496,13 +565,13 @@ class ActorCritic(Actor):
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return the output of :meth:`policy` and the values [B, value_heads], running a shared body once.
 
-        With memory, B are the rows of ``sequences``.
+        ``inputs`` are those of a minibatch. With memory, B are the rows of ``sequences``.
         """
         if self.critic is not self.actor:
             if sequences is None:
-                return *self.policy(inputs), self.value(inputs)
+                return *self.policy(self.of_actor(inputs)), self.value(inputs)
             features = self.critic.remember(inputs, sequences, sequences.critic_memory)
-            return *self.policy_of(inputs, sequences), self.value_head(features)
+            return *self.policy_of(self.of_actor(inputs), sequences), self.value_head(features)
         if sequences is None:
             features = self.actor(inputs)
         else:
@@ -520,7 +589,7 @@ class Critic(nn.Module):
         head: The outputs from the features of the body.
     """
 
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+    def __init__(self, inputs: AnyInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
         super().__init__()
         self.body = Body(inputs, settings.of_critic, extra=continuous)
         self.head = nn.Linear(self.body.features, outputs)
@@ -532,6 +601,26 @@ class Critic(nn.Module):
         With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
         """
         return self.body.into(inputs, self.head, continuous, frozen)
+
+
+def divided_observations(
+    behavior: BehaviorSpec, settings: NetworkSettings
+) -> tuple[tuple[ObservationSpec, ...], tuple[ObservationSpec, ...]]:
+    """Return the observations that a policy reads, and those that critics alone read (``critic_observations``).
+
+    Raises ConfigError for a name that the agents do not observe, and if nothing is left for the policy.
+    """
+    names = [observation.name for observation in behavior.observations]
+    key = ("behaviors", behavior.name, "network_settings", "critic_observations")
+    for name in settings.critic_observations:
+        if name not in names:
+            problem = f"agents observe {', '.join(names)}, and not {name!r}{did_you_mean(name, names)}"
+            raise ConfigError(problem, key=key)
+    privileged = tuple(o for o in behavior.observations if o.name in settings.critic_observations)
+    acting = tuple(o for o in behavior.observations if o.name not in settings.critic_observations)
+    if not acting:
+        raise ConfigError(f"has all that agents observe ({', '.join(names)}); leave one for the policy", key=key)
+    return acting, privileged
 
 
 def min_q(one: Tensor, two: Tensor) -> Tensor:

@@ -177,7 +177,7 @@ class MinibatchTrainer(TorchTrainer):
 
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""
-        advice = remedy(self.reader.buffer, self.model.inputs.normalizer is not None)
+        advice = remedy(self.reader.buffer, self.model.learner_inputs.normalizer is not None)
         return TrainingDiverged(
             f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); {advice}"
         )

@@ -88,7 +88,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
             self.buffer,
-            self.model.inputs,
+            self.model.learner_inputs,
             self.policy.layout,
             self.providers,
             self.device,
@@ -112,11 +112,11 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     @property
     def latest_update(self) -> int:
-        """The agent step at which the latest gradient step was due; before the first one, that from which steps count.
+        """The agent step at which the latest gradient step was due; before the first one, the current step.
 
-        A schedule of exploration is evaluated there: ranks and resumed runs have this step alike.
+        A schedule of exploration is evaluated there: all ranks have this step alike, and a resumed run continues it.
         """
-        return self._ratio.latest
+        return min(self.steps, self._ratio.latest)
 
     # ------------------------------------------------------------ what a subclass may change
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rlcore import RewardProvider, Transitions
 from rlcore_torch.networks.actions import ActionLayout
-from rlcore_torch.networks.networks import Inputs, ObservationInputs
+from rlcore_torch.networks.networks import AnyInputs, Inputs
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps, TakenRows
 from rlcore_torch.off_policy.replay_sampler import RowShare
@@ -123,7 +123,7 @@ class BatchReader:
     """
 
     buffer: ReplayBuffer
-    inputs: ObservationInputs
+    inputs: AnyInputs
     layout: ActionLayout
     providers: Sequence[RewardProvider]
     device: torch.device

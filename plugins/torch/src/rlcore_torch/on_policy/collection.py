@@ -120,9 +120,9 @@ class RolloutTrainer(TorchTrainer):
         """What actions are drawn with; slots that act remember what they do then."""
         size, after = self.model.memory_size, memory.copy()
         if self.model.critic is not self.model.actor:
-            raw = tuple(x.to(self.device) for x in self.model.inputs.raw(batch.observations))
+            raw = tuple(x.to(self.device) for x in self.model.learner_inputs.raw(batch.observations))
             before = torch.from_numpy(memory[:, size:]).to(self.device)
-            after[:, size:] = to_numpy(self.model.critic.step(self.model.inputs(raw), before)[1])
+            after[:, size:] = to_numpy(self.model.critic.step(self.model.learner_inputs(raw), before)[1])
         drawn_with = self.policy.parameters(batch.observations, batch.action_mask, after[:, :size])
         acting = slice(None) if batch.needs_action is None else batch.needs_action
         memory[acting] = after[acting]
@@ -142,7 +142,7 @@ class RolloutTrainer(TorchTrainer):
 
         A rollout that an earlier version began without statistics ends without them.
         """
-        if not self.model.inputs.has_statistics and self.steps == self.rollout_start:
+        if not self.model.learner_inputs.has_statistics and self.steps == self.rollout_start:
             self.normalize(batch)
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:

@@ -159,8 +159,8 @@ class OnPolicyTrainer(RolloutTrainer):
         rows, slots = int(lengths.max()), len(lengths)
         acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
         seen = {n: a[: rows + 1].reshape(-1, *a.shape[2:]) for n, a in buffer.seen.items()}
-        raw_inputs = self._to_device(self.model.inputs.raw(seen))
-        inputs = self.model.inputs(raw_inputs)
+        raw_inputs = self._to_device(self.model.learner_inputs.raw(seen))
+        inputs = self.model.learner_inputs(raw_inputs)
         memory = None if buffer.memory is None else self._flat(buffer.memory[: rows + 1])
         raw, choices = self._flat(buffer.raw[:acted]), self._flat(buffer.choices[:acted])
         log_prob, _ = joint_log_prob_entropy(
@@ -322,8 +322,8 @@ class OnPolicyTrainer(RolloutTrainer):
         """
         learned = self._means(losses)
         places = torch.from_numpy(np.flatnonzero(rollout.valid)).to(self.device)
-        if self.model.inputs.normalizer is not None:
-            self.model.inputs.update_normalizer(
+        if self.model.learner_inputs.normalizer is not None:
+            self.model.learner_inputs.update_normalizer(
                 tuple(x.index_select(0, places) for x in rollout.raw_inputs), self.ranks
             )
             self.policy.refresh()
@@ -352,7 +352,7 @@ class OnPolicyTrainer(RolloutTrainer):
         seen: Mapping[str, NDArray[Any]],
     ) -> Tensor:
         """Return ``function`` [B, ...] of B rows, in pieces so small that images fit in memory, and any in a cache."""
-        size = max(self.hyperparameters.batch_size, 256) if self.model.inputs.images else self._most_rows
+        size = max(self.hyperparameters.batch_size, 256) if self.model.learner_inputs.images else self._most_rows
 
         def piece(start: int) -> Tensor:
             part = slice(start, None if size is None else start + size)
@@ -411,7 +411,7 @@ class OnPolicyTrainer(RolloutTrainer):
             log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in ranks]))
         policy, value, entropy, *reported, norm = torch.stack([*parts, norms]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
-            advice = remedy(self.buffer, self.model.inputs.normalizer is not None)
+            advice = remedy(self.buffer, self.model.learner_inputs.normalizer is not None)
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
                 f"(policy {policy:g}, value {value:g}, gradient norm {norm:g}); {advice}"
@@ -439,7 +439,7 @@ class OnPolicyTrainer(RolloutTrainer):
         next_values = values[1:].copy()
         finals, final_seen = self.buffer.finals()
         if len(finals):
-            final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(final_seen)))
+            final_inputs = self.model.learner_inputs(self._to_device(self.model.learner_inputs.raw(final_seen)))
             final_values = to_numpy(self.in_pieces(self.value, final_inputs, final_seen))
             ended = finals[:, 0], finals[:, 1]
             goes_on = np.array([provider.ignore_done for provider in self.providers])  # [R]

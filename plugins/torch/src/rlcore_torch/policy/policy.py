@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -36,14 +37,14 @@ class ActorPolicy:
     """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing.
 
     Attributes:
-        behavior: The observations and actions of the agents.
+        behavior: The actions of the agents, and the observations that the policy reads.
         layout: The parts of an action.
         model: The network.
         backend: The choices that ``torch_settings`` makes.
     """
 
     def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
-        self.behavior = behavior
+        self.behavior = acting_behavior(behavior, model)
         self.layout = ActionLayout(behavior)
         self.model = model
         self.backend = backend
@@ -221,6 +222,13 @@ def acting_part(model: Actor) -> Actor:
     actor.actor = copy.deepcopy(model.actor)
     actor.policy_head = copy.deepcopy(model.policy_head)
     return actor
+
+
+def acting_behavior(behavior: BehaviorSpec, model: Actor) -> BehaviorSpec:
+    """Return ``behavior`` with the observations that the policy reads."""
+    read = [observation.name for observation in (*model.inputs.vectors, *model.inputs.images)]
+    own = tuple(observation for observation in behavior.observations if observation.name in read)
+    return behavior if own == behavior.observations else attrs.evolve(behavior, observations=own)
 
 
 class ActorSnapshot(ActorPolicy):

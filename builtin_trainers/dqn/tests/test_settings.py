@@ -1,0 +1,25 @@
+"""Values that do not fit together are refused with their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlcore import ConfigError, config_from_mapping, load_plugins
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "message"),
+    [
+        ({"v_min": 2.0, "v_max": 2.0}, r"hyperparameters\.v_min: must be less than v_max \(2\), not 2"),
+        ({"distributional": "quantile", "loss": "squared"}, r"hyperparameters\.loss: must be huber"),
+        ({"distributional": "quantiles"}, r"did you mean 'quantile'"),
+        ({"tau": 0.1, "target_update_interval": 10}, r"hyperparameters\.tau: moves the target network in every"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(hyperparameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_from_mapping(
+            {"behaviors": {"Agent": {"trainer_type": "dqn", "hyperparameters": hyperparameters}}}, load_plugins()
+        )

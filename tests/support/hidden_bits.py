@@ -1,0 +1,42 @@
+"""``hidden_bits:Bits-v0``: agents do not see the bit on which their reward depends; a critic may.
+
+With ``with_state: false`` nobody sees it, as on a robot that is not simulated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+LENGTH = 8
+
+
+class Bits(gymnasium.Env[Any, Any]):
+    """Each step is worth 3 if the hidden bit is set, and 1 more for the action that the agent sees."""
+
+    def __init__(self, with_state: bool = True) -> None:
+        box = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        parts = {"seen": box, "state": spaces.Box(0.0, 1.0, (1,), np.float32)}
+        self.observation_space = spaces.Dict({name: parts[name] for name in parts if name == "seen" or with_state})
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.bit = float(self.np_random.integers(2))
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = 3.0 * self.bit + float(action == self.wanted)
+        return self._observe(), reward, False, False, {}
+
+    def _observe(self) -> dict[str, Any]:
+        self.wanted = int(self.np_random.integers(2))
+        seen = np.array([2.0 * self.wanted - 1.0, self.np_random.uniform(-1.0, 1.0)], np.float32)
+        parts = {"seen": seen, "state": np.array([self.bit], np.float32)}
+        return {name: parts[name] for name in self.observation_space.spaces}
+
+
+gymnasium.register("Bits-v0", Bits, max_episode_steps=LENGTH)
