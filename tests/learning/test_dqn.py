@@ -1,4 +1,4 @@
-"""DQN's example and its preset learn what they promise. Returns of DQN swing, so the best of several evaluations counts."""
+"""DQN's example and preset learn what they promise. Returns of DQN swing: the best of several evaluations counts."""
 
 from __future__ import annotations
 
