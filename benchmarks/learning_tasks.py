@@ -100,7 +100,9 @@ SAC = {
 }
 SMALL_TD3: dict[str, Any] = {"widths": (64, 64), "batch_size": 128, "buffer_size": 100_000}
 TD3 = {
-    "td3-pendulum": TD3Case(env_id="Pendulum-v1", steps=10_000, random_steps=1_000, gamma=0.98, **SMALL_TD3),
+    # With 1,000 random steps of 10,000, each library failed on one seed of three to swing up from some starts: -395 and
+    # -461, and -120 to -157 on the others.
+    "td3-pendulum": TD3Case(env_id="Pendulum-v1", steps=15_000, random_steps=5_000, gamma=0.98, **SMALL_TD3),
     "td3-reacher": TD3Case(env_id="Reacher-v5", steps=10_000, random_steps=1_000, **SMALL_TD3),
     "td3-pusher": TD3Case(env_id="Pusher-v5", steps=10_000, random_steps=1_000, **SMALL_TD3),
     "td3-halfcheetah": TD3Case(

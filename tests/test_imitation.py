@@ -1,4 +1,4 @@
-"""ML-Agents' ``behavioral_cloning`` in whole runs of PPO and SAC, with demonstrations from a file."""
+"""ML-Agents' ``behavioral_cloning`` in whole runs of PPO, SAC and TD3, with demonstrations from a file."""
 
 from __future__ import annotations
 
@@ -130,3 +130,28 @@ def test_a_resumed_run_imitates_on_as_if_never_stopped(make_run: MakeRun, tmp_pa
     for each in (whole, parts):
         del each["run"]["wall_seconds"]
     assert_equal(whole, parts)
+
+
+def test_a_deterministic_actor_imitates_actions_that_its_reward_does_not_teach(tmp_path: Path) -> None:
+    """The reward is for the action that equals the observation; the demonstrations show the opposite."""
+
+    def opposite(batch: AgentBatch) -> Actions:
+        return Actions(continuous=-batch.observations["reals"])
+
+    shown = recorded(tmp_path / "demonstrations" / "Agent", environments.identity_continuous(4), 60, opposite)
+    settings = {
+        "trainer_type": "td3",
+        "hyperparameters": {"batch_size": 32, "learning_rate": 3e-3, "buffer_init_steps": 0, "steps_per_update": 8.0},
+        "network_settings": {"hidden_units": 32, "num_layers": 1},
+        "behavioral_cloning": {"demo_path": shown, "strength": 3.0},
+        "max_steps": 800,
+    }
+    environment = {"type": "testing", "id": "identity_continuous", "num_envs": 4}
+    changes: dict[str, Any] = {"plugins": {"local": ["rlcore_devkit.hooks"]}, "environment": environment}
+    changes |= {"env_settings.seed": 1, "behaviors.Agent": settings}
+    with Run(small_run(tmp_path / "results", changes)) as run:
+        run.train()
+        seen = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
+        acted = run.behaviors["Agent"].policy.act({"reals": seen}).continuous
+    assert acted is not None
+    assert np.abs(acted + seen).mean() < 0.15

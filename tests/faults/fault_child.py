@@ -25,7 +25,7 @@ from plain_torch import SWITCH, compute_with_plain_torch
 
 from rlcore.cli.main import main
 
-PLUGINS = ("curriculum", "ghost", "gymnasium", "offline", "ppo", "sac", "tensorboard")
+PLUGINS = ("curriculum", "ghost", "gymnasium", "offline", "ppo", "sac", "td3", "tensorboard")
 
 for package in ("rlcore", *(f"rlcore_{plugin}" for plugin in PLUGINS)):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):

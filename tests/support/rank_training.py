@@ -18,6 +18,9 @@ Arrays = Mapping[str, NDArray[np.float64]]
 PPO = (DATA / "rank_ppo.yaml").read_text(encoding="utf-8")
 SCALED = PPO.replace("{batch_size", "{normalize_rewards: true, batch_size")
 SAC = (DATA / "rank_sac.yaml").read_text(encoding="utf-8")
+TD3 = SAC.replace("trainer_type: sac", "trainer_type: td3").replace(
+    "      save_replay", "      exploration_noise_type: ornstein_uhlenbeck\n      save_replay"
+)
 
 
 def torchrun(

@@ -52,6 +52,17 @@ class TestGhostOfSAC(Pairs):
     learns_within = 8000
 
 
+@pytest.mark.learning
+class TestGhostOfTD3(Pairs):
+    trainer = "td3"
+    hyperparameters: ClassVar[dict[str, Any]] = {
+        **TestGhostOfSAC.hyperparameters, "exploration_noise_type": "ornstein_uhlenbeck", "exploration_noise": 0.3,
+    }  # fmt: skip
+    settings = TestGhostOfSAC.settings
+    steps = 120
+    learns_within = 8000
+
+
 class TestLeagueOfPPO(Pairs):
     trainer = "ppo"
     hyperparameters = TestGhostOfPPO.hyperparameters

@@ -163,8 +163,8 @@ class TD3Trainer(OffPolicyTrainer):
 
     def policy_loss(self, batch: TransitionBatch) -> Tensor:
         """Minus the first critic's value of the actor's actions, whose gradient is that of line 12."""
-        model = self.model
-        return -model.critics[0](batch.inputs, model.action(batch.inputs), frozen=True).sum(1).mean()
+        value: Tensor = self.model.critics[0](batch.inputs, self.model.action(batch.inputs), frozen=True).sum(1)  # [B]
+        return -value.mean()
 
     def _descend(self, name: str, loss: Tensor, batch: TransitionBatch) -> None:
         """Take a step of an optimizer."""
@@ -219,10 +219,8 @@ class DeterministicActorCritic(Actor):
         del self.target.inputs  # those of a batch are normalized already
 
     def action(self, inputs: Inputs) -> Tensor:
-        """Return the actions [B, C] of the actor, as the policy acts and is exported; differentiable."""
-        distribution = self.policy_head.distribution
-        assert distribution is not None
-        return distribution.deterministic(self.actor.into(inputs, self.policy_head.linear))
+        """Return the actions [B, C] of the actor, those of :class:`rlcore_torch.DeterministicTanh`; differentiable."""
+        return self.actor.into(inputs, self.policy_head.linear).tanh()
 
     def q_values(self, inputs: Inputs, action: Tensor | None) -> list[Tensor]:
         """Return the values [B, R] of each critic."""

@@ -1,0 +1,156 @@
+"""Agent steps per second of an off-policy training, end to end, against Stable-Baselines3: what such scripts share.
+
+Each measurement is one training in a process of its own; the clock runs over the training call. Pinned trainings have
+one core and one thread. Free ones have two cores: rlcore runs with ``num_threads: 2``, Stable-Baselines3 is measured
+with one PyTorch thread and with two, and the faster of the two, turn by turn, is the one rlcore is compared with.
+
+``limit`` is the share of rlcore's time that the products of its gradient steps would take, on one core, at the speed of
+this machine's best product of 256 x 256 matrices.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+import attrs
+import click
+import dqn_trainings
+import sac_trainings
+import td3_trainings
+from dqn_trainings import DQNCase
+from rich.console import Console
+from rich.table import Table
+from sac_trainings import SACCase
+from side_by_side import (
+    MISSED,
+    alternate,
+    in_own_process,
+    pairwise_ratio,
+    pin_to_one_core,
+    product_speed,
+    write_report,
+)
+from td3_trainings import TD3Case
+
+OURS, PEER = "rlcore", "stable-baselines3"
+# Library and threads, the first of each list is ours.
+ENTRANTS = {"pinned": [(OURS, 1), (PEER, 1)], "free": [(OURS, 2), (PEER, 1), (PEER, 2)]}
+Case = SACCase | TD3Case | DQNCase
+READY: Mapping[str, tuple[Callable[..., Case], Callable[..., Any]]] = {
+    "dqn": (DQNCase, dqn_trainings.ready_training),
+    "sac": (SACCase, sac_trainings.ready_training),
+    "td3": (TD3Case, td3_trainings.ready_training),
+}
+
+
+def measure(algorithm: str, library: str, threads: int, case: dict[str, Any], seed: int, pinned: bool) -> list[float]:
+    """Steps per second of one training, by the wall clock and by the processor's, and FLOPs per second of a product."""
+    if pinned:
+        pin_to_one_core()
+    make, ready = READY[algorithm]
+    training = ready(library, make(**case), seed, threads)
+    started, processor_started = perf_counter(), process_time()
+    steps = training.train()
+    speeds = [steps / (perf_counter() - started), steps / (process_time() - processor_started)]
+    return [*speeds, product_speed()]
+
+
+@attrs.frozen
+class SpeedBenchmark:
+    """One training, timed.
+
+    Attributes:
+        algorithm: A key of READY.
+        case: The training.
+        sizes: Numbers in an observation and in an action.
+        targets: The ratio to reach, pinned and free.
+    """
+
+    algorithm: str
+    case: Case
+    sizes: tuple[int, int]
+    targets: Mapping[str, float]
+
+    def compare(self, core: str, case: Case, rounds: int, console: Console) -> dict[str, Any]:
+        """All rounds on one core or on two: speeds by entrant, the ratio to the faster peer, and its target."""
+        entrants = {
+            f"{library}, {threads} thread{'s' * (threads > 1)}": (library, threads)
+            for library, threads in ENTRANTS[core]
+        }
+
+        def one(entrant: str) -> list[float]:
+            library, threads = entrants[entrant]
+            figures: list[float] = in_own_process(
+                "off_policy_speed:measure",
+                thread_variables=threads if library == PEER else 1,
+                algorithm=self.algorithm,
+                library=library,
+                threads=threads,
+                case=attrs.asdict(case),
+                seed=1,
+                pinned=core == "pinned",
+            )
+            console.print(f"{core}, {entrant}: {figures[0]:,.1f} steps/s, {figures[1]:,.1f} by CPU time")
+            return figures
+
+        measured = alternate(list(entrants), rounds, one)
+        ours, *peers = measured.values()
+        best = [max(turn, key=lambda figures: figures[0]) for turn in zip(*peers, strict=True)]
+        flops_per_step = case.learning_flops(*self.sizes) / case.steps
+        return {
+            "speeds": measured,
+            "ratio": pairwise_ratio([each[0] for each in ours], [each[0] for each in best]),
+            "processor_ratio": pairwise_ratio([each[1] for each in ours], [each[1] for each in best]),
+            "limit": median(speed * flops_per_step / product for speed, _, product in ours),
+            "target": self.targets[core],
+        }
+
+    def run(self, rounds: int, scale: float, cores: Sequence[str], json_file: Path | None) -> None:
+        """Measure, print a table, and end the process with the exit code of a benchmark."""
+        console, name = Console(), self.algorithm.upper()
+        case = self.case.with_steps(self.case.steps * scale)
+        results = {core: self.compare(core, case, rounds, console) for core in cores}
+        table = Table(title=f"{name} on {case.env_id}, agent steps per second", caption="medians")
+        for column in ("core", "library", "steps/s", "by CPU time"):
+            table.add_column(column, justify="left" if column in ("core", "library") else "right")
+        for core, result in results.items():
+            for entrant, measured in result["speeds"].items():
+                table.add_row(core, entrant, *(f"{median(each[k] for each in measured):,.1f}" for k in (0, 1)))
+        console.print(table)
+        for core, result in results.items():
+            console.print(
+                f"{core}: rlcore is {result['ratio']:.2f}x the faster {PEER} "
+                f"({result['processor_ratio']:.2f}x by CPU time); target {result['target']}x; "
+                f"{result['limit']:.0%} of the arithmetic limit of one core"
+            )
+        write_report(
+            json_file,
+            {
+                "benchmark": f"{self.algorithm}_speed",
+                "rounds": rounds,
+                "case": attrs.asdict(case),
+                "results": results,
+            },
+        )
+        if any(result["ratio"] < result["target"] for result in results.values()):
+            sys.exit(MISSED)
+
+    def command(self, text: str | None) -> click.Command:
+        """The command of a script, whose docstring is ``text``."""
+
+        @click.command(help=f"{text}\n\n{__doc__.partition(chr(10) * 2)[2]}")
+        @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Turns of each entrant.")
+        @click.option(
+            "--scale", default=1.0, show_default=True, type=float, help="Factor on the steps of each training."
+        )
+        @click.option("--core", "cores", multiple=True, type=click.Choice([*ENTRANTS]), help="One of both only.")
+        @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
+        def main(rounds: int, scale: float, cores: tuple[str, ...], json_file: Path | None) -> None:
+            self.run(rounds, scale, cores or [*ENTRANTS], json_file)
+
+        return main
