@@ -371,8 +371,10 @@ class Body(nn.Module):
         led = self.recurrent.after(lead, starts.lengths, memory.index_select(0, starts.led))
         return memory.index_copy(0, starts.led, led)
 
-    def _of_sequences(self, inputs: Inputs, frozen: bool) -> Tensor:
-        """The outputs of the recurrent layer for B rows, [B, features of the layer]."""
+    def last_features(self, inputs: Inputs, frozen: bool = False) -> Tensor:
+        """Return the features [B, features] of the hidden layers, or those of the recurrent layer after them."""
+        if self.recurrent is None:
+            return self(inputs, frozen=frozen)  # type: ignore[no-any-return]
         if not isinstance(inputs, SequenceInputs):
             raise TypeError("a network with memory needs SequenceInputs; BatchReader makes them from sequences")
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
@@ -391,7 +393,7 @@ class Body(nn.Module):
         weights get none. With memory, ``inputs`` are :class:`SequenceInputs`.
         """
         if self.recurrent is not None:
-            x = self._of_sequences(inputs, frozen)
+            x = self.last_features(inputs, frozen)
             x = x if extra is None else torch.cat([x, extra], dim=1)
             return self.dense(x, [*self.later_layers, head], self.activation, frozen=frozen)
         if self.hyper is not None:
@@ -428,7 +430,9 @@ class PolicyHead(nn.Module):
         distribution: The distribution of the continuous parts, which says what their columns mean; None without them.
             It has ``columns`` numbers for each part. Those of a Gaussian are all means, then all log standard
             deviations if these depend on the observations.
-        continuous: The number of columns of the continuous parts, ``columns`` times the parts; 0 without such parts.
+        continuous: The number of columns of the continuous parts, and of features that their distribution reads; 0
+            without such parts.
+        reads_features: Whether the features follow the columns of ``linear``, because the distribution reads them.
         logits: The number of options of all branches; 0 without branches.
         linear: The layer.
     """
@@ -443,8 +447,12 @@ class PolicyHead(nn.Module):
         super().__init__()
         self.distribution = distribution if layout.continuous else None
         columns = 0 if self.distribution is None else layout.continuous * self.distribution.columns
-        self.continuous, self.logits = columns, layout.logits
-        self.linear = nn.Linear(features, self.continuous + layout.logits)
+        self.reads_features = self.distribution is not None and self.distribution.reads_features
+        if self.distribution is not None and self.reads_features:
+            self.distribution.read_features(features)
+        self.continuous = columns if self.distribution is None else self.distribution.width
+        self.logits = layout.logits
+        self.linear = nn.Linear(features, columns + layout.logits)
         initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
         with torch.no_grad():
             if init == "kaiming":
@@ -457,10 +465,32 @@ class PolicyHead(nn.Module):
         """The standard normal numbers that one draw of the continuous parts needs."""
         return 0 if self.distribution is None else self.distribution.noise_size
 
+    @property
+    def held_size(self) -> int:
+        """The standard normal numbers that an agent keeps for ``distribution.hold`` steps while it explores."""
+        return 0 if self.distribution is None else self.distribution.held_size
+
+    @property
+    def hold(self) -> int:
+        """Environment steps for which an agent that explores keeps its noise."""
+        return 1 if self.distribution is None else self.distribution.hold
+
+    def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts, features that are read among them, and the logits [B, logits].
+
+        A part that the behavior does not have is None.
+        """
+        output = self.linear(features)
+        if not self.reads_features:
+            return self.split(output)
+        columns = output.shape[1] - self.logits
+        return torch.cat((output[:, :columns], features), dim=1), output[:, columns:] if self.logits else None
+
     def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts and the logits [B, logits] of ``output``.
 
-        ``output`` [B, columns + logits] is that of the linear layer. A part that the behavior does not have is None.
+        ``output`` [B, columns + logits] is that of the linear layer, and no features are read. A part that the behavior
+        does not have is None.
         """
         if not self.logits:
             return output, None
@@ -503,6 +533,8 @@ class Actor(nn.Module):
 
         See :class:`PolicyHead`. A part that the behavior does not have is None.
         """
+        if self.policy_head.reads_features:
+            return self.policy_head(self.actor.last_features(inputs))  # type: ignore[no-any-return]
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     @property
@@ -538,12 +570,12 @@ class Actor(nn.Module):
         ``memory`` [R, M] is the memory before the step.
         """
         features, memory = self.actor.step(inputs, memory)
-        return *self.policy_head.split(self.policy_head.linear(features)), memory
+        return *self.policy_head(features), memory
 
     def policy_of(self, inputs: Inputs, sequences: Sequences) -> tuple[Tensor | None, Tensor | None]:
         """Return the output of :meth:`policy` for the B rows of ``sequences``, [B, columns] and [B, logits]."""
         features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return self.policy_head.split(self.policy_head.linear(features))
+        return self.policy_head(features)  # type: ignore[no-any-return]
 
 
 class ActorCritic(Actor):
@@ -597,7 +629,7 @@ class ActorCritic(Actor):
             features = self.actor(inputs)
         else:
             features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
+        return *self.policy_head(features), self.value_head(features)
 
 
 class Critic(nn.Module):
