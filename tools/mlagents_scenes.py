@@ -120,7 +120,7 @@ SCENES: Mapping[str, Scene] = {
         {"laser_length": 1.0, "agent_scale": 1.0},
     ),
     "GridWorld": Scene(
-        {"GridWorld": Role((picture("RenderTextureSensor", 64, 84, 3), vector("goal", 2)), discrete=(5,), masks=True)}
+        {"GridWorld": Role((picture("RenderTextureSensor", 64, 84, 3), vector("goal", 2, goal=True)), discrete=(5,), masks=True)}
     ),
     "Hallway": Scene({"Hallway": HALLWAY}),
     "Match3": Scene(
@@ -149,7 +149,7 @@ SCENES: Mapping[str, Scene] = {
         SOCCER,
     ),
     "Sorter": Scene(
-        {"Sorter": Role((vector("BufferSensor", 20, 23), vector("VectorSensor", 8)), discrete=MOVES)},
+        {"Sorter": Role((vector("BufferSensor", 20, 23, kind="entities"), vector("VectorSensor", 8)), discrete=MOVES)},
         {"num_tiles": 2.0},
     ),
     "StrikersVsGoalie": Scene(
@@ -213,7 +213,7 @@ class Agents:
                 seen[:] = np.concatenate([*kept, new], axis=-1)
             else:
                 seen[:] = generator.uniform(-1, 1, seen.shape)
-            if spec.name == "BufferSensor":
+            if spec.kind == "entities":
                 seen[:, generator.integers(1, int(tiles) + 1) :] = 0
         if self.mask is not None:
             self.mask[rows] = generator.random(self.mask[rows].shape) < 0.5
