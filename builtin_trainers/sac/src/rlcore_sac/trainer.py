@@ -47,7 +47,6 @@ from rlcore_torch import (
     log_probabilities,
     mask_logits,
     min_q,
-    squashed_gaussian,
 )
 
 
@@ -251,7 +250,8 @@ class SoftActorCritic(Actor):
     def __init__(
         self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, initial_temperature: float
     ) -> None:
-        super().__init__(behavior, settings, SquashedGaussian(behavior))
+        named = settings.action_distribution is not None and bool(behavior.continuous)
+        super().__init__(behavior, settings, None if named else SquashedGaussian(behavior))
         self.layout = ActionLayout(behavior)
         self.options = DiscreteOptions(self.layout)
         self.rewards = rewards
@@ -267,8 +267,9 @@ class SoftActorCritic(Actor):
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""
         columns, logits = self.policy(self.of_actor(inputs))
         action = log_prob = probabilities = entropies = None
-        if columns is not None and noise is not None:
-            action, log_prob = squashed_gaussian(columns, noise)
+        distribution = self.policy_head.distribution
+        if columns is not None and noise is not None and distribution is not None:
+            action, log_prob = distribution.sample_log_prob(columns, noise)
         if logits is not None:
             if mask is not None:
                 logits = mask_logits(logits, mask)

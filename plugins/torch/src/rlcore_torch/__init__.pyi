@@ -31,6 +31,9 @@ from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
 from .networks.encoders import make_encoder as make_encoder
+from .networks.gsde import GSDE as GSDE
+from .networks.gsde import FeatureNoise as FeatureNoise
+from .networks.gsde import SquashedGSDE as SquashedGSDE
 from .networks.hyper import HyperLinear as HyperLinear
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic

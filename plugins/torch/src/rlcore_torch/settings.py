@@ -91,6 +91,36 @@ class StateDependentGaussianSettings:
             raise SettingError("min_log_std", problem, others=("max_log_std",))
 
 
+@attrs.frozen(kw_only=True)
+class GSDESettings:
+    """Settings of the distribution ``gsde``."""
+
+    initial_log_std: float = setting(0.0, "Logarithm of the first standard deviations of the noise matrix.")
+    resample_every: int = setting(
+        4, "Environment steps for which an agent keeps its noise matrix.", minimum=1, maximum=MAX_ROLLOUT
+    )
+    learn_features: bool = setting(
+        False, "Whether the size of the noise has a gradient for the features that noise is made of."
+    )
+    full_std: bool = setting(True, "A standard deviation for each feature and part, not one for each feature.")
+    expln: bool = setting(
+        False, "Let standard deviations above 1 grow with the logarithm of what is learned, not exponentially."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SquashedGSDESettings(GSDESettings):
+    """Settings of the distribution ``squashed_gsde``; the defaults are those of SAC."""
+
+    initial_log_std: float = setting(-3.0, "Logarithm of the first standard deviations of the noise matrix.")
+    learn_features: bool = setting(
+        True, "Whether the size of the noise has a gradient for the features that noise is made of."
+    )
+    clip_mean: float | None = setting(
+        2.0, "Largest absolute value of the mean, before tanh; null for none.", exclusive_minimum=0.0
+    )
+
+
 def reads(kind: str) -> Callable[[Any], str | None]:
     """Return a function that says why an encoder does not read observations of this kind, or None."""
 
@@ -104,6 +134,10 @@ def _others(plugins: Plugins, ability: str) -> str:
     """``, or choose trainer_type ppo``: the trainers whose records declare ``ability``."""
     able = [str(record.name) for record in plugins.records("trainer") if getattr(record, ability, False)]
     return f", or choose trainer_type {' or '.join(able)}" if able else ""
+
+
+def _gives_log_prob(record: Any) -> bool:
+    return bool(record.log_prob_of_draws)
 
 
 def _is_changed(settings: Any, key: str) -> bool:
@@ -244,6 +278,10 @@ class NetworkSettings(PolicySettings):
             if not record.initial_log_std and _is_changed(hyperparameters, "initial_log_std"):
                 problem = "has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
                 yield ("action_distribution",), f"{self.action_distribution!r} {problem}"
+            if getattr(hyperparameters, "needs_log_prob_of_draws", False) and not _gives_log_prob(record):
+                able = [each.name for each in plugins.records("action_distribution") if _gives_log_prob(each)]
+                problem = f"does not give the log-probability of its draws, which trainer {trainer.name!r} needs"
+                yield ("action_distribution",), f"{self.action_distribution!r} {problem}; choose {' or '.join(able)}"
 
     def target(self, key: str, built_in: Mapping[str, Callable[..., Any]]) -> tuple[Callable[..., Any], str]:
         """Return what ``key`` names, one of ``built_in`` or the target of a record, and how messages call it.

@@ -108,7 +108,7 @@ class TorchTrainer:
         distribution = self.model.policy_head.distribution
         if distribution is not None and distribution.bounded:
             named = settings.network_settings.action_distribution
-            if named is None:
+            if named is None or getattr(self.hyperparameters, "needs_log_prob_of_draws", False):
                 require_bounds(behavior, settings.trainer_type, "trainer_type ppo")
             else:
                 require_bounds(behavior, f"action_distribution {named!r}", f"action_distribution {DEFAULT}")

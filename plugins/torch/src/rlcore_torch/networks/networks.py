@@ -392,7 +392,9 @@ class PolicyHead(nn.Module):
         distribution: The distribution of the continuous parts, which says what their columns mean; None without them.
             It has ``columns`` numbers for each part. Those of a Gaussian are all means, then all log standard
             deviations if these depend on the observations.
-        continuous: The number of columns of the continuous parts, ``columns`` times the parts; 0 without such parts.
+        continuous: The number of columns of the continuous parts, and of features that their distribution reads; 0
+            without such parts.
+        reads_features: Whether the features follow the columns of ``linear``, because the distribution reads them.
         logits: The number of options of all branches; 0 without branches.
         linear: The layer.
     """
@@ -407,8 +409,12 @@ class PolicyHead(nn.Module):
         super().__init__()
         self.distribution = distribution if layout.continuous else None
         columns = 0 if self.distribution is None else layout.continuous * self.distribution.columns
-        self.continuous, self.logits = columns, layout.logits
-        self.linear = nn.Linear(features, self.continuous + layout.logits)
+        self.reads_features = self.distribution is not None and self.distribution.reads_features
+        if self.distribution is not None and self.reads_features:
+            self.distribution.read_features(features)
+        self.continuous = columns if self.distribution is None else self.distribution.width
+        self.logits = layout.logits
+        self.linear = nn.Linear(features, columns + layout.logits)
         initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
         with torch.no_grad():
             if init == "kaiming":
@@ -421,10 +427,32 @@ class PolicyHead(nn.Module):
         """The standard normal numbers that one draw of the continuous parts needs."""
         return 0 if self.distribution is None else self.distribution.noise_size
 
+    @property
+    def held_size(self) -> int:
+        """The standard normal numbers that an agent keeps for ``distribution.hold`` steps while it explores."""
+        return 0 if self.distribution is None else self.distribution.held_size
+
+    @property
+    def hold(self) -> int:
+        """Environment steps for which an agent that explores keeps its noise."""
+        return 1 if self.distribution is None else self.distribution.hold
+
+    def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts, features that are read among them, and the logits [B, logits].
+
+        A part that the behavior does not have is None.
+        """
+        output = self.linear(features)
+        if not self.reads_features:
+            return self.split(output)
+        columns = output.shape[1] - self.logits
+        return torch.cat((output[:, :columns], features), dim=1), output[:, columns:] if self.logits else None
+
     def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts and the logits [B, logits] of ``output``.
 
-        ``output`` [B, columns + logits] is that of the linear layer. A part that the behavior does not have is None.
+        ``output`` [B, columns + logits] is that of the linear layer, and no features are read. A part that the behavior
+        does not have is None.
         """
         if not self.logits:
             return output, None
@@ -467,6 +495,8 @@ class Actor(nn.Module):
 
         See :class:`PolicyHead`. A part that the behavior does not have is None.
         """
+        if self.policy_head.reads_features:
+            return self.policy_head(self.actor(inputs))  # type: ignore[no-any-return]
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     @property
@@ -491,12 +521,12 @@ class Actor(nn.Module):
         ``memory`` [R, M] is the memory before the step.
         """
         features, memory = self.actor.step(inputs, memory)
-        return *self.policy_head.split(self.policy_head.linear(features)), memory
+        return *self.policy_head(features), memory
 
     def policy_of(self, inputs: Inputs, sequences: Sequences) -> tuple[Tensor | None, Tensor | None]:
         """Return the output of :meth:`policy` for the B rows of ``sequences``, [B, columns] and [B, logits]."""
         features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return self.policy_head.split(self.policy_head.linear(features))
+        return self.policy_head(features)  # type: ignore[no-any-return]
 
 
 class ActorCritic(Actor):
@@ -546,7 +576,7 @@ class ActorCritic(Actor):
             features = self.actor(inputs)
         else:
             features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
+        return *self.policy_head(features), self.value_head(features)
 
 
 class Critic(nn.Module):

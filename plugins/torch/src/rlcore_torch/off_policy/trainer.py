@@ -101,9 +101,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self.action_noise = ActionNoise(
-            behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share
-        )
+        head = self.model.policy_head
+        self.action_noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, head.held_size, share, head.hold)
         distribution = self.model.policy_head.distribution
         self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
@@ -127,7 +126,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         A subclass may override it.
         """
         noise = None if self.settings.network_settings.deterministic else self.action_noise.next()
-        return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
+        return self.policy.explore(self.policy.parameters(batch.observations, batch.action_mask), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Return raw parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.

@@ -73,11 +73,13 @@ class RolloutTrainer(TorchTrainer):
         collected = self.hyperparameters.buffer_size
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
-        self.buffer = RolloutBuffer(self.stored(), collected, remembered, head.noise_size, head.continuous)
+        self.buffer = RolloutBuffer(self.stored(), collected, remembered, head.held_size // head.hold, head.continuous)
         self.rollout_start = 0
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, head.noise_size, self.share)
+        self._noise = ActionNoise(
+            behavior, self.buffer.rows, self._noise_generator, head.held_size, self.share, head.hold
+        )
         self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
         self.reward_scaling = self.make_reward_scaling()
 
@@ -107,7 +109,7 @@ class RolloutTrainer(TorchTrainer):
             columns, logits = self.policy.parameters(batch.observations, batch.action_mask)
         else:
             columns, logits = self._remembering(batch, self.memory)
-        raw, choices = self.policy.choose((columns, logits), noise)
+        raw, choices = self.policy.explore((columns, logits), noise)
         self.buffer.act(raw, choices, columns, logits)
         return self.policy.layout.actions(raw, choices)
 
