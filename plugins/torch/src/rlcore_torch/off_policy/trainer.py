@@ -127,7 +127,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         A schedule of exploration is evaluated there: all ranks have this step alike, and a resumed run continues it.
         """
-        return min(self.steps, self._ratio.latest)
+        return min(self.step_count.steps, self._ratio.latest)
 
     # ------------------------------------------------------------ what a subclass may change
 
