@@ -126,12 +126,13 @@ class History:
     """Random histories of two environments, played to a trainer and kept agent by agent.
 
     Each environment has a group of three, a group of two and an agent alone. Agents come late, wait for turns, die, run
-    out of time alone or together, and environments are lost.
+    out of time alone or together, and environments are lost. In the middle, another trainer continues from the state.
     """
 
-    def __init__(self, trainer: POCATrainer, seed: int) -> None:
-        self.trainer = trainer
-        behavior = trainer.behavior
+    def __init__(self, make: Callable[[], POCATrainer], seed: int) -> None:
+        self.make = make
+        self.trainer = self.watched()
+        behavior = self.trainer.behavior
         assert behavior.group is not None
         self.slots, self.env = behavior.slots, behavior.env_index
         self.mates = [
@@ -145,6 +146,10 @@ class History:
         self.closed: list[list[Row]] = [[] for _ in range(self.slots)]
         self.updates = 0
         self.compared = 0
+
+    def watched(self) -> POCATrainer:
+        """Make a trainer whose every rollout is compared."""
+        trainer = with_known_critic(self.make())
         advantages = trainer.advantages
 
         def compare(rollout: Any) -> Any:
@@ -153,6 +158,7 @@ class History:
             return found
 
         trainer.advantages = compare  # type: ignore[method-assign]
+        return trainer
 
     def numbers(self, count: int) -> Float:
         return self.random.uniform(-1.0, 1.0, count).astype(np.float32)
@@ -161,7 +167,11 @@ class History:
         self.batch = batch_of(self.numbers(self.slots).tolist(), needs_action=self.random.random(self.slots) < 0.8)
         self.alive = self.acting.copy()
         self.trainer.begin(self.batch)
-        for _ in range(steps):
+        for number in range(steps):
+            if number == steps // 2:
+                state = self.trainer.state_dict()
+                self.trainer = self.watched()
+                self.trainer.load_state_dict(state)
             actions = self.trainer.act(self.batch)
             assert actions.discrete is not None
             for slot in np.flatnonzero(self.acting).tolist():
@@ -259,8 +269,8 @@ def test_returns_and_baselines_are_those_of_a_history_kept_agent_by_agent(make_t
     group = [0, 7, 0, 0, 7, -1]
     behavior = behavior_of([0] * 6 + [1] * 6, group + [g + 10 if g >= 0 else -1 for g in group])
     settings = {"reward_signals": {"extrinsic": {"gamma": GAMMA}}, "time_horizon": 100_000}
-    trainer = make_trainer(behavior, block=settings, lambd=LAMBDA, advantage_normalization="none", num_epoch=1)
-    history = History(with_known_critic(trainer), seed)
+    options = {"lambd": LAMBDA, "advantage_normalization": "none", "num_epoch": 1}
+    history = History(lambda: make_trainer(behavior, block=settings, **options), seed)
     history.play(150)
     assert history.updates >= 2 and history.compared > 500
 

@@ -17,6 +17,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             behavioral_cloning=True,
             critic=True,
             action_distributions=True,
+            memory=True,
             privileged_critic=True,
             ranks=True,
         )

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 import torch
@@ -34,6 +35,7 @@ from rlcore_sac.settings import SACSettings
 from rlcore_torch import (
     ActionLayout,
     Actor,
+    Body,
     Critic,
     DiscreteOptions,
     GradientStep,
@@ -257,11 +259,16 @@ class SoftActorCritic(Actor):
         self.rewards = rewards
         outputs = rewards * self.options.columns
         inputs, continuous = self.learner_inputs, self.layout.continuous
-        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous) for _ in range(2))
+        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous, k + 1) for k in range(2))
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
         temperatures = bool(self.layout.continuous) + len(self.layout.branches)
         self.log_temperature = nn.Parameter(torch.full((temperatures,), math.log(initial_temperature)))
+
+    @property
+    def remembering(self) -> Sequence[Body]:
+        critics: Any = self.critics
+        return (self.actor, *(critic.body for critic in critics))
 
     def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""

@@ -41,18 +41,34 @@ def below_one(share: float) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class MemorySettings:
-    """The memory of a recurrent policy (ML-Agents' ``memory``): an LSTM after the hidden layers."""
+    """The memory of a recurrent policy (ML-Agents' ``memory``): a recurrent layer after the hidden layers."""
 
+    type: str = setting("lstm", "Recurrent layer: LSTM, or GRU (an rlcore key).", choices=("lstm", "gru"))
     memory_size: int = setting(
-        128, "Numbers that an agent remembers; the LSTM has half as many units.", minimum=2, maximum=2 * MAX_UNITS
+        128,
+        "Numbers that an agent remembers; an LSTM has half as many units, a GRU as many.",
+        minimum=2,
+        maximum=2 * MAX_UNITS,
     )
     sequence_length: int = setting(
         64, "Steps of an episode that are learned from in one sequence.", minimum=1, maximum=MAX_ROLLOUT
     )
+    burn_in: int | None = setting(
+        None,
+        "Steps before a sequence, at most, that networks pass through without learning from them, where stored steps "
+        "are learned from (an rlcore key); null for half of sequence_length.",
+        minimum=0,
+        maximum=MAX_ROLLOUT,
+    )
 
     def __attrs_post_init__(self) -> None:
-        if self.memory_size % 2:
-            raise SettingError("memory_size", f"must be even, not {self.memory_size}")
+        if self.memory_size % 2 and self.type == "lstm":
+            raise SettingError("memory_size", f"must be even, not {self.memory_size}", others=("type",))
+
+    @property
+    def lead(self) -> int:
+        """Steps of burn-in before a sequence, at most."""
+        return self.sequence_length // 2 if self.burn_in is None else self.burn_in
 
 
 @attrs.frozen(kw_only=True)
@@ -269,6 +285,9 @@ class NetworkSettings(PolicySettings):
                     f"must be at most hyperparameters.batch_size ({batch_size}), not {self.memory.sequence_length}"
                 )
                 yield ("memory", "sequence_length"), problem
+            if self.memory.burn_in is not None and isinstance(hyperparameters, OnPolicySettings):
+                cause = f"trainer {trainer.name!r} learns from what agents remembered a moment ago, without a burn-in"
+                yield ("memory", "burn_in"), f"{cause}; leave it out"
         if self.critic is not None and not trainer.critic:
             yield ("critic",), f"trainer {trainer.name!r} has no critic of its own; leave it out"
         elif self.critic is not None and getattr(hyperparameters, "shared_critic", False):
@@ -511,9 +530,7 @@ class BehavioralCloningSettings:
     def problems(
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield a problem if the behavior's trainer does not imitate, or its policy has memory."""
+        """Yield a problem if the behavior's trainer does not imitate."""
         trainer = plugins.record(TrainerSpec, behavior.trainer_type)
         if not trainer.behavioral_cloning:
             yield (), f"trainer {trainer.name!r} does not imitate demonstrations"
-        elif getattr(behavior.network_settings, "memory", None) is not None:
-            yield (), "a policy with memory does not imitate demonstrations yet"
