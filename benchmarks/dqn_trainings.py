@@ -56,6 +56,14 @@ class DQNCase:
     def adam_epsilon(self) -> float:
         return 1e-8 if self.quantiles is None else 0.01 / self.batch_size
 
+    def learning_flops(self, observations: int, actions: int) -> int:
+        """FLOPs of all gradient steps: of products alone, in networks of two layers."""
+        outputs = actions * (self.quantiles or 1)
+        row = self.width * (self.width + observations + outputs)  # multiplications of one row, forward
+        updates = (self.steps - self.learning_starts) / self.steps_per_update
+        # Forward for the target, forward and backward for the loss, which costs twice as much.
+        return round(2 * updates * self.batch_size * row * (1 + 1 + 2))
+
     def with_steps(self, steps: float) -> DQNCase:
         return attrs.evolve(self, steps=round(steps))
 
@@ -65,7 +73,7 @@ def rlcore_training(case: DQNCase, seed: int, **blocks: Mapping[str, Any]) -> Rl
     # Stable-Baselines3 copies while it collects, so no more often than it learns.
     copied_every = max(case.target_update_interval, case.train_freq)
     values = {"distributional": "quantile", "num_quantiles": case.quantiles, "max_grad_norm": None}
-    behavior = {
+    behavior: dict[str, Any] = {
         "trainer_type": "dqn",
         "hyperparameters": {
             "batch_size": case.batch_size,
@@ -90,8 +98,9 @@ def rlcore_training(case: DQNCase, seed: int, **blocks: Mapping[str, Any]) -> Rl
         },
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
-        "summary_freq": max(1, case.steps // 20),  # evaluations come between two summaries
     }
+    if case.evaluated_at:
+        behavior["summary_freq"] = max(1, case.steps // 20)  # evaluations come between two summaries
     return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, case.wrappers), **blocks)
 
 
@@ -156,9 +165,11 @@ LIBRARIES: dict[str, Callable[[DQNCase, int], Training]] = {
 }
 
 
-def ready_training(library: str, case: DQNCase, seed: int) -> Training:
-    """A training of ``library``, in a process that computes with one thread."""
+def ready_training(library: str, case: DQNCase, seed: int, threads: int = 1) -> Training:
+    """A training of ``library`` that may use ``threads`` threads."""
     import torch
 
-    torch.set_num_threads(1)
+    if library == "rlcore":
+        return rlcore_training(case, seed, torch_settings={"num_threads": threads})
+    torch.set_num_threads(threads)
     return LIBRARIES[library](case, seed)

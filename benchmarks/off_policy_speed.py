@@ -19,8 +19,10 @@ from typing import Any
 
 import attrs
 import click
+import dqn_trainings
 import sac_trainings
 import td3_trainings
+from dqn_trainings import DQNCase
 from rich.console import Console
 from rich.table import Table
 from sac_trainings import SACCase
@@ -38,8 +40,9 @@ from td3_trainings import TD3Case
 OURS, PEER = "rlcore", "stable-baselines3"
 # Library and threads, the first of each list is ours.
 ENTRANTS = {"pinned": [(OURS, 1), (PEER, 1)], "free": [(OURS, 2), (PEER, 1), (PEER, 2)]}
-Case = SACCase | TD3Case
+Case = SACCase | TD3Case | DQNCase
 READY: Mapping[str, tuple[Callable[..., Case], Callable[..., Any]]] = {
+    "dqn": (DQNCase, dqn_trainings.ready_training),
     "sac": (SACCase, sac_trainings.ready_training),
     "td3": (TD3Case, td3_trainings.ready_training),
 }

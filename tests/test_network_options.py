@@ -12,11 +12,18 @@ from small_runs import small_run
 from rlcore import Run, load_checkpoint, load_policies
 from rlcore_devkit.environments import identity_continuous
 
+
+def gsde(name: str, **settings: Any) -> dict[str, Any]:
+    """Network settings with noise that is held for 5 steps, so that a checkpoint comes in between."""
+    return {"action_distribution": name, "action_distribution_settings": {"resample_every": 5, **settings}}
+
+
 VOTES = {
     "id": "equal_runs_worlds:Votes-v0",
     "num_envs": 4,
     "observations": {"votes": {"max_entities": 7}, "asked": {"goal": True}},
 }
+SWING = {"id": "Pendulum-v1", "num_envs": 4}
 POLE = {"id": "CartPole-v1", "num_envs": 4}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32, "steps_per_update": 8, "save_replay_buffer": True}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
@@ -24,6 +31,8 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "ppo, entities and a goal": ("ppo", VOTES, {}, {"num_layers": 2, "attention_units": 8}),
     "sac, entities and a goal": ("sac", VOTES, SAC, {"num_layers": 2, "attention_units": 8}),
     "ppo, dropout": ("ppo", POLE, {}, {"dropout": 0.1, "layer_norm": True}),
+    "ppo, gsde": ("ppo", SWING, {}, gsde("gsde", initial_log_std=-2.0)),
+    "sac, gsde": ("sac", SWING, SAC, gsde("squashed_gsde")),
     "sac, dropout": ("sac", POLE, SAC, {"dropout": 0.1, "critic": {"layer_norm": True}}),
 }
 

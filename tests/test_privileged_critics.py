@@ -69,6 +69,19 @@ def test_a_critic_that_sees_the_hidden_bit_explains_what_another_cannot(tmp_path
     assert explained(tmp_path / "blind") < 0.3 < 0.7 < explained(tmp_path / "seeing")
 
 
+def test_a_central_critic_explains_what_depends_on_a_mate(tmp_path: Path) -> None:
+    """MAPPO by configuration. Whether two bits are equal is not a sum of what each of them says."""
+    fast = {"num_epoch": 20, "learning_rate": 0.01, "learning_rate_schedule": "constant"}
+    game = {"type": "pettingzoo", "id": "hidden_bits:mates", "num_envs": 4}
+    for state in (None, "agents"):
+        environment = {**game, "options": {"state": state}}
+        privileged = [] if state is None else ["state"]
+        trained(tmp_path / f"{state}", "ppo", *privileged, steps=1024, hyperparameters=fast, environment=environment)
+    assert explained(tmp_path / "None") < 0.3 < 0.7 < explained(tmp_path / "agents")
+    policy: Any = load_policies(tmp_path / "agents/run")["Agent"]
+    assert policy.act({"observation": np.zeros((2, 1), np.float32)}).discrete.shape == (2, 1)
+
+
 @both
 def test_a_policy_acts_without_the_observations_of_its_critic(tmp_path: Path, trainer: str) -> None:
     """Loaded alone, exported, and evaluated where these observations do not exist."""

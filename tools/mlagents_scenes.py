@@ -95,6 +95,7 @@ FOOD: dict[str, Any] = {"continuous": 3, "discrete": (2,), "teams": (0,) * 5}
 PYRAMIDS = tuple(rays(f"RayPerceptionSensor{number}", 7, 6) for number in ("", 1, 2))
 PUSHED = tuple(rays(name, 7, 3, 3) for name in ("OffsetRayPerceptionSensor", "RayPerceptionSensor"))
 MOVES = (3, 3, 3)
+GOAL = vector("goal", 2, goal=True)
 HALLWAY = Role((rays("RayPerceptionSensor", 5, 5, 3), vector("VectorSensor", 3)), discrete=(5,))
 
 SCENES: Mapping[str, Scene] = {
@@ -120,7 +121,7 @@ SCENES: Mapping[str, Scene] = {
         {"laser_length": 1.0, "agent_scale": 1.0},
     ),
     "GridWorld": Scene(
-        {"GridWorld": Role((picture("RenderTextureSensor", 64, 84, 3), vector("goal", 2)), discrete=(5,), masks=True)}
+        {"GridWorld": Role((picture("RenderTextureSensor", 64, 84, 3), GOAL), discrete=(5,), masks=True)}
     ),
     "Hallway": Scene({"Hallway": HALLWAY}),
     "Match3": Scene(
@@ -149,7 +150,7 @@ SCENES: Mapping[str, Scene] = {
         SOCCER,
     ),
     "Sorter": Scene(
-        {"Sorter": Role((vector("BufferSensor", 20, 23), vector("VectorSensor", 8)), discrete=MOVES)},
+        {"Sorter": Role((vector("BufferSensor", 20, 23, kind="entities"), vector("VectorSensor", 8)), discrete=MOVES)},
         {"num_tiles": 2.0},
     ),
     "StrikersVsGoalie": Scene(
@@ -213,7 +214,7 @@ class Agents:
                 seen[:] = np.concatenate([*kept, new], axis=-1)
             else:
                 seen[:] = generator.uniform(-1, 1, seen.shape)
-            if spec.name == "BufferSensor":
+            if spec.kind == "entities":
                 seen[:, generator.integers(1, int(tiles) + 1) :] = 0
         if self.mask is not None:
             self.mask[rows] = generator.random(self.mask[rows].shape) < 0.5

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rank_training import PPO, torchrun, train_both, written
+from rank_training import PPO, SAC, torchrun, train_both, written
 
 from rlcore import load_checkpoint
 
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.deep, pytest.mark.xdist_group
 
 UNEVEN = PPO.replace("num_envs: 4", "num_envs: 3").replace("buffer_size: 256", "buffer_size: 250")
 MEMORY = UNEVEN.replace("normalize: true}", "normalize: true, memory: {memory_size: 16, sequence_length: 8}}")
+SAC_MEMORY = SAC.replace("normalize: true}", "normalize: true, memory: {memory_size: 16, sequence_length: 8}}")
 CURRICULUM = (
     PPO.replace("max_steps: 2560", "max_steps: 6144").replace("num_envs: 4", "num_envs: 3")
     + """
@@ -45,7 +46,13 @@ WORKERS = PPO.replace("num_envs: 4", "num_envs: 5, workers: 2").replace("max_ste
 
 @pytest.fixture(scope="module")
 def deep_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    configs = {"uneven": UNEVEN, "memory": MEMORY, "curriculum": CURRICULUM, "workers": WORKERS}
+    configs = {
+        "uneven": UNEVEN,
+        "memory": MEMORY,
+        "sac memory": SAC_MEMORY,
+        "curriculum": CURRICULUM,
+        "workers": WORKERS,
+    }
     return train_both(tmp_path_factory.mktemp("deep"), configs)
 
 
@@ -54,7 +61,7 @@ def three_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_both(tmp_path_factory.mktemp("three"), {"three": THREE, "alone": ALONE}, ranks=3)
 
 
-@pytest.mark.parametrize("name", ["uneven", "memory", "curriculum", "workers"])
+@pytest.mark.parametrize("name", ["uneven", "memory", "sac memory", "curriculum", "workers"])
 def test_ranks_learn_what_one_process_learns(deep_trained: Path, name: str) -> None:
     require_equal(deep_trained, name, 2)
 

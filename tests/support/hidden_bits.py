@@ -1,4 +1,4 @@
-"""``hidden_bits:Bits-v0``: agents do not see the bit on which their reward depends; a critic may.
+"""``hidden_bits:Bits-v0`` and ``hidden_bits:mates``: agents do not see bits on which their reward depends; critics may.
 
 With ``with_state: false`` nobody sees it, as on a robot that is not simulated.
 """
@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pettingzoo
 from gymnasium import spaces
 
 LENGTH = 8
@@ -40,3 +41,37 @@ class Bits(gymnasium.Env[Any, Any]):
 
 
 gymnasium.register("Bits-v0", Bits, max_episode_steps=LENGTH)
+
+
+class Mates(pettingzoo.ParallelEnv[str, Any, Any]):
+    """Two agents, each with a bit of its own that the other does not see. Both get 3 in a step for two equal bits."""
+
+    metadata = {"name": "mates_v0"}
+    possible_agents = ("mate_0", "mate_1")
+    box, actions = spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Discrete(2)
+
+    def observation_space(self, agent: str) -> Any:
+        return self.box
+
+    def action_space(self, agent: str) -> Any:
+        return self.actions
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.agents, self.time = list(self.possible_agents), 0
+        self.bits = np.random.default_rng(seed).integers(2, size=2)
+        return self._observe(), {}
+
+    def step(self, actions: dict[str, Any]) -> tuple[Any, ...]:
+        self.time += 1
+        over, reward = self.time == LENGTH, 3.0 * float(self.bits[0] == self.bits[1])
+        seen, agents = self._observe(), self.agents
+        self.agents = [] if over else agents
+        flags = dict.fromkeys(agents, over)
+        return seen, dict.fromkeys(agents, reward), dict.fromkeys(agents, False), flags, {name: {} for name in agents}
+
+    def _observe(self) -> dict[str, Any]:
+        return {name: np.array([2.0 * bit - 1.0], np.float32) for name, bit in zip(self.agents, self.bits, strict=True)}
+
+
+def mates() -> Mates:
+    return Mates()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore_devkit import PluginConformance, TrainerConformance
+from rlcore_devkit import MemoryTrainerConformance, PluginConformance, TrainerConformance
 
 # An exact resume needs what was stored.
 SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "epsilon_steps": 500, "save_replay_buffer": True}
@@ -69,4 +69,16 @@ class TestQuantiles(TrainerConformance):
     }
     settings = {"network_settings": {"hidden_units": 16, "num_layers": 1}, "max_steps": 10_000}
     steps = 30
+    learns_within = 4000
+
+
+class TestDQNWithMemory(MemoryTrainerConformance):
+    trainer = "dqn"
+    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 8}
+    settings = {
+        "network_settings": {
+            "hidden_units": 32, "num_layers": 1, "memory": {"memory_size": 16, "sequence_length": 8, "burn_in": 2}
+        }
+    }  # fmt: skip
+    steps = 60
     learns_within = 4000

@@ -23,3 +23,12 @@ def test_values_that_do_not_fit_are_refused(hyperparameters: dict[str, Any], mes
         config_from_mapping(
             {"behaviors": {"Agent": {"trainer_type": "dqn", "hyperparameters": hyperparameters}}}, load_plugins()
         )
+
+
+def test_opponents_of_self_play_act_by_values_and_draw_nothing() -> None:
+    pytest.importorskip("rlcore_ghost")
+    behavior = {"trainer_type": "dqn", "self_play": {}}
+    with pytest.raises(ConfigError, match=r"hyperparameters: opponents .* set network_settings\.deterministic: true"):
+        config_from_mapping({"behaviors": {"Agent": behavior}}, load_plugins())
+    network = {"deterministic": True}
+    config_from_mapping({"behaviors": {"Agent": {**behavior, "network_settings": network}}}, load_plugins())

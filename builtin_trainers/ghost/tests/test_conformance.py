@@ -1,4 +1,4 @@
-"""The contract of trainers, kept by self-play around PPO and SAC."""
+"""The contract of trainers, kept by self-play around PPO, POCA and SAC."""
 
 from __future__ import annotations
 
@@ -38,6 +38,25 @@ class Pairs(TrainerConformance):
 class TestGhostOfPPO(Pairs):
     trainer = "ppo"
     hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
+
+
+@pytest.mark.learning
+class TestGhostOfPOCA(TrainerConformance):
+    """Slots 4 e to 4 e + 3 are two teams of environment e, and each team is a group."""
+
+    trainer = "poca"
+    hyperparameters: ClassVar[dict[str, Any]] = TestGhostOfPPO.hyperparameters
+    settings: ClassVar[dict[str, Any]] = Pairs.settings
+    steps = 150
+
+    def make(self, environment: Any, seed: int = 1, plugins: Any = None, **settings: Any) -> Any:
+        [behavior] = environment.behaviors.values()
+        slots = np.arange(behavior.slots)
+        teams = attrs.evolve(behavior, env_index=slots // 4, team=slots // 2 % 2, group=slots // 2)
+        environment.behaviors = {behavior.name: teams}
+        trainer = super().make(environment, seed, plugins, **settings)
+        assert type(trainer).__name__ == "GhostTrainer"
+        return trainer
 
 
 @pytest.mark.learning

@@ -1,10 +1,10 @@
-"""SAC keeps the rules of every plugin and of every trainer."""
+"""SAC keeps the rules of every plugin, of every trainer and of every trainer with memory."""
 
 from __future__ import annotations
 
 import pytest
 
-from rlcore_devkit import PluginConformance, TrainerConformance
+from rlcore_devkit import MemoryTrainerConformance, PluginConformance, TrainerConformance
 
 # An exact resume needs what was stored.
 SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "save_replay_buffer": True}
@@ -41,3 +41,15 @@ class TestSACWithEveryOption(TrainerConformance):
     num_envs = 4
     steps = 20
     learns_within = 1000
+
+
+class TestSACWithMemory(MemoryTrainerConformance):
+    trainer = "sac"
+    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
+    settings = {
+        "network_settings": {
+            "hidden_units": 32, "num_layers": 1, "memory": {"memory_size": 16, "sequence_length": 8, "burn_in": 2}
+        }
+    }  # fmt: skip
+    steps = 60
+    learns_within = 4000

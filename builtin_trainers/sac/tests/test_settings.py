@@ -42,14 +42,14 @@ def test_the_learning_rate_is_that_of_the_step_where_an_update_began_to_be_due(m
 def test_optimizers_have_learning_rates_of_their_own_that_follow_the_schedule(make_trainer: MakeTrainer) -> None:
     settings = {"learning_rate": 0.1, "critic_learning_rate": 0.3, "learning_rate_schedule": "linear", "batch_size": 1}
     environment = identity_hybrid(8)
-    trainer = make_trainer(environment, block={"max_steps": 400}, **settings)
-    for updates in (1, 49):
+    trainer = make_trainer(environment, block={"max_steps": 80}, **settings)
+    for updates in (1, 9):
         stats = learn(trainer, environment, updates)[-1]
         of_policy = stats["Policy/Learning Rate"]
         rates = {name: optimizer.learning_rate for name, optimizer in trainer.optimizers.items()}
         expected = {"policy": of_policy, "critic_0": 3 * of_policy, "critic_1": 3 * of_policy, "temperature": of_policy}
         assert rates == pytest.approx(expected)
-    assert of_policy < 0.003
+    assert of_policy < 0.02
 
 
 def test_dropout_is_refused_where_a_gradient_step_is_recorded(make_trainer: MakeTrainer) -> None:

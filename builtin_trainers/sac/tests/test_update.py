@@ -301,6 +301,7 @@ def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: Mak
     assert not any(parameter.requires_grad for parameter in trainer.model.targets.parameters())
 
 
-def test_another_distribution_of_actions_is_refused(make_trainer: MakeTrainer) -> None:
-    with pytest.raises(ConfigError, match=r"trainer 'sac' has a distribution of its own.*or choose trainer_type.*ppo"):
+def test_a_distribution_that_does_not_know_how_likely_its_draws_are_is_refused(make_trainer: MakeTrainer) -> None:
+    told = r"'gaussian' does not give the log-probability of its draws.*'sac' needs; choose squashed_gaussian or "
+    with pytest.raises(ConfigError, match=told):
         make_trainer(IdentityEnvironment(2, continuous=1), network={"action_distribution": "gaussian"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore_devkit import PluginConformance, TrainerConformance
+from rlcore_devkit import MemoryTrainerConformance, PluginConformance, TrainerConformance
 
 # An exact resume needs what was stored.
 SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "save_replay_buffer": True}
@@ -60,3 +60,15 @@ class TestTD3WithEveryOption(TrainerConformance):
     }
     steps = 20
     learns_within = 2500
+
+
+class TestTD3WithMemory(MemoryTrainerConformance):
+    trainer = "td3"
+    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 8}
+    settings = {
+        "network_settings": {
+            "hidden_units": 32, "num_layers": 1, "memory": {"memory_size": 16, "sequence_length": 8, "burn_in": 2}
+        }
+    }  # fmt: skip
+    steps = 60
+    learns_within = 4000

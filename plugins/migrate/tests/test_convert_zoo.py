@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 
 FILES = Path(__file__).parent / "data" / "zoo"
 ONE = np.ones(1, np.float32)
-ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn")
+ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn", "qrdqn")
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_every_key_of_an_entry_is_named_in_a_result_that_rlcore_accepts(algorith
     kwargs = entry.get("policy_kwargs")
     inner = literal(kwargs) if isinstance(kwargs, str) else {}
     assert [key for key in (*entry, *inner) if key not in comments] == []
-    assert loaded(result).behaviors[result.behavior].trainer_type == algorithm
+    assert loaded(result).behaviors[result.behavior].trainer_type == {"qrdqn": "dqn"}.get(algorithm, algorithm)
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_one_unless_it_is_left_out() -> None:
@@ -375,6 +375,17 @@ def test_the_three_parts_of_td3_are_those_of_the_file() -> None:
     h = loaded(converted("td3", "Pendulum-v1")).behaviors["Pendulum"].hyperparameters
     assert (h.num_critics, h.actor_delay, h.target_noise, h.target_noise_clip) == (3, 3, 0.25, 0.4)
     assert (h.exploration_noise_type, h.exploration_noise) == ("gaussian", 0.3)
+
+
+def test_qrdqn_is_the_trainer_dqn_with_quantiles_and_the_defaults_of_sb3_contrib() -> None:
+    settings = loaded(converted("qrdqn", "CartPole-v1")).behaviors["CartPole"]
+    h = settings.hyperparameters
+    assert (h.distributional, h.num_quantiles, h.double, h.max_grad_norm) == ("quantile", 12, False, None)
+    assert (h.adam_epsilon, h.learning_rate, h.final_epsilon, h.epsilon_steps) == (0.01 / 48, 5e-5, 0.01, 250)
+    h = loaded(from_text("qrdqn", "max_grad_norm: 3", "CartPole-v1")).behaviors["CartPole"].hyperparameters
+    assert (h.num_quantiles, h.max_grad_norm, h.adam_epsilon) == (200, 3.0, 0.01 / 32)
+    with pytest.raises(ConfigErrors, match="n_quantiles: dqn has no quantiles here"):
+        from_text("dqn", "policy_kwargs: 'dict(n_quantiles=5)'", "CartPole-v1")
 
 
 @pytest.mark.parametrize(

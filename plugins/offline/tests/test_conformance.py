@@ -52,6 +52,21 @@ class TestIQL(OfflineTrainerConformance):
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "normalize": True}}
 
 
+MEMORY = {"memory_size": 16, "sequence_length": 8, "burn_in": 4}
+
+
+class TestBCWithMemory(OfflineTrainerConformance):
+    trainer = "bc"
+    hyperparameters = TestBC.hyperparameters
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "memory": MEMORY}}
+
+
+class TestIQLWithMemory(OfflineTrainerConformance):
+    trainer = "iql"
+    hyperparameters = TestBC.hyperparameters
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "memory": {**MEMORY, "type": "gru"}}}
+
+
 # ---------------------------------------------------------------- trainers broken on purpose
 
 

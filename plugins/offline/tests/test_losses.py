@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.distributions import Categorical, Normal
+from unrolled_by_hand import features_by_hand
 
 from rlcore import BehaviorSpec, ConfigError, Recording, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
@@ -73,6 +74,20 @@ def test_bc_descends_minus_the_log_probability_of_what_was_recorded(make_trainer
     moved(naive.parameters(), loss, 0.01)
     assert stats["Losses/Policy Loss"].item() == pytest.approx(loss.item(), rel=1e-5)
     assert_alike(trainer.model, naive)
+
+
+def test_bc_with_memory_learns_each_step_with_what_was_seen_before_it(make_trainer: MakeTrainer) -> None:
+    """The loss is a mean over steps: unequal sequences are padded inside of the network only."""
+    memory = {"memory_size": 8, "sequence_length": 5, "burn_in": 3}
+    network = {"hidden_units": 16, "num_layers": 1, "memory": memory}
+    trainer = make_trainer("bc", RECORDED["masked"](), block={"network_settings": network})
+    rows = trainer.with_neighbours(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
+    assert len(set(np.bincount(rows.sequence))) > 2 and rows.leads.any()
+    features = features_by_hand(trainer.model.actor, trainer.reader, rows, rows.rows)
+    steps = trainer.buffer.transitions(rows.rows)
+    logits = trainer.model.policy_head.linear(features).masked_fill(~torch.from_numpy(steps.masks), -torch.inf)
+    loss = -Categorical(logits=logits).log_prob(torch.from_numpy(steps.choices[:, 0])).mean()
+    assert trainer.learn_from(rows).stats["Losses/Policy Loss"].item() == pytest.approx(loss.item(), rel=1e-4)
 
 
 def test_bc_refuses_a_reward_it_would_not_learn_from(make_trainer: MakeTrainer) -> None:

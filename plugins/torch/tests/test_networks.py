@@ -15,6 +15,7 @@ from rlcore_torch import (
     ActorCritic,
     Gaussian,
     ImageEncoder,
+    MemorySettings,
     NetworkSettings,
     ObservationInputs,
     PolicyHead,
@@ -103,7 +104,7 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
 
 
 def test_a_recurrent_layer_begins_with_open_forget_gates_and_a_scheme_for_each_gate() -> None:
-    lstm = Recurrent(6, 8, "orthogonal").lstm
+    lstm = Recurrent(6, MemorySettings(memory_size=8), "orthogonal").lstm
     assert lstm.bias_ih_l0.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8 and not lstm.bias_hh_l0.any()
     for gate in (*lstm.weight_ih_l0.chunk(4), *lstm.weight_hh_l0.chunk(4)):
         torch.testing.assert_close(gate @ gate.T, torch.eye(4))

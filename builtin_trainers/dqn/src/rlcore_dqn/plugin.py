@@ -15,6 +15,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             network="rlcore_torch:NetworkSettings",
             spaces={"discrete"},
             summary="deep Q-learning: off-policy, discrete actions; double, dueling, c51 or quantiles, noisy",
+            memory=True,
             ranks=True,
         )
     ]

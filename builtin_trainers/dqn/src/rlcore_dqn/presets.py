@@ -42,7 +42,7 @@ DQN_ATARI: Mapping[str, Any] = MappingProxyType(
                 "buffer_init_steps": 50_000,
                 "steps_per_update": 4,
                 "learning_rate": 1e-4,  # Adam, as in RL Zoo; the paper has RMSProp with 2.5e-4
-                "target_update_interval": 2500,  # 10,000 agent steps
+                "target_update_interval": 2500,  # 10,000 agent steps, as the authors' code counts
                 "epsilon_steps": 250_000,  # 1,000,000 frames of 4 for each step
                 "final_epsilon": 0.1,
                 "double": False,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import attrs
 
-from rlcore import SettingError, setting
+from rlcore import BehaviorSettings, RunConfig, SettingError, setting
 from rlcore_torch import OffPolicySettings
+
+if TYPE_CHECKING:
+    from rlcore import Plugins
 
 MAX_NUMBERS = 10_000  # atoms or quantiles: far above what is used, and low enough to refuse a typing error
 
@@ -72,6 +78,15 @@ class DQNSettings(OffPolicySettings):
         exclusive_minimum=0.0,
         maximum=1.0,
     )
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield what of this block does not fit the rest of the configuration."""
+        yield from super().problems(behavior, config, plugins)
+        if "self_play" in behavior.sections and not behavior.network_settings.deterministic:
+            cause = "opponents of self_play draw, and the logits of dqn are values: they would play almost at random"
+            yield (), f"{cause}; set network_settings.deterministic: true"
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -81,7 +81,7 @@ class DQNTrainer(OffPolicyTrainer):
         slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
         noise = self._draw(slots)
         with noise_in(self.model.noisy_layers, None if noise is None else noise[own]):
-            _, best = self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), None)
+            _, best = self.policy.choose(self.parameters(batch), None)
         if (epsilon := self.epsilon) == 0.0:
             return None, best
         coins = self.action_generator.random((slots, 1)) < epsilon

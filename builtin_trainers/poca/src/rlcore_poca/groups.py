@@ -94,7 +94,6 @@ class Groups:
         left = batch.terminated | batch.truncated
         if batch.aborted is not None:
             left |= batch.aborted
-            self.owed[batch.aborted] = 0.0
         self.alive = _acting(batch) | (self.alive & ~left)
         return attrs.evolve(
             batch,
@@ -143,7 +142,7 @@ class Groups:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint has of the groups."""
+        """Return the state of the groups, as a checkpoint stores it."""
         return {"alive": self.alive.copy(), "owed": self.owed.copy(), "acted": self.acted.copy()}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
@@ -164,7 +163,7 @@ def _acting(batch: AgentBatch) -> NDArray[np.bool_]:
 
 
 def mates_of(behavior: BehaviorSpec) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """``mates`` and ``exists`` of :class:`Groups`; one place is left empty if nobody has a mate."""
+    """``mates`` and ``exists`` of :class:`Groups`; one place is left empty if no agent has a mate."""
     members: dict[tuple[int, int], list[int]] = {}
     group = np.full(behavior.slots, -1) if behavior.group is None else behavior.group
     for slot, key in enumerate(zip(behavior.env_index.tolist(), group.tolist(), strict=True)):

@@ -116,7 +116,7 @@ class GroupCritic(nn.Module):
 
     def _read(self, entities: Tensor, present: Tensor) -> Tensor:
         """Values [B, R] of groups of embedded agents [B, 1 + M, width], of which the first is there."""
-        there = torch.cat((torch.ones_like(present[:, :1]), present), 1)
+        there = torch.cat((present.new_ones(len(present), 1), present), 1)
         size = 2.0 * there.sum(1, keepdim=True) / self.most - 1.0
         values: Tensor = self.values((self.attention(entities, there),), size)
         return values

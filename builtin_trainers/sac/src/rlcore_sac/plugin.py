@@ -16,6 +16,8 @@ def rlcore_trainers() -> list[TrainerSpec]:
             summary="soft actor-critic: off-policy, maximum entropy, twin critics",
             behavioral_cloning=True,
             critic=True,
+            action_distributions=True,
+            memory=True,
             privileged_critic=True,
             ranks=True,
         )

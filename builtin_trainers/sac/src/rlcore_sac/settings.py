@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from rlcore import setting
@@ -11,6 +13,8 @@ from rlcore_torch import OffPolicySettings
 @attrs.frozen(kw_only=True)
 class SACSettings(OffPolicySettings):
     """How SAC learns."""
+
+    needs_log_prob_of_draws: ClassVar[bool] = True
 
     critic_learning_rate: float | None = setting(
         None, "Step size of the critics' optimizers; null for learning_rate (an rlcore key).", exclusive_minimum=0.0

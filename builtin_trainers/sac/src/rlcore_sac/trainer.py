@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 import torch
@@ -34,6 +35,7 @@ from rlcore_sac.settings import SACSettings
 from rlcore_torch import (
     ActionLayout,
     Actor,
+    Body,
     Critic,
     DiscreteOptions,
     GradientStep,
@@ -47,7 +49,6 @@ from rlcore_torch import (
     log_probabilities,
     mask_logits,
     min_q,
-    squashed_gaussian,
 )
 
 
@@ -251,24 +252,31 @@ class SoftActorCritic(Actor):
     def __init__(
         self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, initial_temperature: float
     ) -> None:
-        super().__init__(behavior, settings, SquashedGaussian(behavior))
+        named = settings.action_distribution is not None and bool(behavior.continuous)
+        super().__init__(behavior, settings, None if named else SquashedGaussian(behavior))
         self.layout = ActionLayout(behavior)
         self.options = DiscreteOptions(self.layout)
         self.rewards = rewards
         outputs = rewards * self.options.columns
         inputs, continuous = self.learner_inputs, self.layout.continuous
-        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous) for _ in range(2))
+        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous, k + 1) for k in range(2))
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
         temperatures = bool(self.layout.continuous) + len(self.layout.branches)
         self.log_temperature = nn.Parameter(torch.full((temperatures,), math.log(initial_temperature)))
 
+    @property
+    def remembering(self) -> Sequence[Body]:
+        critics: Any = self.critics
+        return (self.actor, *(critic.body for critic in critics))
+
     def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""
         columns, logits = self.policy(self.of_actor(inputs))
         action = log_prob = probabilities = entropies = None
-        if columns is not None and noise is not None:
-            action, log_prob = squashed_gaussian(columns, noise)
+        distribution = self.policy_head.distribution
+        if columns is not None and noise is not None and distribution is not None:
+            action, log_prob = distribution.sample_log_prob(columns, noise)
         if logits is not None:
             if mask is not None:
                 logits = mask_logits(logits, mask)

@@ -24,6 +24,7 @@ def _trainer(name: str, settings: str, summary: str) -> TrainerSpec:
         summary=summary,
         behavioral_cloning=True,
         critic=True,
+        memory=True,
         ranks=True,
     )
 

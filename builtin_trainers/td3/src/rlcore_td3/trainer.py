@@ -31,6 +31,7 @@ from rlcore_td3.exploration import ExplorationNoise
 from rlcore_td3.settings import TD3Settings
 from rlcore_torch import (
     Actor,
+    Body,
     Critic,
     DeterministicTanh,
     GradientStep,
@@ -82,7 +83,7 @@ class TD3Trainer(OffPolicyTrainer):
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, None]:
         """Return the actor's actions [S, C] with noise (line 4)."""
-        raw, _ = self.policy.choose(self.policy.parameters(batch.observations, None), None)
+        raw, _ = self.policy.choose(self.parameters(batch), None)
         assert raw is not None
         if self.settings.network_settings.deterministic:
             return raw, None
@@ -213,10 +214,15 @@ class DeterministicActorCritic(Actor):
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, critics: int) -> None:
         super().__init__(behavior, settings, DeterministicTanh(behavior))
         self.critics = nn.ModuleList(
-            Critic(self.inputs, settings, rewards, behavior.continuous) for _ in range(critics)
+            Critic(self.inputs, settings, rewards, behavior.continuous, k + 1) for k in range(critics)
         )
         self.target = copy.deepcopy(self).requires_grad_(False)
         del self.target.inputs  # those of a batch are normalized already
+
+    @property
+    def remembering(self) -> Sequence[Body]:
+        critics: Any = self.critics
+        return (self.actor, *(critic.body for critic in critics))
 
     def action(self, inputs: Inputs) -> Tensor:
         """Return the actions [B, C] of the actor, those of :class:`rlcore_torch.DeterministicTanh`; differentiable."""

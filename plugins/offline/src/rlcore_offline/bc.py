@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, RunContext
 from rlcore_offline.likelihood import Imitation
 from rlcore_offline.settings import BCSettings
-from rlcore_torch import ActionBatch, Actor, GradientStep, OfflineTrainer, Optimizer, Rows
+from rlcore_torch import ActionBatch, Actor, GradientStep, OfflineTrainer, Optimizer, Rows, SequenceRows
 
 
 class BCTrainer(OfflineTrainer):
@@ -35,7 +35,7 @@ class BCTrainer(OfflineTrainer):
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         return {"policy": self.make_optimizer(self.model.parameters())}
 
-    def learn_from(self, rows: Rows) -> GradientStep:
+    def learn_from(self, rows: Rows | SequenceRows) -> GradientStep:
         return self.gradient_step(self.reader.actions(rows))
 
     def gradient_step(self, batch: ActionBatch) -> GradientStep:

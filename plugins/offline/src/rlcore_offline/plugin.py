@@ -55,6 +55,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             summary="behavioral cloning: imitates recorded agents by maximum likelihood",
             offline=True,
             action_distributions=True,
+            memory=True,
         ),
         TrainerSpec(
             name="iql",
@@ -64,6 +65,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             summary="implicit Q-learning: learns from recorded agents to do better than they did",
             offline=True,
             action_distributions=True,
+            memory=True,
             critic=True,
         ),
     ]

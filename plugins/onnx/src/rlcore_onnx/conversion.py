@@ -53,7 +53,7 @@ def convert(
     if isinstance(module, PolicyModule):
         for each in module.modules():
             if isinstance(each, Recurrent):
-                each.step = partial(lstm_step, each)  # type: ignore[method-assign]
+                each.step = partial(recurrent_step, each)  # type: ignore[method-assign]
     model = traced(PolicyProgram(module, profile).eval(), profile)
     if model.graph.output[-1].name == LOGITS:
         del model.graph.output[-1]
@@ -76,14 +76,19 @@ def gumbel(normal: Tensor) -> Tensor:
     return -torch.log(-torch.log(u.clamp(SMALLEST, 1.0 - SMALLEST)))
 
 
-def lstm_step(layer: Recurrent, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute :meth:`Recurrent.step` without the operator LSTM, which engines read in different ways."""
-    lstm: Any = layer.lstm
-    units = layer.features
-    h, c = memory.split(units, dim=1)  # type: ignore[no-untyped-call]
-    gates = linear(x, lstm.weight_ih_l0, lstm.bias_ih_l0) + linear(h, lstm.weight_hh_l0, lstm.bias_hh_l0)
-    into, kept, new, out = gates.split(units, dim=1)  # type: ignore[no-untyped-call]
-    c = kept.sigmoid() * c + into.sigmoid() * new.tanh()
+def recurrent_step(recurrent: Recurrent, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute :meth:`Recurrent.step` without the operators LSTM and GRU, which engines read in different ways."""
+    layer, units = recurrent.layer, recurrent.features
+    h = memory if isinstance(layer, nn.GRU) else memory[:, :units]
+    of_x, of_h = linear(x, layer.weight_ih_l0, layer.bias_ih_l0), linear(h, layer.weight_hh_l0, layer.bias_hh_l0)
+    if isinstance(layer, nn.GRU):
+        reset_x, kept_x, new_x = of_x.split(units, dim=1)  # type: ignore[no-untyped-call]
+        reset_h, kept_h, new_h = of_h.split(units, dim=1)  # type: ignore[no-untyped-call]
+        kept = (kept_x + kept_h).sigmoid()
+        h = (1.0 - kept) * (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh() + kept * h
+        return h, h
+    into, kept, new, out = (of_x + of_h).split(units, dim=1)  # type: ignore[no-untyped-call]
+    c = kept.sigmoid() * memory[:, units:] + into.sigmoid() * new.tanh()
     h = out.sigmoid() * c.tanh()
     return h, torch.cat([h, c], dim=1)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, UnsupportedSpace
+from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, UnsupportedSpace
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 from rlcore_gymnasium.spaces.values import action_mask, final_mask, flag, refuse_wrong_reward, shown
 from rlcore_pettingzoo.agents import Cast
@@ -25,7 +26,7 @@ class BehaviorArrays:
     """
 
     def __init__(self, cast: Cast, num_envs: int, game: str, final_info: Sequence[str]) -> None:
-        agents = len(cast.agents)
+        agents = self.agents = len(cast.agents)
         slots = num_envs * agents
         self.name = cast.behavior
         observed, mask_space = _without_mask(cast.agents[0].observation_space)
@@ -67,6 +68,25 @@ class BehaviorArrays:
             spec.name: np.clip(0, -np.inf if spec.low is None else spec.low, np.inf if spec.high is None else spec.high)
             for spec in self._observing.specs
         }
+
+    # ------------------------------------------------------------ an observation that all agents of a game share
+
+    def add_observation(self, spec: ObservationSpec) -> None:
+        """Add an observation that :meth:`show_all` writes."""
+        self.spec = attrs.evolve(self.spec, observations=(*self.spec.observations, spec))
+        self._observations[spec.name] = np.zeros((self.spec.slots, *spec.shape), spec.dtype)
+        self._finals[spec.name] = np.zeros((self.spec.slots, *spec.shape), spec.dtype)
+
+    def seen(self, env: int, name: str) -> NDArray[Any]:
+        """Return the observation ``name`` of the agents of an environment, [A, *shape]."""
+        return self._observations[name][env * self.agents : (env + 1) * self.agents]
+
+    def show_all(self, env: int, name: str, value: NDArray[Any], final: bool) -> None:
+        """Show ``value`` [*shape] to all agents of an environment; if it is ``final``, also where an episode ended."""
+        self.seen(env, name)[:] = value
+        for row, slot in enumerate(self._ended if final else ()):
+            if slot // self.agents == env:
+                self._finals[name][row] = value
 
     # ------------------------------------------------------------ a step
 

@@ -23,6 +23,7 @@ from rlcore import (
 from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import ACTION_MASK, BehaviorArrays
+from rlcore_pettingzoo.central import CentralState
 
 Seats = Mapping[str, tuple[BehaviorArrays, int]]
 """The behavior and slot of each agent of one environment, by the agent's name."""
@@ -34,13 +35,24 @@ class PettingZooEnvironment:
     Environment i plays episode e with the seed ``seeds(i, e)``. A subclass says how a game is reset and stepped.
     """
 
-    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
-        """``games`` are N environments of PettingZoo; ``game`` is what messages call them."""
+    def __init__(
+        self,
+        game: str,
+        games: Sequence[Any],
+        casts: Sequence[Cast],
+        final_info: Sequence[str] = (),
+        state: type[CentralState] | None = None,
+    ) -> None:
+        """``games`` are N environments of PettingZoo; ``game`` is what messages call them.
+
+        With ``state``, all agents are shown the state of their game.
+        """
         self.game = game
         self.games = list(games)
         self.num_envs = len(self.games)
         self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
         self._arrays = [BehaviorArrays(cast, self.num_envs, game, final_info) for cast in casts]
+        self._state = None if state is None else state(self.games, self._arrays, game)
         self.behaviors: Mapping[str, BehaviorSpec] = {arrays.name: arrays.spec for arrays in self._arrays}
         self.seats: list[Seats] = [
             {
@@ -67,6 +79,10 @@ class PettingZooEnvironment:
         """Step a game with the actions of its agents; return whether its episode is over."""
         raise NotImplementedError
 
+    def _show_state(self, env: int, final: bool) -> None:
+        if self._state is not None:
+            self._state.show(env, final)
+
     # ------------------------------------------------------------ the contract
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -85,6 +101,7 @@ class PettingZooEnvironment:
             for env in range(self.num_envs):
                 self._env = env
                 self._show(env)
+                self._show_state(env, final=False)
         return {arrays.name: arrays.batch() for arrays in self._arrays}
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
@@ -94,7 +111,9 @@ class PettingZooEnvironment:
         with self._failures("step"):
             for env in range(self.num_envs):
                 self._env = env
-                if self._step_game(env):
+                is_over = self._step_game(env)
+                self._show_state(env, final=True)
+                if is_over:
                     over.append(env)
         with self._failures("reset"):
             for env in over:
@@ -102,6 +121,7 @@ class PettingZooEnvironment:
                 self.episodes[env] += 1
                 self._reset_game(env, self._seeds(env, int(self.episodes[env])))
                 self._show(env)
+                self._show_state(env, final=False)
         return {arrays.name: arrays.batch() for arrays in self._arrays}
 
     def set_parameters(self, parameters: Parameters) -> None:

@@ -18,6 +18,7 @@ from rlcore import (
 from rlcore_gymnasium.given import add_copies, closing_on_error
 from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.base import PettingZooEnvironment
+from rlcore_pettingzoo.central import KINDS
 from rlcore_pettingzoo.games import (
     Game,
     close_quietly,
@@ -33,6 +34,9 @@ from rlcore_pettingzoo.turns import TurnEnvironment
 
 if TYPE_CHECKING:
     from rlcore import RunContext
+
+
+_OF_PROGRAMS = ("behaviors", "state", "final_info")  # options of games that a program makes
 
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> PettingZooEnvironment:
@@ -63,16 +67,16 @@ def make_of(
 def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> PettingZooEnvironment | None:
     """Return the environment for games that a Python program made, None for an object of another kind.
 
-    ``settings.options`` may have ``behaviors`` and ``final_info`` of :class:`PettingZooSettings`. Raises ConfigError
-    for other options, and if the number of copies does not fit.
+    ``settings.options`` may have ``behaviors``, ``state`` and ``final_info`` of :class:`PettingZooSettings`. Raises
+    ConfigError for other options, and if the number of copies does not fit.
     """
     if not is_game(made):
         return None
     name = str(getattr(made, "metadata", {}).get("name") or type(made).__name__)
-    known = {key: value for key, value in settings.options.items() if key in ("behaviors", "final_info")}
+    known = {key: value for key, value in settings.options.items() if key in _OF_PROGRAMS}
     for key in settings.options.keys() - known.keys():
         raise ConfigError(
-            f"{name}: the program makes it, with arguments and wrappers; the options are behaviors and final_info",
+            f"{name}: the program makes it, with arguments and wrappers; the options are {', '.join(_OF_PROGRAMS)}",
             key=("environment", "options", key),
         )
     options, problems = read_settings(PettingZooSettings, known)
@@ -99,7 +103,7 @@ def _of_games(
         ]
         casts = assign(agents, options.behaviors, in_turns, name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
-        return kind(game_id, games, casts, options.final_info)
+        return kind(game_id, games, casts, options.final_info, KINDS[options.state] if options.state else None)
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:

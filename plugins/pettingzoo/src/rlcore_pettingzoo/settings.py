@@ -69,6 +69,11 @@ class PettingZooSettings:
         "The agents and teams of each behavior, by its name. By default, agents with equal spaces are one behavior, "
         "named after what their names have in common, or as in the file if it has a single behavior.",
     )
+    state: Literal["game", "agents"] | None = setting(
+        None,
+        "An observation called state, equal for all agents of a game, for a critic that reads it: the state() of the "
+        "game, or the observations of all agents side by side.",
+    )
     final_info: list[str] = setting(
         factory=list, description="Numbers of an agent's last info that belong to the result of its episode, by name."
     )

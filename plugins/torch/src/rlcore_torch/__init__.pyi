@@ -31,6 +31,9 @@ from .networks.encoders import ImageEncoder as ImageEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
 from .networks.encoders import make_encoder as make_encoder
+from .networks.gsde import GSDE as GSDE
+from .networks.gsde import FeatureNoise as FeatureNoise
+from .networks.gsde import SquashedGSDE as SquashedGSDE
 from .networks.hyper import HyperLinear as HyperLinear
 from .networks.networks import Actor as Actor
 from .networks.networks import ActorCritic as ActorCritic
@@ -46,6 +49,9 @@ from .networks.normalizer import RunningNormalizer as RunningNormalizer
 from .networks.recurrent import Recurrent as Recurrent
 from .networks.saved_networks import load_model_state as load_model_state
 from .networks.saved_networks import model_state as model_state
+from .networks.sequence_inputs import SequenceInputs as SequenceInputs
+from .networks.sequence_inputs import SequenceLayout as SequenceLayout
+from .networks.sequence_inputs import SequenceStarts as SequenceStarts
 from .off_policy.minibatch_trainer import GradientStep as GradientStep
 from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer
@@ -59,6 +65,7 @@ from .off_policy.replay_sampler import ReplaySampler as ReplaySampler
 from .off_policy.replay_sampler import Sample as Sample
 from .off_policy.replay_sampler import UniformSampler as UniformSampler
 from .off_policy.replay_sampler import create_replay_sampler as create_replay_sampler
+from .off_policy.replay_sequences import SequenceRows as SequenceRows
 from .off_policy.trainer import OffPolicyTrainer as OffPolicyTrainer
 from .off_policy.transition_batch import ActionBatch as ActionBatch
 from .off_policy.transition_batch import AfterEnds as AfterEnds

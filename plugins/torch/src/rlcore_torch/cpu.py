@@ -193,6 +193,7 @@ def _is_plain(model: Actor) -> bool:
         and type(model.actor) is Body
         and type(model.policy_head) is PolicyHead
         and model.actor.plain
+        and not model.policy_head.reads_features
         and not (model.inputs.images or model.memory_size)
         and model.actor.activation in NUMPY_FUNCTIONS
         and all(is_plain_linear(layer) for layer in (*model.actor.layers, model.policy_head.linear))
@@ -238,7 +239,7 @@ def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
     if draw is None:
         return False
     generator, rows = np.random.default_rng(0), 4
-    columns = generator.standard_normal((rows, distribution.columns * distribution.parts), np.float32)
+    columns = generator.standard_normal((rows, distribution.width), np.float32)
     noise = generator.standard_normal((rows, distribution.noise_size), np.float32)
     at = torch.from_numpy(columns).to(device)
     drawn = distribution.sample(at, torch.from_numpy(noise).to(device))

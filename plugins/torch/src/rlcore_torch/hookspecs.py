@@ -56,6 +56,8 @@ class ActionDistributionSpec(Record):
         settings: The attrs class of ``action_distribution_settings``, as ``"package.module:Name"``; None if it has no
             settings.
         initial_log_std: Whether the target takes the argument of that name.
+        log_prob_of_draws: Whether the distribution has :meth:`rlcore_torch.ActionDistribution.sample_log_prob`, which
+            SAC needs.
     """
 
     kind: ClassVar[str] = "action_distribution"
@@ -64,6 +66,7 @@ class ActionDistributionSpec(Record):
 
     settings: str | None = attrs.field(default=None, validator=check_target)
     initial_log_std: bool = False
+    log_prob_of_draws: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -30,6 +30,8 @@ from rlcore import (
 )
 from rlcore_torch.networks.actions import categorical_log_prob_entropy, mask_logits
 from rlcore_torch.off_policy.offline import recorded_transitions
+from rlcore_torch.off_policy.replay_rings import Rows
+from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
 from rlcore_torch.off_policy.transition_batch import ActionBatch, BatchReader
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, constant, linear
@@ -128,7 +130,7 @@ class BehavioralCloning:
         for _ in range(self.num_epoch):
             drawn = self._generator.choice(self.rows, self.samples, replace=False)
             for rows in np.array_split(drawn, self.parts):
-                loss = self.loss(self.reader.actions(rows))
+                loss = self.loss(self.reader.actions(self._with_neighbours(rows)))
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.optimizer.step()
@@ -142,6 +144,12 @@ class BehavioralCloning:
                 f"step {step}; {advice}"
             )
         return mean
+
+    def _with_neighbours(self, rows: Rows) -> Rows | SequenceRows:
+        buffer, memory = self.reader.buffer, self.model.memory
+        if memory is None:
+            return rows
+        return sequences_around(rows, memory, buffer.flags, buffer.slots, self._generator)
 
     def loss(self, batch: ActionBatch) -> Tensor:
         """The loss of one minibatch of demonstrations."""

@@ -80,8 +80,22 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
             name="squashed_gaussian",
             target="rlcore_torch.networks.distributions:SquashedGaussian",
             initial_log_std=True,
+            log_prob_of_draws=True,
             summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
             formerly="rlcore/squashed_gaussian",
+        ),
+        ActionDistributionSpec(
+            name="gsde",
+            target="rlcore_torch.networks.gsde:GSDE",
+            settings="rlcore_torch.settings:GSDESettings",
+            summary="smooth noise that agents keep for several steps, made of the policy's features (gSDE)",
+        ),
+        ActionDistributionSpec(
+            name="squashed_gsde",
+            target="rlcore_torch.networks.gsde:SquashedGSDE",
+            settings="rlcore_torch.settings:SquashedGSDESettings",
+            log_prob_of_draws=True,
+            summary="gSDE whose draws pass through tanh, for actions within bounds, and for SAC",
         ),
     ]
 

@@ -41,18 +41,34 @@ def below_one(share: float) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class MemorySettings:
-    """The memory of a recurrent policy (ML-Agents' ``memory``): an LSTM after the hidden layers."""
+    """The memory of a recurrent policy (ML-Agents' ``memory``): a recurrent layer after the hidden layers."""
 
+    type: str = setting("lstm", "Recurrent layer: LSTM, or GRU (an rlcore key).", choices=("lstm", "gru"))
     memory_size: int = setting(
-        128, "Numbers that an agent remembers; the LSTM has half as many units.", minimum=2, maximum=2 * MAX_UNITS
+        128,
+        "Numbers that an agent remembers; an LSTM has half as many units, a GRU as many.",
+        minimum=2,
+        maximum=2 * MAX_UNITS,
     )
     sequence_length: int = setting(
         64, "Steps of an episode that are learned from in one sequence.", minimum=1, maximum=MAX_ROLLOUT
     )
+    burn_in: int | None = setting(
+        None,
+        "Steps before a sequence, at most, that networks pass through without learning from them, where stored steps "
+        "are learned from (an rlcore key); null for half of sequence_length.",
+        minimum=0,
+        maximum=MAX_ROLLOUT,
+    )
 
     def __attrs_post_init__(self) -> None:
-        if self.memory_size % 2:
-            raise SettingError("memory_size", f"must be even, not {self.memory_size}")
+        if self.memory_size % 2 and self.type == "lstm":
+            raise SettingError("memory_size", f"must be even, not {self.memory_size}", others=("type",))
+
+    @property
+    def lead(self) -> int:
+        """Steps of burn-in before a sequence, at most."""
+        return self.sequence_length // 2 if self.burn_in is None else self.burn_in
 
 
 @attrs.frozen(kw_only=True)
@@ -91,6 +107,36 @@ class StateDependentGaussianSettings:
             raise SettingError("min_log_std", problem, others=("max_log_std",))
 
 
+@attrs.frozen(kw_only=True)
+class GSDESettings:
+    """Settings of the distribution ``gsde``."""
+
+    initial_log_std: float = setting(0.0, "Logarithm of the first standard deviations of the noise matrix.")
+    resample_every: int = setting(
+        4, "Environment steps for which an agent keeps its noise matrix.", minimum=1, maximum=MAX_ROLLOUT
+    )
+    learn_features: bool = setting(
+        False, "Whether the size of the noise has a gradient for the features that noise is made of."
+    )
+    full_std: bool = setting(True, "A standard deviation for each feature and part, not one for each feature.")
+    expln: bool = setting(
+        False, "Let standard deviations above 1 grow with the logarithm of what is learned, not exponentially."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SquashedGSDESettings(GSDESettings):
+    """Settings of the distribution ``squashed_gsde``; the defaults are those of SAC."""
+
+    initial_log_std: float = setting(-3.0, "Logarithm of the first standard deviations of the noise matrix.")
+    learn_features: bool = setting(
+        True, "Whether the size of the noise has a gradient for the features that noise is made of."
+    )
+    clip_mean: float | None = setting(
+        2.0, "Largest absolute value of the mean, before tanh; null for none.", exclusive_minimum=0.0
+    )
+
+
 def reads(kind: str) -> Callable[[Any], str | None]:
     """Return a function that says why an encoder does not read observations of this kind, or None."""
 
@@ -104,6 +150,10 @@ def _others(plugins: Plugins, ability: str) -> str:
     """``, or choose trainer_type ppo``: the trainers whose records declare ``ability``."""
     able = [str(record.name) for record in plugins.records("trainer") if getattr(record, ability, False)]
     return f", or choose trainer_type {' or '.join(able)}" if able else ""
+
+
+def _gives_log_prob(record: Any) -> bool:
+    return bool(record.log_prob_of_draws)
 
 
 def _is_changed(settings: Any, key: str) -> bool:
@@ -227,6 +277,9 @@ class NetworkSettings(PolicySettings):
                     f"must be at most hyperparameters.batch_size ({batch_size}), not {self.memory.sequence_length}"
                 )
                 yield ("memory", "sequence_length"), problem
+            if self.memory.burn_in is not None and isinstance(hyperparameters, OnPolicySettings):
+                cause = f"trainer {trainer.name!r} learns from what agents remembered a moment ago, without a burn-in"
+                yield ("memory", "burn_in"), f"{cause}; leave it out"
         if self.critic is not None and not trainer.critic:
             yield ("critic",), f"trainer {trainer.name!r} has no critic of its own; leave it out"
         elif self.critic is not None and getattr(hyperparameters, "shared_critic", False):
@@ -244,6 +297,10 @@ class NetworkSettings(PolicySettings):
             if not record.initial_log_std and _is_changed(hyperparameters, "initial_log_std"):
                 problem = "has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
                 yield ("action_distribution",), f"{self.action_distribution!r} {problem}"
+            if getattr(hyperparameters, "needs_log_prob_of_draws", False) and not _gives_log_prob(record):
+                able = [each.name for each in plugins.records("action_distribution") if _gives_log_prob(each)]
+                problem = f"does not give the log-probability of its draws, which trainer {trainer.name!r} needs"
+                yield ("action_distribution",), f"{self.action_distribution!r} {problem}; choose {' or '.join(able)}"
 
     def target(self, key: str, built_in: Mapping[str, Callable[..., Any]]) -> tuple[Callable[..., Any], str]:
         """Return what ``key`` names, one of ``built_in`` or the target of a record, and how messages call it.
@@ -465,9 +522,7 @@ class BehavioralCloningSettings:
     def problems(
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield a problem if the behavior's trainer does not imitate, or its policy has memory."""
+        """Yield a problem if the behavior's trainer does not imitate."""
         trainer = plugins.record(TrainerSpec, behavior.trainer_type)
         if not trainer.behavioral_cloning:
             yield (), f"trainer {trainer.name!r} does not imitate demonstrations"
-        elif getattr(behavior.network_settings, "memory", None) is not None:
-            yield (), "a policy with memory does not imitate demonstrations yet"

@@ -46,13 +46,15 @@ IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore_torch.imitation 
 
 
 def layers_text(settings: NetworkSettings) -> str:
-    """``2 x 64 tanh``, or ``64, 32 tanh`` for layers that differ; then the LSTM, if there is one."""
+    """``2 x 64 tanh``, or ``64, 32 tanh`` for layers that differ; then ``LSTM 32`` or ``GRU 64``, if there is one."""
     widths = settings.widths
     if len(set(widths)) > 1:
         layers = f"{', '.join(map(str, widths))} {settings.activation}"
     else:
         layers = f"{len(widths)} x {widths[0]} {settings.activation}" if widths else "linear"
-    return layers if settings.memory is None else f"{layers} + LSTM {settings.memory.memory_size // 2}"
+    if (memory := settings.memory) is None:
+        return layers
+    return f"{layers} + {memory.type.upper()} {memory.memory_size // (2 if memory.type == 'lstm' else 1)}"
 
 
 class TorchTrainer:
@@ -108,7 +110,7 @@ class TorchTrainer:
         distribution = self.model.policy_head.distribution
         if distribution is not None and distribution.bounded:
             named = settings.network_settings.action_distribution
-            if named is None:
+            if named is None or getattr(self.hyperparameters, "needs_log_prob_of_draws", False):
                 require_bounds(behavior, settings.trainer_type, "trainer_type ppo")
             else:
                 require_bounds(behavior, f"action_distribution {named!r}", f"action_distribution {DEFAULT}")

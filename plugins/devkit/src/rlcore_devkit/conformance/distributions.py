@@ -22,6 +22,7 @@ from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSett
 __all__ = ["ActionDistributionConformance"]
 
 DRAWS = 20_000
+FEATURES = 6  # of the last layer, for a distribution that reads them
 ROWS = 5  # random columns that a test looks at
 
 
@@ -52,15 +53,17 @@ class ActionDistributionConformance(RecordRules):
         bounds = np.ones(parts, np.float32)
         seen = (ObservationSpec("seen", (1,), np.float32),)
         made = make_distribution(network, BehaviorSpec("Agent", seen, parts, (), -bounds, bounds))
+        if made.reads_features:
+            made.read_features(FEATURES)
         return made.requires_grad_(False)
 
     def columns(self, distribution: ActionDistribution, rows: int = ROWS) -> Tensor:
-        """Return random columns [rows, columns * C]."""
+        """Return random columns [rows, width]."""
         generator = torch.Generator().manual_seed(1)
-        return self.spread * torch.randn(rows, distribution.columns * distribution.parts, generator=generator)
+        return self.spread * torch.randn(rows, distribution.width, generator=generator)
 
     def draws(self, distribution: ActionDistribution, column: Tensor) -> Tensor:
-        """Return raw actions [draws, C] for one row of columns, ``column`` [1, columns * C]."""
+        """Return raw actions [draws, C] for one row of columns, ``column`` [1, width]."""
         return distribution.sample(column.expand(DRAWS, -1), normal(DRAWS, distribution.noise_size))
 
     @pytest.mark.parametrize("rows", [0, 1, 4])
@@ -125,7 +128,7 @@ class ActionDistributionConformance(RecordRules):
 
     def test_everything_is_finite_for_large_columns_and_has_finite_gradients(self) -> None:
         made = self.make(2)
-        given = [[sign * size] * made.columns * 2 for size in (0.0, 1.0, 20.0) for sign in (-1.0, 1.0)]
+        given = [[sign * size] * made.width for size in (0.0, 1.0, 20.0) for sign in (-1.0, 1.0)]
         columns = torch.tensor(given, requires_grad=True)
         noise = normal(len(given), made.noise_size)
         raw = made.sample(columns, noise)

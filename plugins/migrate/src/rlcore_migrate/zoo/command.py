@@ -35,7 +35,7 @@ def convert_command(ctx: click.Context) -> None:
 @convert_command.command("zoo")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--env", "env_id", metavar="ID", help="The environment, as Gymnasium names it.")
-@click.option("--algo", metavar="NAME", help="ppo, sac, td3, ddpg or dqn; by default the name of FILE says it.")
+@click.option("--algo", metavar="NAME", help="ppo, sac, td3, ddpg, dqn or qrdqn; by default the name of FILE says it.")
 @click.option(
     "--without",
     multiple=True,

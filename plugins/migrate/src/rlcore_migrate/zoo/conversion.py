@@ -28,7 +28,7 @@ class Conversion:
 
     Attributes:
         entry: The entry.
-        algorithm: ``ppo``, ``sac``, ``td3``, ``ddpg`` or ``dqn``.
+        algorithm: ``ppo``, ``sac``, ``td3``, ``ddpg``, ``dqn`` or ``qrdqn``.
         world: The environment.
         file: The configuration.
         differences: What rlcore does otherwise, a sentence each.
@@ -115,6 +115,11 @@ def convert_optimizer(c: Conversion, kwargs: Entry) -> None:
     # With optimizer_kwargs, PPO's own default of epsilon does not hold.
     epsilon = _ADAM_OF_PPO if c.algorithm == "ppo" and given is None else _ADAM
     comment = "Stable-Baselines3's default of epsilon"
+    if c.algorithm == "qrdqn" and given is None and of_class is None:
+        epsilon, comment = (
+            0.01 / c.entry.number("batch_size", 32),
+            "sb3-contrib's default of epsilon, 0.01 / batch_size",
+        )
     if isinstance(given, dict):
         given = dict(given)
         if "eps" in given:

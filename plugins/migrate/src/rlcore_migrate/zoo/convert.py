@@ -11,7 +11,7 @@ from rlcore import ConfigError, did_you_mean, read_document
 from rlcore_migrate.zoo.conversion import Conversion, convert_normalization, convert_steps
 from rlcore_migrate.zoo.entry import Entry, algorithm_of, choose_entry
 from rlcore_migrate.zoo.networks import convert_networks
-from rlcore_migrate.zoo.off_policy import convert_ddpg, convert_dqn, convert_sac, convert_td3
+from rlcore_migrate.zoo.off_policy import convert_ddpg, convert_dqn, convert_qrdqn, convert_sac, convert_td3
 from rlcore_migrate.zoo.ppo import convert_ppo
 from rlcore_migrate.zoo.worlds import atari_game, find_world
 from rlcore_migrate.zoo.wrappers import convert_environment
@@ -20,13 +20,17 @@ __all__ = ["Converted", "convert_file"]
 
 _CONVERTERS = {
     "ppo": convert_ppo, "sac": convert_sac, "td3": convert_td3, "ddpg": convert_ddpg, "dqn": convert_dqn,
+    "qrdqn": convert_qrdqn,
 }  # fmt: skip
-_SPACES = {"sac": False, "td3": False, "ddpg": False, "dqn": True}  # whether actions are discrete; both with PPO
+# Whether actions are discrete; both with PPO.
+_SPACES = {"sac": False, "td3": False, "ddpg": False, "dqn": True, "qrdqn": True}
+_TRAINERS = {"qrdqn": "dqn"}  # where the trainer has another name
 # Trainers that the first command of the README does not install: their package, and its folder.
 _APART = {
     "td3": ("rlcore-td3", "builtin_trainers/td3"),
     "ddpg": ("rlcore-td3", "builtin_trainers/td3"),
     "dqn": ("rlcore-dqn", "builtin_trainers/dqn"),
+    "qrdqn": ("rlcore-dqn", "builtin_trainers/dqn"),
 }
 _SDE = ("use_sde", "sde_sample_freq", "use_sde_at_warmup")
 _COMMON = (
@@ -41,14 +45,14 @@ _OFF_POLICY = (
     "buffer_size", "learning_starts", "train_freq", "gradient_steps", "tau", "n_steps", "optimize_memory_usage",
     "replay_buffer_class", "replay_buffer_kwargs", "noise_type", "noise_std", "target_update_interval",
 )  # fmt: skip
+_DQN = (*_OFF_POLICY, "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "max_grad_norm")
 _OWN = {
     "ppo": _PPO,
     "sac": (*_OFF_POLICY, "ent_coef", "target_entropy"),
     "td3": (*_OFF_POLICY, "policy_delay", "target_policy_noise", "target_noise_clip"),
     "ddpg": _OFF_POLICY,
-    "dqn": (
-        *_OFF_POLICY, "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "max_grad_norm",
-    ),
+    "dqn": _DQN,
+    "qrdqn": _DQN,
 }  # fmt: skip
 
 
@@ -59,7 +63,7 @@ class Converted:
     Attributes:
         text: The file, with comments.
         differences: What rlcore does otherwise, a sentence each.
-        algorithm: The trainer.
+        algorithm: The algorithm, by the name of its file.
         behavior: The name of the behavior.
     """
 
@@ -103,7 +107,7 @@ def _convert(c: Conversion) -> None:
     of_package = ""
     if c.algorithm in _APART:
         of_package = "of {}, which must be installed: pip install ./{}".format(*_APART[c.algorithm])
-    c.put_in_behavior("trainer_type", c.algorithm, of_package)
+    c.put_in_behavior("trainer_type", _TRAINERS.get(c.algorithm, c.algorithm), of_package)
     discrete = c.world.half_ranges is None
     if _SPACES.get(c.algorithm, discrete) != discrete:
         kind = "discrete" if discrete else "continuous"

@@ -14,7 +14,7 @@ from rlcore_migrate.zoo.literals import NotPlain, literal
 
 __all__ = ["ALGORITHMS", "Entry", "algorithm_of", "choose_entry", "entries_of"]
 
-ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn")
+ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn", "qrdqn")
 # Other files of RL Zoo, and what to do with them.
 _OTHERS = {
     "a2c": "no trainer of rlcore is A2C; PPO with num_epoch 1 is the nearest",
@@ -22,7 +22,6 @@ _OTHERS = {
     "crossq": "no trainer of rlcore is CrossQ",
     "her": "hindsight replay is hyperparameters.replay_sampler: {type: her} here, of rlcore-her",
     "ppo_lstm": "convert the entry of ppo.yml, and add network_settings.memory to the result",
-    "qrdqn": "no trainer of rlcore is QR-DQN",
     "tqc": "no trainer of rlcore is TQC, but that of examples/tqc_plugin",
     "trpo": "no trainer of rlcore is TRPO",
 }

@@ -32,13 +32,15 @@ _WIDTHS = {
     "td3": ([400, 300], [256, 256]),
     "ddpg": ([400, 300], [256, 256]),
     "dqn": ([64, 64], []),
+    "qrdqn": ([64, 64], []),
 }
 _FEATURES = {"CnnPolicy": 512, "MultiInputPolicy": 256}  # of the CNN
-_CRITIC = {"ppo": "vf", "sac": "qf", "td3": "qf", "ddpg": "qf", "dqn": None}
+_CRITIC = {"ppo": "vf", "sac": "qf", "td3": "qf", "ddpg": "qf", "dqn": None, "qrdqn": None}
 _OF_SDE = ("log_std_init", "use_expln", "full_std", "clip_mean", "squash_output")  # used by gSDE alone, but for PPO
 _KNOWN = (
     "net_arch", "activation_fn", "ortho_init", "log_std_init", "share_features_extractor", "features_extractor_class",
-    "features_extractor_kwargs", "normalize_images", "optimizer_class", "optimizer_kwargs", "n_critics", *_OF_SDE,
+    "features_extractor_kwargs", "normalize_images", "optimizer_class", "optimizer_kwargs", "n_critics", "n_quantiles",
+    *_OF_SDE,
 )  # fmt: skip
 
 
@@ -90,6 +92,11 @@ def convert_networks(c: Conversion) -> None:
         )  # fmt: skip
     kwargs.note("normalize_images", "true, as here")
     _critics(c, kwargs)
+    if c.algorithm == "qrdqn":
+        count = kwargs.number("n_quantiles", 200, whole=True, minimum=1)
+        c.hyperparameter("num_quantiles", count, "policy_kwargs: n_quantiles" if kwargs.has("n_quantiles") else "")
+    elif kwargs.has("n_quantiles"):
+        kwargs.refuse("n_quantiles", f"{c.algorithm} has no quantiles here", "has none")
     convert_optimizer(c, kwargs)
     _log_std(c, kwargs)
     kwargs.finish(_KNOWN)

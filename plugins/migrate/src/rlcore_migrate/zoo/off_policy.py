@@ -1,4 +1,7 @@
-"""SAC, TD3, DDPG and DQN of Stable-Baselines3 as the trainers ``sac``, ``td3``, ``ddpg`` and ``dqn``."""
+"""SAC, TD3, DDPG and DQN of Stable-Baselines3 as the trainers ``sac``, ``td3``, ``ddpg`` and ``dqn``.
+
+QR-DQN of sb3-contrib is the trainer ``dqn`` too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from rlcore_migrate.zoo.conversion import Conversion, convert_schedule
 
-__all__ = ["convert_ddpg", "convert_dqn", "convert_sac", "convert_td3"]
+__all__ = ["convert_ddpg", "convert_dqn", "convert_qrdqn", "convert_sac", "convert_td3"]
 
 _AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
 _NO_REPLAY = "another replay buffer is a replay sampler here, such as her of rlcore-her"
@@ -71,7 +74,23 @@ def _action_noise(c: Conversion) -> None:
 
 def convert_dqn(c: Conversion) -> None:
     """Convert the arguments of ``stable_baselines3.DQN``."""
-    steps_per_update, block = _off_policy(c, learning_rate=1e-4, batch_size=32, train_freq=4)
+    _q_learning(c, learning_rate=1e-4, fraction=0.1, final_epsilon=0.05)
+    c.same("max_grad_norm", "max_grad_norm", 10.0, above=0.0)
+
+
+def convert_qrdqn(c: Conversion) -> None:
+    """Convert the arguments of ``sb3_contrib.QRDQN``; :func:`convert_networks` has the number of quantiles."""
+    _q_learning(c, learning_rate=5e-5, fraction=0.005, final_epsilon=0.01)
+    if c.entry.raw("max_grad_norm") is None:
+        c.hyperparameter("max_grad_norm", None, "sb3-contrib's default")
+        c.entry.note("max_grad_norm", "null")
+    else:
+        c.same("max_grad_norm", "max_grad_norm", 10.0, above=0.0)
+    c.hyperparameter("distributional", "quantile", "")
+
+
+def _q_learning(c: Conversion, *, learning_rate: float, fraction: float, final_epsilon: float) -> None:
+    steps_per_update, block = _off_policy(c, learning_rate=learning_rate, batch_size=32, train_freq=4)
     entry = c.entry
     interval = entry.number("target_update_interval", 10_000, whole=True, minimum=1)
     # Environment steps there. It moves between blocks of gradient steps, so not more often than these come.
@@ -87,10 +106,9 @@ def convert_dqn(c: Conversion) -> None:
         if updates > 1:
             entry.refuse("tau", f"the target network would follow at every {updates}th gradient step", "copies it")
     c.same("exploration_initial_eps", "initial_epsilon", 1.0, minimum=0.0)
-    c.same("exploration_final_eps", "final_epsilon", 0.05, minimum=0.0)
-    share = entry.number("exploration_fraction", 0.1, above=0.0)
+    c.same("exploration_final_eps", "final_epsilon", final_epsilon, minimum=0.0)
+    share = entry.number("exploration_fraction", fraction, above=0.0)
     c.hyperparameter("epsilon_steps", max(1, round(share * c.max_steps)), f"exploration_fraction: {share:g} of the run")
-    c.same("max_grad_norm", "max_grad_norm", 10.0, above=0.0)
     c.hyperparameter("double", False, "Stable-Baselines3 has no double DQN")
     _no_action_noise(c)
 

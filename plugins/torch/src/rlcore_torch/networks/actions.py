@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import softplus
 
-from rlcore import Actions, BehaviorSpec, SlotShare, UnsupportedSpace, saved_array
-from rlcore_torch.networks.distributions import LOG_4, LOG_STD_RANGE, ActionDistribution
+from rlcore import Actions, BehaviorSpec, SlotShare, UnsupportedSpace, saved_array, saved_count
+from rlcore_torch.networks.distributions import LOG_STD_RANGE, ActionDistribution, squashed_draw
 
 __all__ = [
     "LARGEST_LOGIT",
@@ -143,8 +142,11 @@ class ActionNoise:
         generator: np.random.Generator,
         noise_size: int | None = None,
         share: SlotShare | None = None,
+        hold: int = 1,
     ) -> None:
         """Draw for ``rows`` steps at once: ``noise_size`` Gaussian numbers for each agent, or one for each part.
+
+        Each agent keeps its Gaussian numbers for ``hold`` steps.
 
         With the ``share`` of a rank, numbers are drawn for the agents of all ranks, and those of its own are used: an
         agent gets the same numbers whichever rank it is in.
@@ -153,20 +155,21 @@ class ActionNoise:
         alone = share is None or share.total == behavior.slots
         self._total = behavior.slots if alone else share.total  # type: ignore[union-attr]
         self._own: Any = slice(None) if alone else share.numbers  # type: ignore[union-attr]
-        self._continuous = (rows, behavior.slots, behavior.continuous if noise_size is None else noise_size)
-        self._logits = (rows, behavior.slots, behavior.mask_size)
-        self._row = rows
+        self._hold, held = hold, -(-rows // hold)
+        self._continuous = (held, behavior.slots, behavior.continuous if noise_size is None else noise_size)
+        self._logits = (held * hold, behavior.slots, behavior.mask_size)
+        self._row = held * hold
         self._gaussian = np.empty(self._continuous, np.float32)
         self._gumbel = np.empty(self._logits, np.float32)
 
     def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
-        if self._row == len(self._gaussian):
+        if self._row == len(self._gumbel):
             self._draw()
             self._row = 0
         row = self._row
         self._row = row + 1
-        return self._gaussian[row], self._gumbel[row]
+        return self._gaussian[row // self._hold], self._gumbel[row]
 
     def _draw(self) -> None:
         gaussian, gumbel = ((rows, self._total, size) for rows, _, size in (self._continuous, self._logits))
@@ -175,15 +178,18 @@ class ActionNoise:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the noise that was drawn and not used yet."""
-        return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
+        held, used = divmod(self._row, self._hold)
+        left = {"gaussian": self._gaussian[held:].copy(), "gumbel": self._gumbel[held * self._hold :].copy()}
+        return left | ({"used": used} if used else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
         # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
         gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
-        self._gumbel = saved_array(state, "gumbel", np.float32, (len(gaussian), *self._logits[1:])).copy()
+        steps = len(gaussian) * self._hold
+        self._gumbel = saved_array(state, "gumbel", np.float32, (steps, *self._logits[1:])).copy()
         self._gaussian = gaussian.copy()
-        self._row = 0
+        self._row = saved_count(state, "used") if "used" in state else 0
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
@@ -256,15 +262,10 @@ def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
 
     ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
-    log-probability is that of :class:`SquashedGaussian`, computed before tanh rounds: log(1 - tanh(u)^2) is
-    2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
+    log-probability is that of :class:`SquashedGaussian`, computed before tanh rounds.
     """
     mean, log_std = columns.chunk(2, dim=1)
-    log_std = log_std.clamp(*LOG_STD_RANGE)
-    u = mean + log_std.exp() * noise
-    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + LOG_4) * noise.shape[1]
-    log_prob = -(log_std - 2.0 * (u + softplus(-2.0 * u))).sum(-1) - constant
-    return u.tanh(), log_prob
+    return squashed_draw(mean, log_std.clamp(*LOG_STD_RANGE), noise)
 
 
 class DiscreteOptions:

@@ -57,16 +57,27 @@ class ActionDistribution(nn.Module):
         columns: Numbers that the head of the policy gives for each part.
         noise_per_part: Standard normal numbers that a draw of each part needs.
         bounded: Whether draws lie within [-1, 1]; actions without bounds are refused then.
+        reads_features: Whether the features of the policy's last layer follow the columns; see :meth:`read_features`.
+        features: The number of these features; 0 without them.
+        hold: Environment steps for which an agent that explores keeps :attr:`held_size` numbers; see :meth:`noise_of`.
         parts: C, the number of continuous parts.
     """
 
     columns: int = 1
     noise_per_part: int = 1
     bounded: bool = False
+    reads_features: bool = False
+    features: int = 0
+    hold: int = 1
 
     def __init__(self, behavior: BehaviorSpec) -> None:
         super().__init__()
         self.parts = behavior.continuous  # C
+
+    @property
+    def width(self) -> int:
+        """The numbers of a row of columns: ``columns`` for each part, and the features after them."""
+        return self.columns * self.parts + self.features
 
     @property
     def noise_size(self) -> int:
@@ -101,6 +112,32 @@ class ActionDistribution(nn.Module):
         Called once, without gradients, after ``network_settings.init`` gave the weights small values and the biases 0
         (``uniform``: PyTorch's own). By default they stay as they are.
         """
+
+    def read_features(self, features: int) -> None:
+        """Learn how many features follow the columns, before the first call of any other method.
+
+        Called once for a distribution that ``reads_features``. Columns are then [B, columns * C + features].
+        """
+
+    @property
+    def held_size(self) -> int:
+        """The standard normal numbers that an agent keeps for ``hold`` steps while it explores."""
+        return self.noise_size
+
+    def noise_of(self, columns: FloatArray, held: FloatArray) -> FloatArray:
+        """The noise [R, noise_size] of a draw while exploring, of numbers that are held [R, held_size].
+
+        Seen over all held numbers, it must be standard normal. By default the held numbers are the noise.
+        """
+        return held
+
+    def sample_log_prob(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Draws [B, C] as of :meth:`sample`, and their joint log-probability [B]; differentiable in ``columns``.
+
+        SAC needs it: computed from the draw alone, the log-probability would be wrong where tanh rounds. A record with
+        ``log_prob_of_draws`` says that a distribution implements it.
+        """
+        raise NotImplementedError
 
     def numpy_draw(self) -> NumpyDraw | None:
         """Return a function that computes :meth:`sample` and :meth:`deterministic` in NumPy, or None, the default.
@@ -184,7 +221,7 @@ class StateDependentGaussian(ActionDistribution):
     def entropy(self, columns: Tensor) -> Tensor:
         return gaussian_entropy(self.mean_log_std(columns)[1])
 
-    def numpy_draw(self) -> NumpyDraw:
+    def numpy_draw(self) -> NumpyDraw | None:
         parts, limits = self.parts, self.limits
 
         def draw(columns: FloatArray, noise: FloatArray | None) -> FloatArray:
@@ -229,6 +266,9 @@ class SquashedGaussian(StateDependentGaussian):
         u = raw.clamp(-_LARGEST_TANH, _LARGEST_TANH).atanh()
         return super().log_prob(columns, u) - _log_slope(u).sum(-1) - LOG_4 * self.parts
 
+    def sample_log_prob(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        return squashed_draw(*self.mean_log_std(columns), noise)
+
     def entropy(self, columns: Tensor) -> Tensor:
         """Return the entropy [B], the Gaussian's and the mean of log(1 - tanh(u)^2); exact to 1e-5 for each part.
 
@@ -241,8 +281,9 @@ class SquashedGaussian(StateDependentGaussian):
         distance = (variance * (2.0 / math.pi)).sqrt() * (-ratio.square()).exp() + mean * ratio.erf()
         return gaussian_entropy(log_std) - 2.0 * (distance * self.weights).sum((1, 2)) + LOG_4 * self.parts
 
-    def numpy_draw(self) -> NumpyDraw:
+    def numpy_draw(self) -> NumpyDraw | None:
         gaussian = super().numpy_draw()
+        assert gaussian is not None
         return lambda columns, noise: np.tanh(gaussian(columns, noise))
 
 
@@ -290,6 +331,17 @@ def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
 def gaussian_entropy(log_std: Tensor) -> Tensor:
     """Entropy of diagonal Gaussians in nats: a scalar for log_std [C], [B] for [B, C]."""
     return log_std.sum(-1) + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
+
+
+def squashed_draw(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B], before tanh rounds.
+
+    log(1 - tanh(u)^2) is 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
+    """
+    u = mean + log_std.exp() * noise
+    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + LOG_4) * noise.shape[1]
+    log_prob = -(log_std - 2.0 * (u + softplus(-2.0 * u))).sum(-1) - constant
+    return u.tanh(), log_prob
 
 
 def _log_slope(u: Tensor) -> Tensor:
@@ -344,7 +396,7 @@ def _problem(distribution: ActionDistribution) -> str | None:
         if not isinstance(number := getattr(distribution, name), int) or number < 1:
             return f"{name} must be a whole number of at least 1, not {number!r}"
     generator = torch.Generator().manual_seed(0)
-    columns = torch.zeros(_ROWS, distribution.columns * distribution.parts)
+    columns = torch.zeros(_ROWS, distribution.width)
     raw = distribution.sample(columns, torch.randn(_ROWS, distribution.noise_size, generator=generator))
     actions, numbers = (_ROWS, distribution.parts), (_ROWS,)
     results: dict[str, tuple[Any, list[tuple[int, ...]]]] = {

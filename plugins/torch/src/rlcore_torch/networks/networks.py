@@ -31,6 +31,7 @@ from rlcore_torch.networks.encoders import image_scale, make_encoder
 from rlcore_torch.networks.hyper import HyperLinear
 from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
 from rlcore_torch.networks.recurrent import Recurrent
+from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts
 from rlcore_torch.on_policy.sequences import Sequences
 from rlcore_torch.settings import NetworkSettings
 
@@ -50,9 +51,6 @@ __all__ = [
 Dense = Callable[..., Tensor]
 """A function like :func:`dense`."""
 AnyInputs: TypeAlias = "ObservationInputs | LearnerInputs"
-Inputs = tuple[Tensor, ...]
-"""Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
-[B, height, width, channels]."""
 
 # Those of NetworkSettings.activation.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -231,7 +229,9 @@ class LearnerInputs:
 class Body(nn.Module):
     """Encoders and hidden layers: inputs to features [B, features].
 
-    ``extra`` columns, such as an action, may enter the first layer next to the observations.
+    ``extra`` columns, such as an action, may enter the first layer next to the observations. With memory they enter
+    after it, where as many hidden layers follow: what is remembered are observations, and the values of several actions
+    need one pass through the sequence.
 
     Attributes:
         layers: The hidden layers, each followed by the activation; one with dropout or LayerNorm is a sequence of a
@@ -240,13 +240,18 @@ class Body(nn.Module):
         entities: The encoder of observations of the kind ``entities``; None without any.
         plain: Whether vector observations enter the first of ``layers`` as they are, and these are all layers.
         recurrent: The recurrent layer after the hidden layers; None without memory.
+        memory_place: Which of the stored memories is this body's; None for one that begins each sequence with zeros.
+        later_layers: With memory and ``extra`` columns: the hidden layers after the recurrent one.
         features: Number of features.
     """
 
     dense: Dense
 
-    def __init__(self, inputs: AnyInputs, settings: NetworkSettings, extra: int = 0) -> None:
+    def __init__(
+        self, inputs: AnyInputs, settings: NetworkSettings, extra: int = 0, memory_place: int | None = None
+    ) -> None:
         super().__init__()
+        self.memory_place = memory_place
         self.dense = dense
         self.activation = settings.activation
         self.images, self.vectors = inputs.images, inputs.vectors
@@ -262,7 +267,7 @@ class Body(nn.Module):
             sizes = [o.shape[1] for o in inputs.vectors if o.kind == "entities"]
             self.entities = EntityEncoder(sizes, settings.attention_units, beside=width)
             width += settings.attention_units
-        width += extra
+        width += extra if settings.memory is None else 0
         require_network_memory(width, settings.widths)
         seen = zip((*inputs.images, *flat), (*of_images, *of_vectors), strict=True)
         goal = sum(features for o, features in seen if o.goal) if settings.goal_conditioning_type == "hyper" else 0
@@ -276,11 +281,16 @@ class Body(nn.Module):
                 self.layers.append(_hidden_layer(width, units, settings))
             width = units
         self.plain = not (self.vector_encoders or self.entities or self.hyper)
-        self.recurrent: Recurrent | None = None
-        if settings.memory is not None:
-            self.recurrent = Recurrent(width, settings.memory.memory_size, settings.init)
-            width = self.recurrent.features
         self.features = width
+        self.recurrent: Recurrent | None = None
+        self.later_layers = nn.ModuleList()
+        if settings.memory is not None:
+            self.recurrent = Recurrent(self.features, settings.memory, settings.init)
+            self.features = self.recurrent.features
+            for width in settings.widths if extra else ():
+                self.later_layers.append(_hidden_layer(self.features + extra, width, settings))
+                self.features, extra = width, 0
+            self.features += extra
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
         """Return encoded observations and ``extra`` [B, extra] side by side, [B, width of the first layer].
@@ -342,10 +352,34 @@ class Body(nn.Module):
             return x
         return ACTIVATIONS[self.activation](_frozen(self.hyper, x, goal) if frozen else self.hyper(x, goal))
 
-    def remember(self, inputs: Inputs, sequences: Sequences, memory: Tensor) -> Tensor:
+    def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
         assert self.recurrent is not None
         return sequences.unpadded(self.recurrent(sequences.padded(self(inputs)), memory))
+
+    @torch.no_grad()
+    def memory_before(self, starts: SequenceStarts) -> Tensor:
+        """What this body remembers at the start of Q sequences, [Q, M]: their burn-in, which gets no gradient."""
+        assert self.recurrent is not None
+        size, place = self.recurrent.memory_size, self.memory_place
+        memory = starts.stored.new_zeros(len(starts.stored), size)
+        if place is not None and starts.stored.shape[1]:
+            memory = starts.stored[:, place * size : (place + 1) * size]
+        if starts.layout is None:
+            return memory
+        lead = starts.layout.padded(self(starts.lead))
+        led = self.recurrent.after(lead, starts.lengths, memory.index_select(0, starts.led))
+        return memory.index_copy(0, starts.led, led)
+
+    def last_features(self, inputs: Inputs, frozen: bool = False) -> Tensor:
+        """Return the features [B, features] of the hidden layers, or those of the recurrent layer after them."""
+        if self.recurrent is None:
+            return self(inputs, frozen=frozen)  # type: ignore[no-any-return]
+        if not isinstance(inputs, SequenceInputs):
+            raise TypeError("a network with memory needs SequenceInputs; BatchReader makes them from sequences")
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            outputs = self.remember(inputs.steps, inputs.layout, self.memory_before(inputs.starts))
+            return outputs.index_select(0, inputs.chosen)
 
     def step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Features [R, features] and the next memory [R, M] of a body with memory, for one step of R rows."""
@@ -356,8 +390,12 @@ class Body(nn.Module):
         """Return ``head`` applied to the features, [B, outputs of the head].
 
         ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
-        weights get none.
+        weights get none. With memory, ``inputs`` are :class:`SequenceInputs`.
         """
+        if self.recurrent is not None:
+            x = self.last_features(inputs, frozen)
+            x = x if extra is None else torch.cat([x, extra], dim=1)
+            return self.dense(x, [*self.later_layers, head], self.activation, frozen=frozen)
         if self.hyper is not None:
             return self.dense(self(inputs, extra, frozen), [head], self.activation, frozen=frozen)
         layers = [*self.layers, head]
@@ -392,7 +430,9 @@ class PolicyHead(nn.Module):
         distribution: The distribution of the continuous parts, which says what their columns mean; None without them.
             It has ``columns`` numbers for each part. Those of a Gaussian are all means, then all log standard
             deviations if these depend on the observations.
-        continuous: The number of columns of the continuous parts, ``columns`` times the parts; 0 without such parts.
+        continuous: The number of columns of the continuous parts, and of features that their distribution reads; 0
+            without such parts.
+        reads_features: Whether the features follow the columns of ``linear``, because the distribution reads them.
         logits: The number of options of all branches; 0 without branches.
         linear: The layer.
     """
@@ -407,8 +447,12 @@ class PolicyHead(nn.Module):
         super().__init__()
         self.distribution = distribution if layout.continuous else None
         columns = 0 if self.distribution is None else layout.continuous * self.distribution.columns
-        self.continuous, self.logits = columns, layout.logits
-        self.linear = nn.Linear(features, self.continuous + layout.logits)
+        self.reads_features = self.distribution is not None and self.distribution.reads_features
+        if self.distribution is not None and self.reads_features:
+            self.distribution.read_features(features)
+        self.continuous = columns if self.distribution is None else self.distribution.width
+        self.logits = layout.logits
+        self.linear = nn.Linear(features, columns + layout.logits)
         initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
         with torch.no_grad():
             if init == "kaiming":
@@ -421,10 +465,32 @@ class PolicyHead(nn.Module):
         """The standard normal numbers that one draw of the continuous parts needs."""
         return 0 if self.distribution is None else self.distribution.noise_size
 
+    @property
+    def held_size(self) -> int:
+        """The standard normal numbers that an agent keeps for ``distribution.hold`` steps while it explores."""
+        return 0 if self.distribution is None else self.distribution.held_size
+
+    @property
+    def hold(self) -> int:
+        """Environment steps for which an agent that explores keeps its noise."""
+        return 1 if self.distribution is None else self.distribution.hold
+
+    def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts, features that are read among them, and the logits [B, logits].
+
+        A part that the behavior does not have is None.
+        """
+        output = self.linear(features)
+        if not self.reads_features:
+            return self.split(output)
+        columns = output.shape[1] - self.logits
+        return torch.cat((output[:, :columns], features), dim=1), output[:, columns:] if self.logits else None
+
     def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts and the logits [B, logits] of ``output``.
 
-        ``output`` [B, columns + logits] is that of the linear layer. A part that the behavior does not have is None.
+        ``output`` [B, columns + logits] is that of the linear layer, and no features are read. A part that the behavior
+        does not have is None.
         """
         if not self.logits:
             return output, None
@@ -456,7 +522,7 @@ class Actor(nn.Module):
         self.privileged: ObservationInputs | None = None
         if privileged:
             self.privileged = ObservationInputs(privileged, settings.normalize, settings.normalize_clip)
-        self.actor = Body(self.inputs, settings)
+        self.actor = Body(self.inputs, settings, memory_place=0)
         layout = ActionLayout(behavior)
         if distribution is None and behavior.continuous:
             distribution = make_distribution(settings, behavior)
@@ -467,6 +533,8 @@ class Actor(nn.Module):
 
         See :class:`PolicyHead`. A part that the behavior does not have is None.
         """
+        if self.policy_head.reads_features:
+            return self.policy_head(self.actor.last_features(inputs))  # type: ignore[no-any-return]
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     @property
@@ -476,7 +544,10 @@ class Actor(nn.Module):
 
     def of_actor(self, inputs: Inputs) -> Inputs:
         """Return what the policy reads of the ``inputs`` of a minibatch."""
-        return inputs if self.privileged is None else LearnerInputs(self.inputs, self.privileged).split(inputs)[0]
+        if self.privileged is None:
+            return inputs
+        split = LearnerInputs(self.inputs, self.privileged).split
+        return inputs.map(lambda each: split(each)[0]) if isinstance(inputs, SequenceInputs) else split(inputs)[0]
 
     # ------------------------------------------------------------ with memory
 
@@ -485,18 +556,26 @@ class Actor(nn.Module):
         """M, the numbers that each row remembers from step to step; 0 without memory."""
         return 0 if self.memory is None else self.memory.memory_size
 
+    @property
+    def remembering(self) -> Sequence[Body]:
+        """The bodies whose memory a trainer keeps while it acts, at their ``memory_place``; that of the policy first.
+
+        A model with critics that remember overrides it.
+        """
+        return (self.actor,)
+
     def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return the output of :meth:`policy` for one step of R rows, and their next memory [R, M].
 
         ``memory`` [R, M] is the memory before the step.
         """
         features, memory = self.actor.step(inputs, memory)
-        return *self.policy_head.split(self.policy_head.linear(features)), memory
+        return *self.policy_head(features), memory
 
     def policy_of(self, inputs: Inputs, sequences: Sequences) -> tuple[Tensor | None, Tensor | None]:
         """Return the output of :meth:`policy` for the B rows of ``sequences``, [B, columns] and [B, logits]."""
         features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return self.policy_head.split(self.policy_head.linear(features))
+        return self.policy_head(features)  # type: ignore[no-any-return]
 
 
 class ActorCritic(Actor):
@@ -517,9 +596,13 @@ class ActorCritic(Actor):
     ) -> None:
         distribution = make_distribution(settings, behavior, initial_log_std) if behavior.continuous else None
         super().__init__(behavior, settings, distribution)
-        self.critic = self.actor if shared else Body(self.learner_inputs, settings.of_critic)
+        self.critic = self.actor if shared else Body(self.learner_inputs, settings.of_critic, memory_place=1)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
+
+    @property
+    def remembering(self) -> Sequence[Body]:
+        return (self.actor,) if self.critic is self.actor else (self.actor, self.critic)
 
     def value(self, inputs: Inputs) -> Tensor:
         """Return the values by reward provider, [B, value_heads]."""
@@ -546,22 +629,30 @@ class ActorCritic(Actor):
             features = self.actor(inputs)
         else:
             features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
+        return *self.policy_head(features), self.value_head(features)
 
 
 class Critic(nn.Module):
     """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
 
-    Of ``settings``, those of a critic are used.
+    Of ``settings``, those of a critic are used. With memory, its stored memory is at ``memory_place``, or sequences
+    begin with zeros.
 
     Attributes:
         body: The body.
         head: The outputs from the features of the body.
     """
 
-    def __init__(self, inputs: AnyInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+    def __init__(
+        self,
+        inputs: AnyInputs,
+        settings: NetworkSettings,
+        outputs: int,
+        continuous: int = 0,
+        memory_place: int | None = None,
+    ) -> None:
         super().__init__()
-        self.body = Body(inputs, settings.of_critic, extra=continuous)
+        self.body = Body(inputs, settings.of_critic, continuous, memory_place)
         self.head = nn.Linear(self.body.features, outputs)
         initialize(self.head, settings.init, gain=1.0)
 

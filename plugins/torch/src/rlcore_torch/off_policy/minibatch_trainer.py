@@ -31,6 +31,9 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
+from rlcore_torch.off_policy.replay import ReplayBuffer
+from rlcore_torch.off_policy.replay_rings import Rows
+from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.optimizer import Optimizer
@@ -126,6 +129,13 @@ class MinibatchTrainer(TorchTrainer):
         for optimizer in self.optimizers.values():
             optimizer.learning_rate = rate * optimizer.rate_factor
         return {"Policy/Learning Rate": rate}
+
+    def with_neighbours(self, rows: Rows, buffer: ReplayBuffer) -> Rows | SequenceRows:
+        """Return the sequences around drawn ``rows`` [B] of ``buffer``, for networks with memory; else the rows."""
+        memory = self.model.memory
+        if memory is None:
+            return rows
+        return sequences_around(rows, memory, buffer.flags, buffer.slots, self.generator)
 
     def sum_gradients(self, batch: TransitionBatch, *names: str) -> None:
         """Replace the gradients of the optimizers called ``names`` by those of the minibatch of all ranks.

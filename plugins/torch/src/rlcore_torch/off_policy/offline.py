@@ -27,6 +27,7 @@ from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import CLOSED, LEAST_ROWS, TERMINATED, TRUNCATED, Rows
+from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.settings import OfflineSettings
 
@@ -63,8 +64,8 @@ class OfflineTrainer(MinibatchTrainer):
 
     # ------------------------------------------------------------ what a subclass may change
 
-    def learn_from(self, rows: Rows) -> GradientStep:
-        """Take one gradient step on the transitions that begin at ``rows`` [B] of the buffer.
+    def learn_from(self, rows: Rows | SequenceRows) -> GradientStep:
+        """Take one gradient step on the transitions that begin at ``rows`` [B] of the buffer; of sequences with memory.
 
         By default it reads everything and calls :meth:`gradient_step`. A trainer that needs less may read less.
         """
@@ -80,7 +81,8 @@ class OfflineTrainer(MinibatchTrainer):
         """Take one gradient step. Raises TrainingDiverged if a statistic is not finite."""
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
-        stats |= self.summarize([self.learn_from(self.buffer.sample(batch_size, self.generator))])
+        rows = self.with_neighbours(self.buffer.sample(batch_size, self.generator), self.buffer)
+        stats |= self.summarize([self.learn_from(rows)])
         if self.learning_providers:
             stats |= self.update_providers(self.reader.transitions(self.buffer.sample(batch_size, self.generator)))
         self.gradient_steps += 1

@@ -81,7 +81,7 @@ class ReplayBuffer(ReplayRings):
                 frames.require_fit(saved_mapping(pools, name), numbers)
             else:
                 saved_array(observations, name, array.dtype, (count, *array.shape[1:]))
-        for name in ("raw", "choices", "reward", "flags"):
+        for name in ("raw", "choices", "reward", "flags", *(["memory"] if self.memory.size else [])):
             array = getattr(self, name)
             saved_array(segment, name, array.dtype, (count, *array.shape[1:]))
         if {name for name in OPTIONAL if name in segment} != optional:
@@ -145,6 +145,8 @@ class ReplayBuffer(ReplayRings):
             "reward": self._reward,
             "flags": self._flags,
         }
+        if self._memory.size:
+            arrays["memory"] = self._memory
         if self._masks is not None:
             arrays["masks"] = self._masks
         if self._group_reward is not None:
@@ -154,12 +156,14 @@ class ReplayBuffer(ReplayRings):
     def _layout(self) -> dict[str, Any]:
         """What another buffer must share to take this one's state; JSON values only."""
         behavior = self.behavior
+        memory = {"memory": self.memory.shape[1]} if self.memory.size else {}
         return {
             "slots": self.slots,
             "buffer_size": self.buffer_size,
             "observations": [[o.name, list(o.shape), o.dtype.name] for o in behavior.observations],
             "actions": [behavior.continuous, list(behavior.discrete)],
             "priority_alpha": None if self.priorities is None else self.priorities.alpha,
+            **memory,
         }
 
 

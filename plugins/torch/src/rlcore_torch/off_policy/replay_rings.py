@@ -100,14 +100,19 @@ class ReplayRings:
         flags: [capacity] 0 for a row without a transition, else 1, plus 2 if it terminated, plus 4 if it was truncated.
         masks: [capacity, mask_size] whether each option is allowed; None before the first mask.
         group_reward: [capacity] the reward of the group; None before the first one.
+        memory: [capacity, remembered] what networks with memory remembered before the action of the row.
         priorities: Priorities of the rows; None without ``priority_alpha``.
         filled: Rows from here on were never used.
         head: [S] row of the current observation of each slot.
         closed_rows: [K] rows of the transitions that the last call of ``observe`` closed.
     """
 
-    def __init__(self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None) -> None:
+    def __init__(
+        self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None, remembered: int = 0
+    ) -> None:
         """``priority_alpha`` is the exponent of prioritized sampling; without it rows have no priorities.
+
+        Each row has ``remembered`` numbers of memory, of four bytes each.
 
         Raises ConfigError, before anything is allocated, if ``buffer_size`` leaves a slot fewer than four rows or does
         not fit into memory.
@@ -122,7 +127,8 @@ class ReplayRings:
         # Beside what every transition takes: a reward of the group, and a leaf of the tree of priorities. A frame that
         # is stored once takes less than the stacks that show it.
         repeated = sum(o.size * o.dtype.itemsize - frames_bytes(o) for o in behavior.observations if is_stack(o))
-        require_memory(behavior, buffer_size, beside=4 + (9 if priority_alpha is not None else 0) - repeated)
+        beside = 4 + (9 if priority_alpha is not None else 0) + 4 * remembered - repeated
+        require_memory(behavior, buffer_size, beside=beside)
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.slots = slots  # S
@@ -136,6 +142,7 @@ class ReplayRings:
         self._choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
         self._reward = np.zeros(capacity, np.float32)
         self._flags = np.zeros(capacity, np.uint8)
+        self._memory = np.zeros((capacity, remembered), np.float32)
         self._masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
         self._group_reward: FloatArray | None = None  # [S * C], from the first group reward on
         # Others read these: a row that changed unseen would be missing in checkpoints.
@@ -146,6 +153,7 @@ class ReplayRings:
         self.choices = read_only(self._choices)
         self.reward = read_only(self._reward)
         self.flags = read_only(self._flags)
+        self.memory = read_only(self._memory)
         self.masks: NDArray[np.bool_] | None = None
         self.group_reward: FloatArray | None = None
         self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
@@ -165,7 +173,7 @@ class ReplayRings:
     @property
     def nbytes_of_row(self) -> int:
         """Bytes of a row, without its mask, group reward and priority."""
-        arrays = [*self.observations.values(), self._raw, self._choices, self._reward, self._flags]
+        arrays = [*self.observations.values(), self._raw, self._choices, self._reward, self._flags, self._memory]
         return sum(int(array.nbytes) for array in arrays) // self.capacity
 
     def next_rows(self, rows: Rows) -> Rows:
@@ -189,14 +197,19 @@ class ReplayRings:
         self.open[:] = False
         self._write_current(batch)
 
-    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
-        """Store the actions of the slots at their current observation: [S, continuous] and [S, branches]."""
+    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None, memory: FloatArray | None = None) -> None:
+        """Store the actions of the slots at their current observation: [S, continuous] and [S, branches].
+
+        ``memory`` [S, remembered] is what the networks remembered before.
+        """
         acting = slice(None) if self.awaiting.all() else np.flatnonzero(self.awaiting)
         rows = self.head[acting]
         if raw is not None:
             self._raw[rows] = raw[acting]
         if choices is not None:
             self._choices[rows] = choices[acting]
+        if memory is not None:
+            self._memory[rows] = memory[acting]
         self.open[acting] = True
 
     def observe(self, batch: AgentBatch) -> int:

@@ -23,7 +23,8 @@ from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
-from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings
+from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
+from rlcore_torch.settings import MemorySettings, OffPolicySettings, PrioritizedSamplerSettings
 
 __all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]
 
@@ -226,25 +227,41 @@ class JoinedReplay:
         names = sorted({name for each in gathered for name in each["lists"]})
         return {name: [number for each in gathered for number in each["lists"].get(name, ())] for name in names}
 
-    def sample(self, batch_size: int, generator: np.random.Generator) -> tuple[Rows, RowShare]:
+    def sample(
+        self, batch_size: int, generator: np.random.Generator, memory: MemorySettings | None = None
+    ) -> tuple[Rows | SequenceRows, RowShare]:
         """The rows [B] of this rank among ``batch_size`` of the whole, drawn as a buffer of the whole draws them.
 
-        Raises ConfigError if this rank has stored no transition.
+        With ``memory``, they are sequences. Raises ConfigError if this rank has stored no transition.
         """
         flat = self._flags.reshape(-1)
         drawn = sample_rows(flat, self._filled, int(np.count_nonzero(flat)), batch_size, generator)
-        slots = self._own_slots[drawn % self._share.total]
-        places = np.flatnonzero(slots >= 0)
-        own = drawn[places] // self._share.total * self._buffer.slots + slots[places]
-        if len(own):
-            return own, RowShare(batch_size, places, len(own) / batch_size)
+        if memory is None:
+            own, places = self._own(drawn)
+            if len(own):
+                return own, RowShare(batch_size, places, len(own) / batch_size)
+        else:
+            whole = sequences_around(drawn, memory, flat, self._share.total, generator)
+            own, places = self._own(whole.rows)
+            if len(own):
+                starts, kept = self._own(whole.starts)
+                sequence = np.searchsorted(kept, whole.sequence[places])
+                found = SequenceRows(own, sequence, starts, whole.leads[kept])
+                return found, RowShare(batch_size, places, len(own) / batch_size)
         stored = np.flatnonzero(self._buffer.flags)
         if not len(stored):
             raise ConfigError(
                 f"rank {self._ranks.rank} has stored no transition yet; raise buffer_init_steps",
                 key=("behaviors", self._buffer.behavior.name, "hyperparameters", "buffer_init_steps"),
             )
-        return stored[:1], RowShare(batch_size, np.zeros(1, np.int64), 0.0)
+        part, none = RowShare(batch_size, np.zeros(1, np.int64), 0.0), np.zeros(1, np.int64)
+        return stored[:1] if memory is None else SequenceRows(stored[:1], none, stored[:1], none), part
+
+    def _own(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows of this rank among ``rows`` of the whole, and their places among these."""
+        slots = self._own_slots[rows % self._share.total]
+        places = np.flatnonzero(slots >= 0)
+        return rows[places] // self._share.total * self._buffer.slots + slots[places], places
 
     def _whole(self, rows: Rows) -> Rows:
         """The rows of the whole buffer that ``rows`` of this rank's are."""

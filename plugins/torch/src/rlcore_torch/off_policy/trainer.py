@@ -23,11 +23,11 @@ from rlcore import (
     ConfigError,
     RunContext,
     RunStateError,
-    SlotShare,
     blamed,
     derive_generator,
     generator_state,
     restore_generator,
+    saved_array,
     saved_mapping,
 )
 from rlcore_torch.lives import lives_as_episodes
@@ -37,10 +37,12 @@ from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTra
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
 from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler, draw
+from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
-from rlcore_torch.policy.policy import RawActions
+from rlcore_torch.policy.policy import Parameters, RawActions
+from rlcore_torch.policy.remembering import act_remembering
 from rlcore_torch.reward_scaling import ENTRY
 from rlcore_torch.settings import OffPolicySettings
 from rlcore_torch.template import Statistic
@@ -71,6 +73,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         action_generator: The random generator of exploration; seeded and saved.
         action_noise: Noise for acting, a row for each agent, whichever rank it is in; drawn for many steps at once, and
             saved.
+        memory: [S, K * M] what the K bodies of ``model.remembering`` remember before the next action, the policy's
+            numbers first. Zero where an episode begins; None without memory.
     """
 
     soft_values = False
@@ -81,10 +85,17 @@ class OffPolicyTrainer(MinibatchTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
         self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
-        share = run.ranks.share_slots(behavior.env_index, run.first_env)
-        self.buffer = self._make_buffer(behavior, h, run, share)
-        self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         super().__init__(settings, behavior, run)
+        if self.model.memory is not None and self.sampler.changes_steps:
+            raise ConfigError(
+                f"{self.sampler.described} changes single transitions, and networks with memory learn from sequences; "
+                "leave out one of the two",
+                key=("behaviors", behavior.name, "hyperparameters", "replay_sampler"),
+            )
+        share, remembered = self.share, self.model.memory_size * len(self.model.remembering)
+        self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
+        self.buffer = self._make_buffer(behavior, h, run, remembered)
+        self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
             self.buffer,
@@ -101,9 +112,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self.action_noise = ActionNoise(
-            behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size, share
-        )
+        head = self.model.policy_head
+        self.action_noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, head.held_size, share, head.hold)
         distribution = self.model.policy_head.distribution
         self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
@@ -127,7 +137,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         A subclass may override it.
         """
         noise = None if self.settings.network_settings.deterministic else self.action_noise.next()
-        return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
+        return self.policy.explore(self.parameters(batch), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Return raw parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.
@@ -149,10 +159,23 @@ class OffPolicyTrainer(MinibatchTrainer):
             choices = layout.greedy_choices(lot)
         return raw, choices
 
+    # ------------------------------------------------------------ for subclasses
+
+    def parameters(self, batch: AgentBatch) -> Parameters:
+        """Return what actions are drawn with, as :meth:`rlcore_torch.ActorPolicy.parameters` does.
+
+        Networks with memory remember the step. :meth:`explore` calls it once.
+        """
+        if self.memory is None:
+            return self.policy.parameters(batch.observations, batch.action_mask)
+        return act_remembering(self.policy, batch, self.memory)
+
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
         """Start new episodes in all slots."""
+        if self.memory is not None:
+            self.memory[:] = 0.0
         self._episode_rewards.begin()
         self.buffer.begin(batch)
         self._begun = True
@@ -163,9 +186,14 @@ class OffPolicyTrainer(MinibatchTrainer):
         if not self._begun:  # resumed from a checkpoint without the buffer; the normalizer has seen this batch
             self.buffer.begin(batch)
             self._begun = True
-        early = self.steps < self.hyperparameters.buffer_init_steps
-        raw, choices = self.random_actions(batch) if early else self.explore(batch)
-        self.buffer.act(raw, choices)
+        before = None if self.memory is None else self.memory.copy()
+        if self.steps < self.hyperparameters.buffer_init_steps:
+            raw, choices = self.random_actions(batch)
+            if self.memory is not None:
+                self.parameters(batch)
+        else:
+            raw, choices = self.explore(batch)
+        self.buffer.act(raw, choices, before)
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
@@ -174,6 +202,10 @@ class OffPolicyTrainer(MinibatchTrainer):
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)
+        if self.memory is not None:
+            self.memory[batch.ended] = 0.0
+            if batch.aborted is not None:
+                self.memory[batch.aborted] = 0.0
         self.normalize(batch)
 
     def ready(self) -> bool:
@@ -216,10 +248,11 @@ class OffPolicyTrainer(MinibatchTrainer):
                 weight = sample.weight
                 if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
                     weight = np.ones(len(sample.rows), np.float32)
-                self._sampled = sample.rows
-                yield self.reader.read(sample.rows, weight, sample.steps)
+                rows = self.with_neighbours(sample.rows, self.buffer)
+                self._sampled = rows.rows if isinstance(rows, SequenceRows) else rows
+                yield self.reader.read(rows, weight, sample.steps)
             else:
-                rows, part = self._joined.sample(batch_size, self.generator)
+                rows, part = self._joined.sample(batch_size, self.generator, self.model.memory)
                 self._shares.append(part.share)
                 yield attrs.evolve(self.reader.read(rows), rows=part)
             self._ratio.done += 1
@@ -259,15 +292,15 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ inside
 
     def _make_buffer(
-        self, behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext, share: SlotShare
+        self, behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext, remembered: int
     ) -> ReplayBuffer:
         """A buffer of ``buffer_size`` rows, or of the least number for inference, which learns nothing."""
         if run.inference:
-            return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots)
+            return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots, remembered=remembered)
         size = h.buffer_size
-        if share.total > behavior.slots:
-            size = -(-size // share.total) * behavior.slots
-        buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha)
+        if self.share.total > behavior.slots:
+            size = -(-size // self.share.total) * behavior.slots
+        buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha, remembered)
         needed = buffer.capacity * buffer.nbytes_of_row / 1e6
         log.info("behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, needed)
         return buffer
@@ -299,6 +332,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             "slots": self.behavior.slots,
             "episode_rewards": self._episode_rewards.state_dict(),
         }
+        if self.memory is not None:
+            state["memory"] = self.memory.copy()
         if self.reward_scaling is not None:  # after the episode rewards, which add the latest steps
             state[ENTRY] = self.reward_scaling.state_dict()
         if self.hyperparameters.save_replay_buffer:
@@ -316,6 +351,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._episode_rewards.load_state_dict(state["episode_rewards"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state)
+        if self.memory is not None:
+            self.memory[:] = state["memory"]
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
             self.sampler.load_state_dict(state["sampler"]["state"])
@@ -357,6 +394,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
         if self.reward_scaling is not None:
             self.reward_scaling.require_fit(state)
+        if self.memory is not None:
+            saved_array(state, "memory", np.float32, self.memory.shape)
         if "buffer" in state:
             saved = saved_mapping(state, "sampler")
             if saved.get("type") != self._sampler_type and not self.inference:

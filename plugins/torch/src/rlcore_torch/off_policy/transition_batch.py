@@ -14,9 +14,11 @@ from torch import Tensor
 from rlcore import RewardProvider, Transitions
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.networks import AnyInputs, Inputs
+from rlcore_torch.networks.sequence_inputs import SequenceInputs, SequenceLayout, SequenceStarts, steps_within
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps, TakenRows
 from rlcore_torch.off_policy.replay_sampler import RowShare
+from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.reward_scaling import RewardScaling
 
 __all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]
@@ -120,6 +122,10 @@ class BatchReader:
         n_steps: n, the steps of a stretch.
         between: Whether batches of more than one step have :class:`StepsBetween`.
         scaling: How the environment's reward is learned from; None: as it is.
+
+    Rows that form sequences, for networks with memory, become :class:`SequenceInputs`: at the first steps of the
+    stretches, between them, and at their ends, which are one unrolled sequence each. A reward with ``ignore_done`` goes
+    on from the final observation then, with what the agent remembers there.
     """
 
     buffer: ReplayBuffer
@@ -131,36 +137,49 @@ class BatchReader:
     between: bool = False
     scaling: RewardScaling | None = None
 
-    def read(self, rows: Rows, weight: FloatArray | None = None, steps: Steps | None = None) -> TransitionBatch:
+    def read(
+        self, rows: Rows | SequenceRows, weight: FloatArray | None = None, steps: Steps | None = None
+    ) -> TransitionBatch:
         """Return the stretches that start at ``rows`` [B] of the buffer.
 
-        ``weight`` [B] are importance weights. ``steps`` replace the stored transitions, which needs n = 1.
+        ``weight`` [B] are importance weights; of sequences, one of each, [Q] or more. ``steps`` replace the stored
+        transitions, which needs n = 1.
         """
+        unrolled = None
+        if isinstance(rows, SequenceRows):
+            unrolled, rows = _Unrolled(self, rows), rows.rows
+            weight = None if weight is None else weight[unrolled.rows.sequence]
         indices, valid, last = self.buffer.stretches(rows, self.n_steps)
         after_ends = None
         if steps is None:
-            after_ends = self._after_ends(last)
+            after_ends = None if unrolled is not None else self._after_ends(last)
             steps = self.buffer.view(rows, last)
         reward, discount = self._rewards(indices, valid, steps)
+        following = self.buffer.next_rows(last)
         return TransitionBatch(
-            *self._acted(steps),
-            next_inputs=self._inputs(steps.next_observations),
+            *self._acted(steps, rows, unrolled),
+            next_inputs=self._inputs(steps.next_observations) if unrolled is None else unrolled.inputs(following),
             next_mask=self._optional(steps.next_masks),
             reward=self._tensor(reward),
             discount=self._tensor(discount),
             weight=self._optional(weight),
-            between=self._between(indices[1:], valid[1:]) if self.between and self.n_steps > 1 else None,
+            between=self._between(indices[1:], valid[1:], unrolled) if self.between and self.n_steps > 1 else None,
             after_ends=after_ends,
         )
 
-    def actions(self, rows: Rows) -> ActionBatch:
+    def actions(self, rows: Rows | SequenceRows) -> ActionBatch:
         """Return the observations and actions of ``rows`` [B], without the next observations."""
-        return ActionBatch(*self._acted(self.buffer.view(rows)))
+        unrolled = None
+        if isinstance(rows, SequenceRows):
+            unrolled, rows = _Unrolled(self, rows), rows.rows
+        return ActionBatch(*self._acted(self.buffer.view(rows), rows, unrolled))
 
-    def _acted(self, steps: Steps) -> tuple[Inputs, Tensor | None, Tensor | None, Tensor | None]:
+    def _acted(
+        self, steps: Steps, rows: Rows, unrolled: _Unrolled | None
+    ) -> tuple[Inputs, Tensor | None, Tensor | None, Tensor | None]:
         """Inputs, raw actions, choices and masks of ``steps``."""
         return (
-            self._inputs(steps.observations),
+            self._inputs(steps.observations) if unrolled is None else unrolled.inputs(rows),
             self._tensor(steps.raw) if self.layout.continuous else None,
             self._tensor(steps.choices) if self.layout.branches else None,
             self._optional(steps.masks),
@@ -199,18 +218,18 @@ class BatchReader:
             return None
         rows = buffer.rows_after_ends(last)
         return AfterEnds(
-            self._inputs(TakenRows(buffer.observations, rows)),
+            self.at(rows),
             self._optional(None if buffer.masks is None else buffer.masks.take(rows, 0)),
             self._tensor(np.array(goes_on)),
         )
 
-    def _between(self, indices: Rows, valid: NDArray[np.bool_]) -> StepsBetween:
+    def _between(self, indices: Rows, valid: NDArray[np.bool_], unrolled: _Unrolled | None) -> StepsBetween:
         """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
         rows, masks = indices.ravel(), self.buffer.masks
         gamma = np.array([provider.gamma for provider in self.providers], np.float32)
         power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
         return StepsBetween(
-            inputs=self._inputs(TakenRows(self.buffer.observations, rows)),
+            inputs=self.at(rows) if unrolled is None else unrolled.inputs(rows),
             mask=self._optional(None if masks is None else masks.take(rows, 0)),
             discount=self._tensor(np.where(valid[:, :, None], gamma**power, np.float32(0))),
         )
@@ -233,6 +252,10 @@ class BatchReader:
             discounts.append(discount if provider.ignore_done else discount * ~steps.terminated)
         return _columns(rewards), _columns(discounts)
 
+    def at(self, rows: Rows) -> Inputs:
+        """Return the observations of ``rows`` [B], which need not hold a transition."""
+        return self._inputs(TakenRows(self.buffer.observations, rows))
+
     def _inputs(self, observations: Mapping[str, NDArray[Any]]) -> Inputs:
         inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
         return inputs
@@ -242,6 +265,48 @@ class BatchReader:
 
     def _optional(self, array: NDArray[Any] | None) -> Tensor | None:
         return None if array is None else self._tensor(array)
+
+
+class _Unrolled:
+    """Sequences of stored steps as inputs of networks with memory."""
+
+    def __init__(self, reader: BatchReader, rows: SequenceRows) -> None:
+        self.reader, self.rows, self._buffer = reader, rows, reader.buffer
+        self._starts = self._sequence_starts()
+
+    def inputs(self, rows: Rows) -> SequenceInputs:
+        """The observations at ``rows``, [k * B] for the rows of k steps of each of the B stretches.
+
+        Each sequence is unrolled from its start to the last of these rows.
+        """
+        starts = self.rows.starts
+        sequence = np.resize(self.rows.sequence, len(rows))
+        steps = (rows - starts[sequence]) % self._buffer.capacity // self._buffer.slots
+        lengths = np.zeros(len(starts), np.int64)
+        np.maximum.at(lengths, sequence, steps + 1)
+        chosen = (np.cumsum(lengths) - lengths)[sequence] + steps
+        layout = SequenceLayout.of(lengths, self.reader.device)
+        return SequenceInputs.of(self._steps(starts, lengths), layout, self._tensor(chosen), self._starts)
+
+    def _sequence_starts(self) -> SequenceStarts:
+        buffer, starts, leads = self._buffer, self.rows.starts, self.rows.leads
+        begins = (starts - buffer.slots * leads) % buffer.capacity
+        led = np.flatnonzero(leads)
+        return SequenceStarts(
+            stored=self._tensor(buffer.memory.take(begins, 0)),
+            led=self._tensor(led),
+            lead=self._steps(begins[led], leads[led]) if len(led) else (),
+            layout=SequenceLayout.of(leads[led], self.reader.device) if len(led) else None,
+            lengths=torch.from_numpy(leads[led]),
+        )
+
+    def _steps(self, starts: Rows, lengths: NDArray[np.int64]) -> Inputs:
+        """Normalized observations of as many steps as ``lengths`` say from each of ``starts`` on."""
+        rows = np.repeat(starts, lengths) + self._buffer.slots * steps_within(lengths)
+        return self.reader.at(rows % self._buffer.capacity)
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.reader.device)
 
 
 def _columns(arrays: list[NDArray[Any]]) -> FloatArray:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rlcore import (
@@ -30,13 +29,14 @@ from rlcore import (
 )
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise
-from rlcore_torch.networks.networks import ActorCritic, to_numpy
+from rlcore_torch.networks.networks import ActorCritic
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 from rlcore_torch.on_policy.saved_rollout import load_rollout, require_rollout_fit, rollout_state
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.policy.remembering import act_remembering
 from rlcore_torch.reward_scaling import ENTRY
 from rlcore_torch.settings import OnPolicySettings
 from rlcore_torch.template import TorchTrainer
@@ -68,16 +68,18 @@ class RolloutTrainer(TorchTrainer):
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         head, size = self.model.policy_head, self.model.memory_size
-        remembered = size if self.model.critic is self.model.actor else 2 * size
+        remembered = size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if size else None
         collected = self.hyperparameters.buffer_size
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
-        self.buffer = RolloutBuffer(self.stored(), collected, remembered, head.noise_size, head.continuous)
+        self.buffer = RolloutBuffer(self.stored(), collected, remembered, head.held_size // head.hold, head.continuous)
         self.rollout_start = 0
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, head.noise_size, self.share)
+        self._noise = ActionNoise(
+            behavior, self.buffer.rows, self._noise_generator, head.held_size, self.share, head.hold
+        )
         self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
         self.reward_scaling = self.make_reward_scaling()
 
@@ -106,25 +108,10 @@ class RolloutTrainer(TorchTrainer):
         if self.memory is None:
             columns, logits = self.policy.parameters(batch.observations, batch.action_mask)
         else:
-            columns, logits = self._remembering(batch, self.memory)
-        raw, choices = self.policy.choose((columns, logits), noise)
+            columns, logits = act_remembering(self.policy, batch, self.memory)
+        raw, choices = self.policy.explore((columns, logits), noise)
         self.buffer.act(raw, choices, columns, logits)
         return self.policy.layout.actions(raw, choices)
-
-    @torch.inference_mode()
-    def _remembering(
-        self, batch: AgentBatch, memory: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-        """What actions are drawn with; slots that act remember what they do then."""
-        size, after = self.model.memory_size, memory.copy()
-        if self.model.critic is not self.model.actor:
-            raw = tuple(x.to(self.device) for x in self.model.learner_inputs.raw(batch.observations))
-            before = torch.from_numpy(memory[:, size:]).to(self.device)
-            after[:, size:] = to_numpy(self.model.critic.step(self.model.learner_inputs(raw), before)[1])
-        drawn_with = self.policy.parameters(batch.observations, batch.action_mask, after[:, :size])
-        acting = slice(None) if batch.needs_action is None else batch.needs_action
-        memory[acting] = after[acting]
-        return drawn_with
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""

@@ -1,9 +1,7 @@
 """Sequences of steps: the parts of a rollout that a recurrent network learns from.
 
 A trajectory is cut at the end of each episode and after ``sequence_length`` steps (Hausknecht and Stone 2015,
-arXiv:1507.06527: each sequence starts with the memory that was stored there). Sequences have different lengths, so they
-are padded while they pass through the recurrent layer, and only there: everything else, losses included, sees B rows
-and no padding.
+arXiv:1507.06527: each sequence starts with the memory that was stored there).
 
 Shapes: B rows (transitions), Q sequences of at most L steps, M numbers of memory.
 """
@@ -15,9 +13,10 @@ from itertools import pairwise
 
 import attrs
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from rlcore_torch.networks.sequence_inputs import SequenceLayout, steps_within
 
 __all__ = ["Sequences"]
 
@@ -25,28 +24,19 @@ Places = NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
-class Sequences:
+class Sequences(SequenceLayout):
     """Q sequences of at most L steps that B rows belong to, and what the networks remember at the start of each.
 
     Attributes:
         rows: [L * Q] the row at each place, step by step; some row where a sequence is shorter.
         places: [B] the place of each row.
+        count: Q.
         actor_memory: [Q, M] memory of the policy at the start of each sequence.
         critic_memory: [Q, M] memory of the critic at the start of each sequence.
     """
 
-    rows: Tensor
-    places: Tensor
     actor_memory: Tensor
     critic_memory: Tensor
-
-    def padded(self, x: Tensor) -> Tensor:
-        """Return [L, Q, F] from ``x`` [B, F]."""
-        return x.index_select(0, self.rows).view(-1, len(self.actor_memory), x.shape[1])
-
-    def unpadded(self, y: Tensor) -> Tensor:
-        """Return [B, H] from ``y`` [L, Q, H]."""
-        return y.flatten(0, 1).index_select(0, self.places)
 
 
 class SequenceTable:
@@ -68,20 +58,12 @@ class SequenceTable:
     def places(self, chosen: Places) -> Places:
         """The places [B] of the sequences ``chosen``, one sequence after the other."""
         lengths = self._lengths[chosen]
-        places: Places = self._place[np.repeat(self._begin[chosen], lengths) + _steps(lengths)]
+        places: Places = self._place[np.repeat(self._begin[chosen], lengths) + steps_within(lengths)]
         return places
 
     def layout(self, chosen: Places, actor_memory: Tensor, critic_memory: Tensor) -> Sequences:
         """How the rows [B] of the sequences ``chosen`` lie, which begin with these memories [len(chosen), M]."""
-        lengths = self._lengths[chosen]
-        sequence = np.repeat(np.arange(len(chosen)), lengths)  # [B]
-        places = _steps(lengths) * len(chosen) + sequence
-        rows = np.zeros(int(lengths.max()) * len(chosen), np.int64)
-        rows[places] = np.arange(len(places))
-        device = actor_memory.device
-        return Sequences(
-            torch.from_numpy(rows).to(device), torch.from_numpy(places).to(device), actor_memory, critic_memory
-        )
+        return Sequences.of(self._lengths[chosen], actor_memory.device, actor_memory, critic_memory)
 
     def shuffled(self, generator: np.random.Generator, parts: int) -> Iterator[Places]:
         """All sequences in random order, in ``parts`` parts with about as many sequences each."""
@@ -89,13 +71,6 @@ class SequenceTable:
         edges = np.linspace(0, len(self), min(parts, len(self)) + 1).astype(np.int64)
         for begin, end in pairwise(edges):
             yield order[begin:end]
-
-
-def _steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[B] the step within its sequence of each row of sequences with these ``lengths``, one after the other."""
-    ends = np.cumsum(lengths)
-    steps: NDArray[np.int64] = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    return steps
 
 
 def sequence_starts(ended: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:

@@ -434,7 +434,7 @@ class OnPolicyTrainer(RolloutTrainer):
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
-        shape = (-1, self.behavior.slots, len(self.providers))
+        shape = (-1, len(self.buffer.cursor), len(self.providers))
         values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
         next_values = values[1:].copy()
         finals, final_seen = self.buffer.finals()

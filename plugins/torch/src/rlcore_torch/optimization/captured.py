@@ -166,7 +166,7 @@ def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
     """The parts of a tuple, a mapping or an attrs class, by index, key or field; None for anything else."""
-    if isinstance(value, tuple):
+    if type(value) is tuple:  # one of a derived class has more than its items
         return dict(enumerate(value))
     if isinstance(value, Mapping):
         return dict(value)

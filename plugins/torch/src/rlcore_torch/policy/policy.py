@@ -165,6 +165,13 @@ class ActorPolicy:
             return raw, None
         return raw, self.layout.greedy_choices(logits if noise is None else logits + noise[1])
 
+    def explore(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Actions as of :meth:`choose`, of Gaussian numbers [R, held_size] that agents keep for several steps."""
+        columns, _ = parameters
+        if noise is not None and columns is not None and self._distribution is not None:
+            noise = self._distribution.noise_of(columns, noise[0]), noise[1]
+        return self.choose(parameters, noise)
+
     @torch.inference_mode()
     def _torch_draw(self, columns: NDArray[np.float32], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
         assert self._distribution is not None

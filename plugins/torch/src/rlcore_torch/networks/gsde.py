@@ -1,0 +1,108 @@
+"""Generalized state-dependent exploration (gSDE; Raffin, Kober and Stulp 2021, arXiv:2005.05719).
+
+The noise of an action is a linear function of the features f [d] of the policy's last hidden layer: W^T f, for a matrix
+W [d, C] of normal numbers with the standard deviations sigma [d, C]. An agent that keeps its W for several steps moves
+smoothly. Over all W, part c of an action is normal with the variance sum_i f_i^2 sigma_ic^2 (section 4.1). This is the
+distribution of log-probabilities and entropies, and that of every draw that is not made while exploring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlcore import BehaviorSpec
+from rlcore_torch.networks.distributions import (
+    ActionDistribution,
+    NumpyDraw,
+    SquashedGaussian,
+    StateDependentGaussian,
+)
+from rlcore_torch.settings import GSDESettings, SquashedGSDESettings
+
+__all__ = ["GSDE", "FeatureNoise", "SquashedGSDE"]
+
+LEAST_VARIANCE = 1e-6  # where all features are 0
+
+
+class FeatureNoise(ActionDistribution):
+    """The base of both distributions: a mean for each part, and noise that is made of features.
+
+    Attributes:
+        gsde: The settings.
+        log_std: [d, C] logarithms of sigma, or [d, 1] for one of all parts; its parameter.
+    """
+
+    columns = 1
+    reads_features = True
+    gsde: GSDESettings
+
+    def read_features(self, features: int) -> None:
+        self.features, self.hold = features, self.gsde.resample_every
+        columns = self.parts if self.gsde.full_std else 1
+        self.log_std = nn.Parameter(torch.full((features, columns), self.gsde.initial_log_std))
+
+    @property
+    def held_size(self) -> int:
+        """The standard normal numbers of one W: d * C."""
+        return self.features * self.parts
+
+    def sigma(self) -> Tensor:
+        """The standard deviations [d, C] of W, or [d, 1]."""
+        if not self.gsde.expln:
+            return self.log_std.exp()
+        above = self.log_std.clamp(min=0.0).log1p() + 1.0
+        return torch.where(self.log_std <= 0.0, self.log_std.exp(), above)
+
+    def mean_log_std(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Means [B, C] and logarithms of standard deviations [B, C], those of all W."""
+        mean, features = columns[:, : self.parts], columns[:, self.parts :]
+        if not self.gsde.learn_features:
+            features = features.detach()
+        variance = features.square() @ self.sigma().square() + LEAST_VARIANCE
+        return mean, 0.5 * variance.log().expand_as(mean)
+
+    @torch.no_grad()
+    def noise_of(self, columns: NDArray[np.float32], held: NDArray[np.float32]) -> NDArray[np.float32]:
+        sigma = self.sigma().cpu().numpy()
+        features = columns[:, self.parts :]
+        drawn = held.reshape(-1, self.features, self.parts) * sigma
+        noise: NDArray[np.float32] = np.einsum("bd,bdc->bc", features, drawn)
+        noise /= np.sqrt(np.square(features) @ np.square(sigma) + np.float32(LEAST_VARIANCE))
+        return noise
+
+    def numpy_draw(self) -> NumpyDraw | None:
+        return None
+
+
+class GSDE(FeatureNoise, StateDependentGaussian):
+    """A Gaussian with the noise of gSDE, whose draws are clipped to the bounds of an action."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: GSDESettings | None = None) -> None:
+        super().__init__(behavior)
+        self.gsde = settings or GSDESettings()
+        self.read_features(0)
+
+
+class SquashedGSDE(FeatureNoise, SquashedGaussian):
+    """A Gaussian with the noise of gSDE, whose draws pass through tanh, for SAC."""
+
+    gsde: SquashedGSDESettings
+
+    def __init__(self, behavior: BehaviorSpec, settings: SquashedGSDESettings | None = None) -> None:
+        super().__init__(behavior)
+        self.gsde = settings or SquashedGSDESettings()
+        self.read_features(0)
+
+    def mean_log_std(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = super().mean_log_std(columns)
+        return self._limited(mean), log_std
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return self._limited(columns[:, : self.parts]).tanh()
+
+    def _limited(self, mean: Tensor) -> Tensor:
+        limit = self.gsde.clip_mean
+        return mean if limit is None else mean.clamp(-limit, limit)
