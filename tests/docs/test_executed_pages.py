@@ -48,7 +48,7 @@ def test_the_first_tutorial_runs(run_page: RunPage) -> None:
 
 
 PAGES_OF_EXAMPLES = (
-    "tutorial/algorithm", "how-to/networks", "how-to/write-exporter", "how-to/company-package",
+    "tutorial/algorithm", "tutorial/on-policy", "how-to/networks", "how-to/write-exporter", "how-to/company-package",
     "how-to/status-database", "how-to/rewards-that-learn", "how-to/behaviors-and-turns",
 )  # fmt: skip
 
@@ -69,6 +69,7 @@ LINES = {
     "encoder_plugin": (80, ["docs/how-to/networks.md"]), "beta_plugin": (80, ["docs/how-to/networks.md"]),
     "exporter_plugin": (80, ["docs/how-to/write-exporter.md"]), "novelty_reward": (80, []),
     "ghost_plugin": (90, ["docs/how-to/behaviors-and-turns.md"]),
+    "a2c_plugin": (80, ["docs/tutorial/on-policy.md"]),
     "tqc_plugin": (200, ["docs/tutorial/algorithm.md"]), "optimizer_plugin": (80, None),
 }  # fmt: skip
 

@@ -40,6 +40,7 @@ GROUPS = (
     Group(  # parts of runs with PPO or SAC
         beside=("rlcore-ghost", "rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
         quick={
+            "a2c_plugin": "not TestA2C and not is_balanced or never_stopped",
             "beta_plugin": "",
             "encoder_plugin": "not is_learned",
             "exporter_plugin": "",

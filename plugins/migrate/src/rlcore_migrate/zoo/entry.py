@@ -17,7 +17,7 @@ __all__ = ["ALGORITHMS", "Entry", "algorithm_of", "choose_entry", "entries_of"]
 ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn", "qrdqn")
 # Other files of RL Zoo, and what to do with them.
 _OTHERS = {
-    "a2c": "no trainer of rlcore is A2C; PPO with num_epoch 1 is the nearest",
+    "a2c": "no trainer of rlcore is A2C; PPO with num_epoch 1 and one minibatch is, and so is examples/a2c_plugin",
     "ars": "no trainer of rlcore is ARS",
     "crossq": "no trainer of rlcore is CrossQ",
     "her": "hindsight replay is hyperparameters.replay_sampler: {type: her} here, of rlcore-her",
