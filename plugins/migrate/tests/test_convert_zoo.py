@@ -318,9 +318,12 @@ def test_as_many_gradient_steps_are_taken_for_as_many_agent_steps(
     from rlcore_torch.optimization.schedules import UpdateRatio
 
     entry = f"train_freq: {train_freq}, gradient_steps: {gradient_steps}, n_envs: {n_envs}"
-    ratio = UpdateRatio(hyperparameters(from_text("sac", entry))["steps_per_update"])
-    total = 20 * train_freq * n_envs
-    assert ratio.due(total) == sb3_gradient_steps(train_freq, gradient_steps, n_envs, total)[0]
+    found = hyperparameters(from_text("sac", entry))
+    ratio = UpdateRatio(found["steps_per_update"], together=found.get("gradient_steps", 1))
+    block = train_freq * n_envs
+    for steps in (block - 1, block, 2 * block - 1, 20 * block):
+        whole_blocks = steps // block * block
+        assert ratio.due(steps) == sb3_gradient_steps(train_freq, gradient_steps, n_envs, whole_blocks)[0]
 
 
 @pytest.mark.parametrize(
