@@ -108,6 +108,14 @@ class StateDependentGaussianSettings:
 
 
 @attrs.frozen(kw_only=True)
+class ImpalaSettings:
+    """Settings of the encoder ``impala``; the defaults are the paper's."""
+
+    channels: tuple[int, ...] = setting((16, 32, 32), "Channels of each stage.", minimum=1, maximum=MAX_UNITS)
+    features: int = setting(256, "Width of the layer after the stages.", minimum=1, maximum=MAX_UNITS)
+
+
+@attrs.frozen(kw_only=True)
 class GSDESettings:
     """Settings of the distribution ``gsde``."""
 
