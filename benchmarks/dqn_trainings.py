@@ -3,9 +3,6 @@
 Both use ReLU layers with PyTorch's initial weights, Adam, the Huber loss, and a target network that is copied and that
 also chooses the next action: Stable-Baselines3 has no double DQN. Quantiles are those of QRDQN in sb3-contrib, whose
 Adam has another epsilon and which clips no gradient.
-
-What differs: Stable-Baselines3 takes ``gradient_steps`` one after the other, every ``train_freq`` steps of the
-environment, and rlcore takes each of them when it is due.
 """
 
 from __future__ import annotations
@@ -80,6 +77,7 @@ def rlcore_training(case: DQNCase, seed: int, **blocks: Mapping[str, Any]) -> Rl
             "buffer_size": case.buffer_size,
             "buffer_init_steps": case.learning_starts,
             "steps_per_update": case.steps_per_update,
+            "gradient_steps": case.gradient_steps,
             "learning_rate": case.learning_rate,
             "adam_epsilon": case.adam_epsilon,
             "target_update_interval": max(1, round(copied_every / case.steps_per_update)),

@@ -76,7 +76,7 @@ PPO = {
         images=True,
         clip_rewards=1.0,
         # After so few steps the policy is close to uniform, so that which action is the most likely one is chance: with
-        # it, some policies stand still for ever. Games of Atari are usually scored with drawn actions.
+        # it, some policies never move. Games of Atari are usually scored with drawn actions.
         deterministic=False,
         num_envs=8,
         rollout_rows=128,

@@ -148,7 +148,7 @@ def test_the_file_is_named_after_the_environment_and_never_replaced(run_rlcore: 
     ("words", "said"),
     [
         ("--env CartPol-v1", "'CartPol-v1' is not registered with Gymnasium; did you mean 'CartPole-v1'?"),
-        ("--env CartPole-v1 --preset ppo-dscrete", "unknown preset 'ppo-dscrete'; allowed: ppo-atari, ppo-continuous"),
+        ("--env CartPole-v1 --preset ppo-dscrete", "did you mean 'ppo-discrete'?"),
         ("--env CartPole-v1 -o no/such/file.yaml", "no/such/file.yaml: cannot be written: No such file or directory"),
         ("--env Silent-v0", "observation 'observation' has the unsupported space Text"),
         ("", "Missing option '--env'"),

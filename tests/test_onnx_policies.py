@@ -1,4 +1,4 @@
-"""Policies that PPO and SAC trained are exported. The exporter compares each file with its policy."""
+"""Policies that PPO, SAC and DQN trained are exported. The exporter compares each file with its policy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,16 @@ SAC: dict[str, Any] = {
     "hyperparameters": {"buffer_size": 100, "batch_size": 8, "buffer_init_steps": 8, "steps_per_update": 8},
 }  # fmt: skip
 
+DQN: dict[str, Any] = {
+    "trainer_type": "dqn", "network_settings": {"hidden_units": 16, "normalize": True},
+    "hyperparameters": {
+        "buffer_size": 100, "batch_size": 8, "buffer_init_steps": 8, "steps_per_update": 8,
+        "dueling": True, "noisy": True, "distributional": "c51",
+    },
+}  # fmt: skip
 
-@pytest.mark.parametrize(("behavior", "kind"), [(PPO, "image"), (SAC, "hybrid")])
+
+@pytest.mark.parametrize(("behavior", "kind"), [(PPO, "image"), (SAC, "hybrid"), (DQN, "branches")])
 def test_a_trained_policy(tmp_path: Path, behavior: dict[str, Any], kind: str) -> None:
     config = {
         "behaviors": {"Agent": {**behavior, "max_steps": 80}},

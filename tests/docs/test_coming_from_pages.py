@@ -16,6 +16,7 @@ from rlcore.settings.fields import settings_fields
 from rlcore_migrate.hints import ZOO_FILE, foreign_keys
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
+from rlcore_td3.settings import TD3Settings
 from rlcore_torch import NetworkSettings
 
 pytestmark = pytest.mark.documentation
@@ -48,7 +49,7 @@ def test_every_key_that_messages_explain_is_in_a_first_column() -> None:
 
 
 def test_messages_name_keys_that_exist() -> None:
-    keys = {**settings_fields(PPOSettings), **settings_fields(SACSettings)}
+    keys = {**settings_fields(PPOSettings), **settings_fields(SACSettings), **settings_fields(TD3Settings)}
     for message in foreign_keys()["stable_baselines3"].values():
         assert set(re.findall(r"hyperparameters\.(\w+)", message)) <= keys.keys(), message
         assert set(re.findall(r"network_settings\.(\w+)", message)) <= settings_fields(NetworkSettings).keys(), message

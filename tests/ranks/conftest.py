@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rank_training import PPO, SAC, SCALED, TD3, train_both
+from rank_training import DQN, PPO, SAC, SCALED, TD3, train_both
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """PPO, PPO and SAC with normalized rewards, each in one process (``one``) and in two ranks (``two``)."""
-    return train_both(tmp_path_factory.mktemp("ranks"), {"ppo": PPO, "scaled": SCALED, "sac": SAC, "td3": TD3})
+    configs = {"ppo": PPO, "scaled": SCALED, "sac": SAC, "td3": TD3, "dqn": DQN}
+    return train_both(tmp_path_factory.mktemp("ranks"), configs)

@@ -21,6 +21,11 @@ SAC = (DATA / "rank_sac.yaml").read_text(encoding="utf-8")
 TD3 = SAC.replace("trainer_type: sac", "trainer_type: td3").replace(
     "      save_replay", "      exploration_noise_type: ornstein_uhlenbeck\n      save_replay"
 )
+DQN = SAC.replace("trainer_type: sac", "trainer_type: dqn").replace(
+    "      save_replay",
+    "      epsilon_steps: 300\n      target_update_interval: 4\n      dueling: true\n      save_replay",
+)
+DQN = DQN.replace("id: Pendulum-v1", "id: Acrobot-v1")  # whose behavior is called Pendulum too
 
 
 def torchrun(

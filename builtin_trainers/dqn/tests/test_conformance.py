@@ -72,6 +72,7 @@ class TestQuantiles(TrainerConformance):
     learns_within = 4000
 
 
+@pytest.mark.learning
 class TestDQNWithMemory(MemoryTrainerConformance):
     trainer = "dqn"
     hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 8}

@@ -43,6 +43,7 @@ class TestSACWithEveryOption(TrainerConformance):
     learns_within = 1000
 
 
+@pytest.mark.learning
 class TestSACWithMemory(MemoryTrainerConformance):
     trainer = "sac"
     hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}

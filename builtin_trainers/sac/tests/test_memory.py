@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch.distributions import Categorical
 from unrolled_by_hand import features_by_hand
 
 from rlcore import ConfigError, Run
+from rlcore_devkit import MemoryTrainerConformance
 from rlcore_devkit.conformance.trainer import first_batch, play_on
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
@@ -106,6 +108,23 @@ def test_prioritized_replay_gives_each_learned_step_its_own_error(
     rows = given[-1][0]
     follows = trainer.buffer.next_rows(rows[:-1]) == rows[1:]
     assert follows.sum() > 16, "the neighbours of a drawn step are given their errors too"
+
+
+def test_a_resumed_trainer_remembers_its_open_episodes(tmp_path: Path) -> None:
+    """The rule of every trainer with memory, all of which hold nightly."""
+
+    class Conformance(MemoryTrainerConformance):
+        trainer = "sac"
+        hyperparameters: ClassVar = {
+            "batch_size": 16, "buffer_size": 200, "buffer_init_steps": 32, "steps_per_update": 8,
+            "save_replay_buffer": True,
+        }  # fmt: skip
+        settings: ClassVar = {"network_settings": NETWORK}
+        steps = 24
+
+    conformance = Conformance()
+    conformance.directory = tmp_path
+    conformance.test_goes_on_in_the_middle_of_episodes_as_if_never_stopped()
 
 
 @pytest.mark.parametrize(

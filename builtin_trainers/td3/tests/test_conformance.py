@@ -62,6 +62,7 @@ class TestTD3WithEveryOption(TrainerConformance):
     learns_within = 2500
 
 
+@pytest.mark.learning
 class TestTD3WithMemory(MemoryTrainerConformance):
     trainer = "td3"
     hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 8}

@@ -71,14 +71,11 @@ ENTRIES = [
     for name in yaml.safe_load((FILES / f"{algorithm}.yml").read_text())
     if name not in ("atari", "default")
 ]
-WITHOUT = {
-    ("ppo", "MountainCarContinuous-v0"): ("use_sde",),
-}
 
 
 @pytest.mark.parametrize(("algorithm", "env_id"), ENTRIES)
 def test_every_key_of_an_entry_is_named_in_a_result_that_rlcore_accepts(algorithm: str, env_id: str) -> None:
-    result = converted(algorithm, env_id, *WITHOUT.get((algorithm, env_id), ()))
+    result = converted(algorithm, env_id)
     comments = "\n".join(line.partition("#")[2] for line in result.text.splitlines())
     entry = yaml.safe_load((FILES / f"{algorithm}.yml").read_text())[env_id]
     kwargs = entry.get("policy_kwargs")
@@ -102,7 +99,6 @@ def test_an_unknown_key_is_refused_with_the_nearest_one_unless_it_is_left_out() 
 
 
 REFUSED = [
-    ("ppo", "use_sde: true", "use_sde: state-dependent exploration (gSDE) is not in rlcore; --without use_sde draws"),
     (
         "ppo",
         "learning_rate: cos_0.1",
@@ -322,9 +318,12 @@ def test_as_many_gradient_steps_are_taken_for_as_many_agent_steps(
     from rlcore_torch.optimization.schedules import UpdateRatio
 
     entry = f"train_freq: {train_freq}, gradient_steps: {gradient_steps}, n_envs: {n_envs}"
-    ratio = UpdateRatio(hyperparameters(from_text("sac", entry))["steps_per_update"])
-    total = 20 * train_freq * n_envs
-    assert ratio.due(total) == sb3_gradient_steps(train_freq, gradient_steps, n_envs, total)[0]
+    found = hyperparameters(from_text("sac", entry))
+    ratio = UpdateRatio(found["steps_per_update"], together=found.get("gradient_steps", 1))
+    block = train_freq * n_envs
+    for steps in (block - 1, block, 2 * block - 1, 20 * block):
+        whole_blocks = steps // block * block
+        assert ratio.due(steps) == sb3_gradient_steps(train_freq, gradient_steps, n_envs, whole_blocks)[0]
 
 
 @pytest.mark.parametrize(
@@ -406,6 +405,40 @@ def test_a_target_entropy_is_shared_by_the_parts_of_an_action() -> None:
     pytest.importorskip("Box2D")
     h = hyperparameters(from_text("sac", "target_entropy: -3", "LunarLanderContinuous-v3"))
     assert h["continuous_target_entropy"] == -1.5
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more", "distribution", "settings"),
+    [
+        ("ppo", "", "gsde", {"initial_log_std": 0.0, "resample_every": 2048}),
+        ("ppo", "n_steps: 8", "gsde", {"initial_log_std": 0.0, "resample_every": 8}),
+        (
+            "ppo",
+            "sde_sample_freq: 4, policy_kwargs: 'dict(log_std_init=-2, full_std=False, use_expln=True)'",
+            "gsde",
+            {"initial_log_std": -2.0, "resample_every": 4, "full_std": False, "expln": True},
+        ),
+        ("sac", "train_freq: 32", "squashed_gsde", {"initial_log_std": -3.0, "resample_every": 32}),
+        (
+            "sac",
+            "policy_kwargs: 'dict(log_std_init=-3.67, clip_mean=0)'",
+            "squashed_gsde",
+            {"initial_log_std": -3.67, "resample_every": 1, "clip_mean": None},
+        ),
+    ],
+)
+def test_state_dependent_exploration_is_a_distribution(
+    algorithm: str, more: str, distribution: str, settings: dict[str, Any]
+) -> None:
+    text = f"use_sde: true{', ' if more else ''}{more}"
+    network = behavior(from_text(algorithm, text, "MountainCarContinuous-v0"))["network_settings"]
+    assert network["action_distribution"] == distribution
+    assert network["action_distribution_settings"] == settings
+
+
+def test_state_dependent_exploration_of_discrete_actions_is_refused() -> None:
+    with pytest.raises(ConfigErrors, match=r"use_sde: .* is for continuous actions of ppo and sac; --without use_sde"):
+        from_text("ppo", "use_sde: true", "CartPole-v1")
 
 
 def test_without_use_sde_the_scale_of_its_noise_is_left_out_and_that_of_other_entries_stays() -> None:

@@ -55,12 +55,14 @@ class TestIQL(OfflineTrainerConformance):
 MEMORY = {"memory_size": 16, "sequence_length": 8, "burn_in": 4}
 
 
+@pytest.mark.learning
 class TestBCWithMemory(OfflineTrainerConformance):
     trainer = "bc"
     hyperparameters = TestBC.hyperparameters
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "memory": MEMORY}}
 
 
+@pytest.mark.learning
 class TestIQLWithMemory(OfflineTrainerConformance):
     trainer = "iql"
     hyperparameters = TestBC.hyperparameters

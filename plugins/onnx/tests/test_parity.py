@@ -22,7 +22,14 @@ def test_every_activation_of_the_settings(make_policy: Make, export: Any, activa
     export(make_policy("mlp", "continuous", activation=activation), profile="unity")
 
 
-SIZES = {"simple": (20, 22), "nature_cnn": (36, 40), "resnet": (20, 22), "match3": (7, 9), "fully_connected": (7, 9)}
+SIZES = {
+    "simple": (20, 22),
+    "nature_cnn": (36, 40),
+    "resnet": (20, 22),
+    "match3": (7, 9),
+    "fully_connected": (7, 9),
+    "impala": (9, 8),
+}
 
 
 @pytest.mark.parametrize("encoder", SIZES)

@@ -15,6 +15,7 @@ from rlcore_torch import (
     ActorCritic,
     Gaussian,
     ImageEncoder,
+    ImpalaEncoder,
     MemorySettings,
     NetworkSettings,
     ObservationInputs,
@@ -43,7 +44,8 @@ def network(*observations: ObservationSpec, shared: bool = False, **settings: ob
 def test_an_encoder_takes_its_smallest_image_and_any_shape_above(kind: str, smallest: int) -> None:
     for height, width in ((smallest, smallest), (smallest + 3, smallest + 17)):
         encoder = BUILT_IN[kind](None, camera(height, width), 24)
-        assert encoder(torch.rand(5, 3, height, width)).shape == (5, 24)
+        features = 256 if kind == "impala" else 24  # a setting of its own
+        assert encoder(torch.rand(5, 3, height, width)).shape == (5, features)
 
 
 @pytest.mark.parametrize(("kind", "smallest"), [(kind, size) for kind, size in MINIMUM_SIZE.items() if size > 1])
@@ -54,6 +56,35 @@ def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int)
     assert advice.endswith("(environments of Gymnasium: environment.observations: {camera: {flatten: true}})")
     for advised in advice.partition(", or make a vector of it ")[0].split(" or "):
         BUILT_IN[advised](None, camera(64, smallest - 1), 16)
+
+
+def test_the_deep_networks_of_atari_have_the_sizes_of_their_papers() -> None:
+    """Numbers of weights: kernels times channels in and out, and biases."""
+
+    def weights(kind: str, channels: int) -> int:
+        made = BUILT_IN[kind](None, ObservationSpec("frame", (84, 84, channels), np.uint8, "image"), 512)
+        return sum(parameter.numel() for parameter in made.parameters())
+
+    nature = (8 * 8 * 4 * 32 + 32) + (4 * 4 * 32 * 64 + 64) + (3 * 3 * 64 * 64 + 64) + (7 * 7 * 64 * 512 + 512)
+    assert weights("nature_cnn", 4) == nature == 1_684_128
+
+    def stage(into: int, out: int) -> int:
+        return 9 * into * out + out + 4 * (9 * out * out + out)
+
+    assert weights("impala", 3) == stage(3, 16) + stage(16, 32) + stage(32, 32) + 11 * 11 * 32 * 256 + 256
+
+
+def test_pixels_are_bytes_until_the_network_divides_them() -> None:
+    observation = camera(8, 8)
+    model = network(observation, vis_encode_type="impala")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, *observation.shape)).astype(np.uint8)
+    (raw,) = model.inputs.raw({"camera": pixels})
+    (image,) = model.inputs((raw,))
+    assert image.dtype == torch.uint8 and np.shares_memory(image.numpy(), pixels)
+    (encoder,) = model.actor.encoders
+    assert isinstance(encoder, ImpalaEncoder)
+    expected = encoder(torch.from_numpy(pixels / np.float32(255.0)).permute(0, 3, 1, 2))
+    torch.testing.assert_close(model.actor.encode((image,)), expected)
 
 
 def test_a_residual_block_adds_its_input() -> None:

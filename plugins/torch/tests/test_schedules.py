@@ -113,6 +113,15 @@ def test_the_total_is_that_of_the_written_decimal(
     assert total == due_in_all(steps, start, exact)
 
 
+@given(text=written, start=st.integers(0, 500), together=st.integers(1, 50), steps=st.integers(0, 2000))
+def test_updates_wait_for_each_other(text: str, start: int, together: int, steps: int) -> None:
+    ratio, alone = UpdateRatio(float(text), start, together), UpdateRatio(float(text), start)
+    assert ratio.due(steps) == alone.due(steps) // together * together
+    ratio.done = ratio.due(steps)
+    assert ratio.due(steps) == 0 and ratio.next > steps
+    assert ratio.due(ratio.next - 1) == 0 and ratio.due(ratio.next) >= together
+
+
 @given(text=written, start=st.integers(0, 500), steps=st.integers(0, 5000), later=st.integers(0, 5000))
 def test_an_equal_ratio_goes_on_where_it_was(text: str, start: int, steps: int, later: int) -> None:
     ratio, resumed = UpdateRatio(float(text), start), UpdateRatio(float(text), 0)

@@ -22,23 +22,25 @@ from rlcore_torch import (
     ActionLayout,
     Actor,
     Body,
-    Inputs,
     NetworkSettings,
     PolicyHead,
     dense,
     initialize,
-    mask_logits,
 )
 
 
 class Returns(nn.Module):
-    """What the K numbers of an option's value mean; by default K is 1, and the number is the expected return."""
+    """A distribution of returns, which K numbers describe.
 
-    size = 1
+    Attributes:
+        size: K.
+    """
+
+    size: int
 
     def expected(self, numbers: Tensor) -> Tensor:
         """Return the expected returns [...] of ``numbers`` [..., K]."""
-        return numbers.squeeze(-1)
+        raise NotImplementedError
 
 
 class Categorical(Returns):
@@ -69,10 +71,11 @@ class Quantiles(Returns):
         return numbers.mean(-1)
 
 
-def make_returns(h: DQNSettings) -> Returns:
+def make_returns(h: DQNSettings) -> Returns | None:
+    """Return the distribution that the settings name; None if a value is one number, the expected return."""
     if h.distributional == "c51":
         return Categorical(h.num_atoms, h.v_min, h.v_max)
-    return Quantiles(h.num_quantiles) if h.distributional == "quantile" else Returns()
+    return Quantiles(h.num_quantiles) if h.distributional == "quantile" else None
 
 
 class NoisyLinear(nn.Linear):
@@ -134,7 +137,8 @@ class ValueHead(PolicyHead):
     """A policy's head whose logits are expected returns, the sum over R rewards: the best action is the most likely.
 
     Attributes:
-        returns: What the K numbers of a value mean.
+        returns: What the K numbers of a value mean; None if K is 1.
+        shape: R, L and K.
     """
 
     def __init__(
@@ -142,18 +146,20 @@ class ValueHead(PolicyHead):
     ) -> None:
         super().__init__(features, layout, settings.init, None)
         self.returns = make_returns(h)
-        self.shape = (rewards, layout.logits, self.returns.size)
+        size = 1 if self.returns is None else self.returns.size
+        self.shape = (rewards, layout.logits, size)
         outputs: nn.Module
         if h.dueling:
-            outputs = DuelingStreams(features, settings, layout.branches, rewards, self.returns.size)
+            outputs = DuelingStreams(features, settings, layout.branches, rewards, size)
         else:
-            outputs = nn.Linear(features, rewards * layout.logits * self.returns.size)
+            outputs = nn.Linear(features, rewards * layout.logits * size)
             initialize_outputs(outputs, settings.init)
         self.linear = outputs  # type: ignore[assignment]
 
     def split(self, output: Tensor) -> tuple[None, Tensor]:
         """Return None, and the expected returns [B, L] of ``output`` [B, R * L * K]."""
-        return None, self.returns.expected(output.view(-1, *self.shape)).sum(1)
+        values = output.view(-1, *self.shape)
+        return None, (values.squeeze(-1) if self.returns is None else self.returns.expected(values)).sum(1)
 
 
 def initialize_outputs(layer: nn.Linear, init: str) -> None:
@@ -165,6 +171,13 @@ class QNetwork(Actor):
     """An actor whose logits are the values of actions, and the target network.
 
     With one reward, expected values and no streams, the actor is rlcore-torch's own, which also acts in NumPy.
+
+    Attributes:
+        returns: What the K numbers of a value mean; None if K is 1.
+        shape: R, L and K.
+        noisy_layers: The layers with noise of the network.
+        noisy_targets: Those of the target network.
+        noise_size: Standard normal numbers of a draw for either.
     """
 
     offsets: Tensor  # [D] index of the first option of each branch
@@ -176,8 +189,9 @@ class QNetwork(Actor):
         self.layout = ActionLayout(behavior)
         if h.dueling or h.distributional or rewards > 1:
             self.policy_head = ValueHead(self.actor.features, self.layout, settings, h, rewards)
-        self.returns = self.policy_head.returns if isinstance(self.policy_head, ValueHead) else Returns()
-        self.shape = (rewards, self.layout.logits, self.returns.size)
+        head = self.policy_head
+        self.returns = head.returns if isinstance(head, ValueHead) else None
+        self.shape = head.shape if isinstance(head, ValueHead) else (1, self.layout.logits, 1)
         if h.noisy:
             for part in (self.actor.layers, self.policy_head):
                 make_noisy(part, h.noisy_std)
@@ -187,29 +201,6 @@ class QNetwork(Actor):
         self.noisy_targets = noisy_layers_of(self.target_actor, self.target_head)
         self.noise_size = sum(layer.in_features + layer.out_features for layer in self.noisy_layers)
         self.register_buffer("offsets", torch.tensor(self.layout.offsets), persistent=False)
-
-    def values(self, inputs: Inputs, noise: Tensor | None = None) -> Tensor:
-        """Return the numbers of all values, [B, R, L, K]; ``noise`` is that of :func:`noise_in`."""
-        with noise_in(self.noisy_layers, noise):
-            return self.actor.into(inputs, self.policy_head.linear).view(-1, *self.shape)
-
-    def target_values(self, inputs: Inputs, noise: Tensor | None = None) -> Tensor:
-        """Return what :meth:`values` does, of the target network."""
-        with noise_in(self.noisy_targets, noise):
-            return self.target_actor.into(inputs, self.target_head.linear).view(-1, *self.shape)
-
-    def best(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the choices [B, D] of the greatest expected returns; ``mask`` [B, L] is True where allowed."""
-        expected = self.returns.expected(values).sum(1)  # [B, L]
-        if mask is not None:
-            expected = mask_logits(expected, mask)
-        branches = expected.split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
-        return torch.cat([branch.argmax(1, keepdim=True) for branch in branches], dim=1)
-
-    def chosen(self, values: Tensor, choices: Tensor) -> Tensor:
-        """Select [B, R, D, K] of ``choices`` [B, D] from ``values`` [B, R, L, K]."""
-        columns = (choices + self.offsets)[:, None, :, None]
-        return values.gather(2, columns.expand(-1, values.shape[1], -1, values.shape[3]))
 
     def learned(self) -> list[nn.Parameter]:
         """Return the parameters of the online network."""

@@ -37,6 +37,7 @@ from rlcore_torch import (
     Statistic,
     TransitionBatch,
     linear,
+    mask_logits,
 )
 
 
@@ -122,7 +123,7 @@ class DQNTrainer(OffPolicyTrainer):
         h, optimizer = self.hyperparameters, self.optimizers["q"]
         assert batch.choices is not None
         following = self.following(batch, noise)  # [B, R, K]
-        q = self.model.chosen(self.model.values(batch.inputs, noise.online), batch.choices)  # [B, R, D, K]
+        q = self.chosen(self.values(batch.inputs, noise.online), batch.choices)  # [B, R, D, K]
         losses, error = self.losses(q, batch.reward, batch.discount, following)  # [B, R, D] each
         loss = (losses if batch.weight is None else losses * batch.weight[:, None, None]).mean()
         optimizer.zero_grad()
@@ -134,7 +135,7 @@ class DQNTrainer(OffPolicyTrainer):
         if h.tau is not None:
             self.move_target(h.tau)
         stats = {"Losses/Q Loss": loss.detach()}
-        values = self.model.returns.expected(q.detach()).mean((0, 2))  # [R]
+        values = self.expected(q.detach()).mean((0, 2))  # [R]
         for name, value in zip(self.provider_names, values, strict=True):
             stats[f"Policy/{name.capitalize()} Value"] = value
         return GradientStep(stats, None if batch.weight is None else error.detach().mean(2).sum(1))
@@ -150,12 +151,11 @@ class DQNTrainer(OffPolicyTrainer):
 
     def _value(self, inputs: Inputs, mask: Tensor | None, noise: StepNoise) -> Tensor:
         """The value [B, R, K] of the best allowed actions; the probabilities of atoms with c51."""
-        model = self.model
-        target = model.target_values(inputs, noise.target)  # [B, R, L, K]
+        target = self.values(inputs, noise.target, target=True)  # [B, R, L, K]
         # Double DQN (van Hasselt et al. 2016, eq. 4): the network that learns chooses, the target network values.
-        judged = model.values(inputs, noise.selection) if self.hyperparameters.double else target
-        values = model.chosen(target, model.best(judged, mask))  # [B, R, D, K]
-        return (values.softmax(-1) if isinstance(model.returns, Categorical) else values).mean(2)
+        judged = self.values(inputs, noise.selection) if self.hyperparameters.double else target
+        values = self.chosen(target, self.best(judged, mask))  # [B, R, D, K]
+        return (values.softmax(-1) if isinstance(self.model.returns, Categorical) else values).mean(2)
 
     def losses(self, q: Tensor, reward: Tensor, discount: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses and the errors for priorities, each [B, R, D].
@@ -180,6 +180,35 @@ class DQNTrainer(OffPolicyTrainer):
         """Move the target network ``share`` of the way to the network: 1 copies it."""
         for target, online in self._targets:
             target.lerp_(online, share)
+
+    # ------------------------------------------------------------ values
+
+    def values(self, inputs: Inputs, noise: Tensor | None, target: bool = False) -> Tensor:
+        """Return the numbers of all values, [B, R, L, K], by the network or by the target network."""
+        model = self.model
+        body, head = (model.target_actor, model.target_head) if target else (model.actor, model.policy_head)
+        if noise is None:
+            return body.into(inputs, head.linear).view(-1, *model.shape)
+        with noise_in(model.noisy_targets if target else model.noisy_layers, noise):
+            return body.into(inputs, head.linear).view(-1, *model.shape)
+
+    def expected(self, values: Tensor) -> Tensor:
+        """Return the expected returns [...] of ``values`` [..., K]."""
+        returns = self.model.returns
+        return values.squeeze(-1) if returns is None else returns.expected(values)
+
+    def best(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the choices [B, D] of the greatest expected returns; ``mask`` [B, L] is True where allowed."""
+        expected = self.expected(values).sum(1)  # [B, L]
+        if mask is not None:
+            expected = mask_logits(expected, mask)
+        branches = torch.split(expected, [*self.behavior.discrete], dim=1)
+        return torch.cat([branch.argmax(1, keepdim=True) for branch in branches], dim=1)
+
+    def chosen(self, values: Tensor, choices: Tensor) -> Tensor:
+        """Select [B, R, D, K] of ``choices`` [B, D] from ``values`` [B, R, L, K]."""
+        columns = (choices + self.model.offsets)[:, None, :, None]
+        return values.gather(2, columns.expand(-1, values.shape[1], -1, values.shape[3]))
 
     # ------------------------------------------------------------ noise
 

@@ -46,7 +46,8 @@ def rlcore_config_sections() -> list[Preset]:
             name="ppo-mujoco",
             target="rlcore_ppo.presets:PPO_MUJOCO",
             summary="PPO for robots with joints to move, such as MuJoCo's HalfCheetah and Ant",
-            source="as ppo-continuous, with the smaller first deviation that RL Zoo's files for MuJoCo have (-1 or -2)",
+            source="as ppo-continuous; widths, non-linearity, first deviation and lambda of RL Zoo's HalfCheetah, and "
+            "rollouts of 1,024 steps: chosen by returns of HalfCheetah and Hopper after 100,000 steps",
         ),
         Preset(
             name="ppo-atari",

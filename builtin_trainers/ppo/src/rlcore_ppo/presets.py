@@ -14,6 +14,8 @@ __all__ = ["PPO_ATARI", "PPO_CONTINUOUS", "PPO_DISCRETE", "PPO_MUJOCO"]
 
 _SMALL_TANH = {"hidden_units": 64, "num_layers": 2, "activation": "tanh", "init": "orthogonal"}
 
+_NORMALIZED = {"normalize": True, "normalize_clip": 10.0}
+
 _OF_VECTORS = {
     "buffer_size": 2048,  # 8 environments x 256 steps
     "batch_size": 64,
@@ -44,32 +46,50 @@ PPO_DISCRETE: Mapping[str, Any] = MappingProxyType(
 )
 """The preset ``ppo-discrete``: discrete actions, and observations that are vectors."""
 
-
-def _continuous(initial_log_std: float) -> Mapping[str, Any]:
-    return MappingProxyType(
-        {
-            "environment": {"num_envs": 8},
-            "default_settings": {
-                "trainer_type": "ppo",
-                "hyperparameters": {
-                    **_OF_VECTORS,
-                    "beta": 0.0,
-                    "lambd": 0.95,
-                    "initial_log_std": initial_log_std,
-                    "normalize_rewards": True,
-                },
-                "network_settings": {**_SMALL_TANH, "normalize": True, "normalize_clip": 10.0},
-                "time_horizon": 256,
+PPO_CONTINUOUS: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 8},
+        "default_settings": {
+            "trainer_type": "ppo",
+            "hyperparameters": {
+                **_OF_VECTORS,
+                "beta": 0.0,
+                "lambd": 0.95,
+                "initial_log_std": -0.5,
+                "normalize_rewards": True,
             },
-        }
-    )
-
-
-PPO_CONTINUOUS = _continuous(initial_log_std=-0.5)
+            "network_settings": {**_SMALL_TANH, **_NORMALIZED},
+            "time_horizon": 256,
+        },
+    }
+)
 """The preset ``ppo-continuous``: continuous actions, and observations that are vectors."""
 
-PPO_MUJOCO = _continuous(initial_log_std=-1.0)
-"""The preset ``ppo-mujoco``: robots with many joints, whose first actions must be small for them to learn to walk."""
+PPO_MUJOCO: Mapping[str, Any] = MappingProxyType(
+    {
+        "environment": {"num_envs": 8},
+        "default_settings": {
+            "trainer_type": "ppo",
+            "hyperparameters": {
+                **_OF_VECTORS,
+                "buffer_size": 1024,  # 8 environments x 128 steps
+                "beta": 0.0,
+                "lambd": 0.92,
+                "initial_log_std": -2.0,  # robots learn to walk from small actions
+                "normalize_rewards": True,
+            },
+            "network_settings": {
+                "hidden_units": 256,
+                "num_layers": 2,
+                "activation": "relu",
+                "init": "orthogonal",
+                **_NORMALIZED,
+            },
+            "time_horizon": 128,
+        },
+    }
+)
+"""The preset ``ppo-mujoco``: robots with joints to move."""
 
 PPO_ATARI: Mapping[str, Any] = MappingProxyType(
     {

@@ -28,6 +28,7 @@ from .networks.distributions import StateDependentGaussian as StateDependentGaus
 from .networks.distributions import make_distribution as make_distribution
 from .networks.dropout import Dropout as Dropout
 from .networks.encoders import ImageEncoder as ImageEncoder
+from .networks.encoders import ImpalaEncoder as ImpalaEncoder
 from .networks.encoders import ResidualBlock as ResidualBlock
 from .networks.encoders import image_scale as image_scale
 from .networks.encoders import make_encoder as make_encoder

@@ -46,7 +46,7 @@ def _own(record: Callable[..., Any], module: str, summaries: Mapping[str, str], 
 
 @hookimpl
 def rlcore_encoders() -> list[EncoderSpec]:
-    """ML-Agents' encoders of images; :data:`rlcore_torch.networks.encoders.BUILT_IN` has them by the same names."""
+    """Encoders of images; :data:`rlcore_torch.networks.encoders.BUILT_IN` has them by the same names."""
     summaries = {
         "simple": "two convolutions, for images of at least 20x20 pixels",
         "nature_cnn": "three convolutions (Mnih et al. 2015), at least 36x36 pixels",
@@ -54,7 +54,14 @@ def rlcore_encoders() -> list[EncoderSpec]:
         "match3": "two convolutions of 3x3, for boards of at least 5x5 cells",
         "fully_connected": "no convolution, for images of any size",
     }
-    return _own(EncoderSpec, "networks.encoders", summaries, kinds={"image"})
+    impala = EncoderSpec(
+        name="impala",
+        target="rlcore_torch.networks.encoders:impala",
+        settings="rlcore_torch.settings:ImpalaSettings",
+        kinds={"image"},
+        summary="three residual stages with the sizes of IMPALA's paper (Espeholt et al. 2018), at least 8x8 pixels",
+    )
+    return [*_own(EncoderSpec, "networks.encoders", summaries, kinds={"image"}), impala]
 
 
 @hookimpl

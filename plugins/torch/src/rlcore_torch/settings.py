@@ -108,6 +108,14 @@ class StateDependentGaussianSettings:
 
 
 @attrs.frozen(kw_only=True)
+class ImpalaSettings:
+    """Settings of the encoder ``impala``; the defaults are the paper's."""
+
+    channels: tuple[int, ...] = setting((16, 32, 32), "Channels of each stage.", minimum=1, maximum=MAX_UNITS)
+    features: int = setting(256, "Width of the layer after the stages.", minimum=1, maximum=MAX_UNITS)
+
+
+@attrs.frozen(kw_only=True)
 class GSDESettings:
     """Settings of the distribution ``gsde``."""
 
@@ -449,6 +457,13 @@ class OffPolicySettings(MinibatchSettings):
     )
     steps_per_update: float = setting(
         1.0, "Agent steps for each gradient step; any positive number.", exclusive_minimum=0.0
+    )
+    gradient_steps: int = setting(
+        1,
+        "Gradient steps that are taken one after the other, once so many are due: with 8, and steps_per_update 2.0, 8 "
+        "after every 16 agent steps. The policy acts unchanged in between (an rlcore key).",
+        minimum=1,
+        maximum=MAX_PASSES,
     )
     reward_signal_steps_per_update: float | None = setting(
         None, "Agent steps for each update of learning reward signals; by default steps_per_update.",

@@ -40,7 +40,7 @@ def convert_command(ctx: click.Context) -> None:
     "--without",
     multiple=True,
     metavar="KEY",
-    help="Leave a key out that cannot be converted, such as use_sde. May be repeated.",
+    help="Leave a key out that cannot be converted, such as callback. May be repeated.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write this file instead of standard output.")
 @click.option("--force", is_flag=True, help="Replace the output file.")

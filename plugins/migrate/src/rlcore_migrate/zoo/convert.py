@@ -10,7 +10,7 @@ import attrs
 from rlcore import ConfigError, did_you_mean, read_document
 from rlcore_migrate.zoo.conversion import Conversion, convert_normalization, convert_steps
 from rlcore_migrate.zoo.entry import Entry, algorithm_of, choose_entry
-from rlcore_migrate.zoo.networks import convert_networks
+from rlcore_migrate.zoo.networks import WITH_SDE, convert_networks
 from rlcore_migrate.zoo.off_policy import convert_ddpg, convert_dqn, convert_qrdqn, convert_sac, convert_td3
 from rlcore_migrate.zoo.ppo import convert_ppo
 from rlcore_migrate.zoo.worlds import atari_game, find_world
@@ -120,7 +120,7 @@ def _convert(c: Conversion) -> None:
     _CONVERTERS[c.algorithm](c)
     convert_networks(c)
     convert_normalization(c)
-    _exploration(c.entry)
+    _exploration(c)
     _refused(c.entry)
     c.put(
         "checkpoint_settings.run_id",
@@ -129,8 +129,9 @@ def _convert(c: Conversion) -> None:
     )
 
 
-def _exploration(entry: Entry) -> None:
-    """State-dependent exploration (gSDE; Raffin et al. 2021, arXiv:2005.05719), which rlcore lacks."""
+def _exploration(c: Conversion) -> None:
+    """State-dependent exploration (gSDE), of which the networks have the noise."""
+    entry = c.entry
     on = entry.flag("use_sde", False)
     for key in _SDE:
         value = entry.raw(key)
@@ -138,11 +139,13 @@ def _exploration(entry: Entry) -> None:
             entry.left_out[key] = entry.values[key]
         elif not on:
             entry.note(key, f"{value}, which has no effect in Stable-Baselines3 without use_sde")
-    if on:
+    if on and (c.algorithm not in WITH_SDE or c.world.half_ranges is None):
         entry.refuse(
-            "use_sde", "state-dependent exploration (gSDE) is not in rlcore",
+            "use_sde", "state-dependent exploration (gSDE) is for continuous actions of ppo and sac",
             "draws the noise of each step independently, with the default deviation of Stable-Baselines3",
         )  # fmt: skip
+    elif on:
+        entry.note("use_sde_at_warmup", "the first random actions are uniform here")
 
 
 def _refused(entry: Entry) -> None:

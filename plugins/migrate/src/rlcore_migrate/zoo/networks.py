@@ -9,7 +9,7 @@ from rlcore_migrate.zoo.conversion import Conversion, convert_optimizer
 from rlcore_migrate.zoo.entry import Entry
 from rlcore_migrate.zoo.literals import Reference
 
-__all__ = ["convert_networks"]
+__all__ = ["WITH_SDE", "convert_networks"]
 
 # Classes of torch.nn, and the values of network_settings.activation that compute the same.
 ACTIVATIONS = {
@@ -37,6 +37,7 @@ _WIDTHS = {
 _FEATURES = {"CnnPolicy": 512, "MultiInputPolicy": 256}  # of the CNN
 _CRITIC = {"ppo": "vf", "sac": "qf", "td3": "qf", "ddpg": "qf", "dqn": None, "qrdqn": None}
 _OF_SDE = ("log_std_init", "use_expln", "full_std", "clip_mean", "squash_output")  # used by gSDE alone, but for PPO
+WITH_SDE = ("ppo", "sac")  # algorithms that have gSDE
 _KNOWN = (
     "net_arch", "activation_fn", "ortho_init", "log_std_init", "share_features_extractor", "features_extractor_class",
     "features_extractor_kwargs", "normalize_images", "optimizer_class", "optimizer_kwargs", "n_critics", "n_quantiles",
@@ -198,8 +199,51 @@ def _initial_weights(c: Conversion, kwargs: Entry) -> None:
     c.put_in_behavior("network_settings.init", "orthogonal" if orthogonal else "uniform", kwargs.origin("ortho_init"))
 
 
+def _state_dependent_noise(c: Conversion, kwargs: Entry, halves: tuple[float, ...]) -> None:
+    """``use_sde``: gSDE (Raffin et al. 2021, arXiv:2005.05719), with the keys of ``policy_kwargs`` that are of it."""
+    of_ppo = c.algorithm == "ppo"
+    if kwargs.flag("squash_output", False) and of_ppo:
+        kwargs.refuse("squash_output", "noise of ppo is clipped to the bounds of an action here", "clips it")
+    block = "network_settings.action_distribution"
+    c.put_in_behavior(block, "gsde" if of_ppo else "squashed_gsde", "use_sde: state-dependent exploration")
+    log_std = kwargs.number("log_std_init", 0.0 if of_ppo else -3.0)
+    comment = kwargs.origin("log_std_init")
+    if of_ppo and (mean := math.exp(sum(map(math.log, halves)) / len(halves))) != 1.0:
+        comment += f", {log_std:g}, in units of half the range: {log_std:g} - log({mean:g})"
+        log_std = round(log_std - math.log(mean), 6) + 0.0
+    c.put_in_behavior(f"{block}_settings.initial_log_std", log_std, comment)
+    rollout, default = ("n_steps", 2048) if of_ppo else ("train_freq", 1)
+    every = c.entry.number("sde_sample_freq", -1, whole=True)
+    source = c.entry.origin("sde_sample_freq")
+    if every < 1:
+        frequency = c.entry.raw(rollout, default)
+        every = frequency if isinstance(frequency, int) else 1
+        source += f": a new matrix after each {rollout}"
+    c.put_in_behavior(f"{block}_settings.resample_every", every, source)
+    for key, name, usual in (("full_std", "full_std", True), ("use_expln", "expln", False)):
+        if (value := kwargs.flag(key, usual)) != usual:
+            c.put_in_behavior(f"{block}_settings.{name}", value, kwargs.origin(key))
+        else:
+            kwargs.note(key, f"{value}, the default here too")
+    if of_ppo:
+        kwargs.note("clip_mean", "has no effect with ppo")
+    elif (limit := kwargs.number("clip_mean", 2.0)) != 2.0:
+        c.put_in_behavior(f"{block}_settings.clip_mean", limit or None, kwargs.origin("clip_mean"))
+    else:
+        kwargs.note("clip_mean", f"{limit:g}, the default here too")
+    kwargs.read |= {"clip_mean", "squash_output"}
+    if not of_ppo:
+        c.differences.append(
+            "use_sde: Stable-Baselines3 also draws a new noise matrix at each gradient step; here agents keep theirs "
+            "for resample_every steps of the environment."
+        )
+
+
 def _log_std(c: Conversion, kwargs: Entry) -> None:
     """``log_std_init``, in units of the action; here in units of half its range. Other algorithms have it for gSDE."""
+    if c.entry.raw("use_sde") is True and c.algorithm in WITH_SDE and c.world.half_ranges is not None:
+        _state_dependent_noise(c, kwargs, c.world.half_ranges)
+        return
     without_sde = "use_sde" in c.entry.without and c.entry.values.get("use_sde") is True
     for key in _OF_SDE:
         if not kwargs.has(key) or (key == "log_std_init" and c.algorithm == "ppo" and not without_sde):

@@ -167,10 +167,7 @@ def _frequency(c: Conversion, default: int) -> tuple[float, int]:
     ratio = block / updates
     c.hyperparameter("steps_per_update", int(ratio) if ratio.is_integer() else ratio, comment)
     if updates > 1 and block > 1:
-        c.differences.append(
-            f"train_freq, gradient_steps: Stable-Baselines3 takes {updates} gradient steps after every {block} steps; "
-            "rlcore takes as many, spread over the steps."
-        )
+        c.hyperparameter("gradient_steps", updates, f"after every {block} steps")
     return ratio, block
 
 

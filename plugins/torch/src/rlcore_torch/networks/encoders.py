@@ -6,6 +6,7 @@ An encoder is a module from [B, channels, height, width] or [B, size] in float32
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import ObservationSpec, PluginError, UnsupportedSpace, blamed
-from rlcore_torch.settings import NetworkSettings
+from rlcore_torch.settings import ImpalaSettings, NetworkSettings
 
-__all__ = ["ImageEncoder", "ResidualBlock", "image_scale"]
+__all__ = ["ImageEncoder", "ImpalaEncoder", "ResidualBlock", "image_scale"]
 
-# The smallest height and width each encoder can take, as ML-Agents documents them.
-MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1}
+# The smallest height and width each encoder can take, as ML-Agents documents them; of impala, those that three halvings
+# make one pixel of.
+MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1, "impala": 8}
 
 
 class ResidualBlock(nn.Module):
@@ -80,8 +82,38 @@ class ImageEncoder(nn.Module):
         return self.dense(self.convolutions(image))  # type: ignore[no-any-return]
 
 
-def image_encoder(kind: str, settings: Any, observation: ObservationSpec, features: int) -> ImageEncoder:
-    """The encoder ``kind`` for one image; refuses images it is too large for. It has no settings."""
+class ImpalaEncoder(nn.Module):
+    """The deep network of IMPALA (Espeholt et al. 2018, arXiv:1802.01561, figure 3): three stages, then a flat layer.
+
+    Attributes:
+        convolutions: The stages: each a convolution, a pooling that halves the image, and two residual blocks.
+        dense: The layer after them.
+    """
+
+    def __init__(self, settings: ImpalaSettings, observation: ObservationSpec) -> None:
+        super().__init__()
+        height, width, channels = observation.shape
+        layers: list[nn.Module] = []
+        for made in settings.channels:
+            layers += [nn.Conv2d(channels, made, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
+            layers += [ResidualBlock(made), ResidualBlock(made)]
+            channels, height, width = made, (height + 1) // 2, (width + 1) // 2
+        self.convolutions = nn.Sequential(*layers, nn.Flatten(), nn.ReLU())
+        self.dense = nn.Sequential(nn.Linear(channels * height * width, settings.features), nn.ReLU())
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Return the features [B, features] of ``image`` [B, channels, height, width]."""
+        return self.dense(self.convolutions(image))  # type: ignore[no-any-return]
+
+
+def impala(settings: ImpalaSettings | None, observation: ObservationSpec, features: int) -> ImpalaEncoder:
+    """The encoder ``impala`` for one image. Its own settings, not ``features``, have its number of features."""
+    require_size("impala", observation)
+    return ImpalaEncoder(settings or ImpalaSettings(), observation)
+
+
+def require_size(kind: str, observation: ObservationSpec) -> None:
+    """Raise UnsupportedSpace for an image that is too small for the encoder ``kind``; the message names others."""
     smallest, pixels = MINIMUM_SIZE[kind], min(observation.shape[:2])
     if pixels < smallest:
         fit = [other for other, needed in MINIMUM_SIZE.items() if needed <= pixels]
@@ -91,6 +123,11 @@ def image_encoder(kind: str, settings: Any, observation: ObservationSpec, featur
             f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}, or make a "
             f"vector of it (environments of Gymnasium: {flat})"
         )
+
+
+def image_encoder(kind: str, settings: Any, observation: ObservationSpec, features: int) -> ImageEncoder:
+    """The encoder ``kind`` for one image; refuses images it is too large for. It has no settings."""
+    require_size(kind, observation)
     return ImageEncoder(kind, observation, features)
 
 
@@ -99,7 +136,9 @@ nature_cnn = partial(image_encoder, "nature_cnn")
 resnet = partial(image_encoder, "resnet")
 match3 = partial(image_encoder, "match3")
 fully_connected = partial(image_encoder, "fully_connected")
-BUILT_IN = dict(zip(MINIMUM_SIZE, (simple, nature_cnn, resnet, match3, fully_connected), strict=True))
+BUILT_IN: dict[str, Callable[..., nn.Module]] = dict(
+    zip(MINIMUM_SIZE, (simple, nature_cnn, resnet, match3, fully_connected, impala), strict=True)
+)
 
 
 def image_scale(observation: ObservationSpec) -> float:

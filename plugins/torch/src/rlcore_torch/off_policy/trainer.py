@@ -109,7 +109,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         )
         start = max(h.buffer_init_steps, h.batch_size)
         self._episode_rewards = StoredEpisodeRewards(self.reader, self.provider_names)
-        self._ratio = UpdateRatio(h.steps_per_update, start)
+        self._ratio = UpdateRatio(h.steps_per_update, start, h.gradient_steps)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         head = self.model.policy_head
@@ -127,7 +127,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         A schedule of exploration is evaluated there: all ranks have this step alike, and a resumed run continues it.
         """
-        return min(self.steps, self._ratio.latest)
+        return min(self.step_count.steps, self._ratio.latest)
 
     # ------------------------------------------------------------ what a subclass may change
 

@@ -106,17 +106,19 @@ class UpdateRatio:
 
     After n steps floor((n - start) / steps_per_update) updates are due in all, however the steps arrive; a remainder
     is carried over, never rounded away. The ratio is the decimal number in the configuration: 0.3 is three tenths,
-    not the nearest binary fraction.
+    not the nearest binary fraction. With ``together`` > 1, updates wait until so many of them are due.
     """
 
-    def __init__(self, steps_per_update: float, start: int = 0) -> None:
+    def __init__(self, steps_per_update: float, start: int = 0, together: int = 1) -> None:
         self._ratio = Fraction(str(steps_per_update))
+        self._together = together
         self.start = start  # agent step from which steps count
         self.done = 0  # updates since then
 
     def due(self, steps: int) -> int:
         """Return the number of updates still to do at agent step ``steps``."""
-        return max(0, (steps - self.start) * self._ratio.denominator // self._ratio.numerator - self.done)
+        updates = (steps - self.start) * self._ratio.denominator // self._ratio.numerator
+        return max(0, updates - updates % self._together - self.done)
 
     @property
     def latest(self) -> int:
@@ -129,7 +131,7 @@ class UpdateRatio:
     @property
     def next(self) -> int:
         """The agent step at which the next update is due."""
-        return self._due_at(self.done + 1)
+        return self._due_at(self.done - self.done % self._together + self._together)
 
     def _due_at(self, updates: int) -> int:
         return self.start - updates * self._ratio.numerator // -self._ratio.denominator
