@@ -21,7 +21,6 @@ class Recurrent(nn.Module):
     Attributes:
         memory_size: M.
         features: Outputs of the layer: M / 2 of an LSTM, M of a GRU.
-        layer: The layer, which is also the attribute ``lstm`` or ``gru``.
     """
 
     def __init__(self, features: int, settings: MemorySettings, init: str) -> None:
@@ -37,6 +36,7 @@ class Recurrent(nn.Module):
 
     @property
     def layer(self) -> Any:
+        """The ``torch.nn.LSTM`` or ``torch.nn.GRU``."""
         return getattr(self, self._name)
 
     @torch.no_grad()

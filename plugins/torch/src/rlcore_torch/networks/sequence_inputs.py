@@ -108,6 +108,7 @@ class SequenceInputs(Inputs):
 
     @classmethod
     def of(cls, steps: Sequence[Tensor], layout: SequenceLayout, chosen: Tensor, starts: SequenceStarts) -> Self:
+        """Return the inputs of the rows ``chosen`` [B] among ``steps``, normalized observations, each [N, ...]."""
         made = cls(each.index_select(0, chosen) for each in steps)
         made.steps, made.layout, made.chosen, made.starts = tuple(steps), layout, chosen, starts
         return made
