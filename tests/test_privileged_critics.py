@@ -143,10 +143,11 @@ def test_each_part_is_normalized_with_its_own_statistics(tmp_path: Path, trainer
     np.testing.assert_array_equal(one["privileged.normalizer.mean"], two["inputs.normalizer.mean"][2:])
 
 
-def test_a_policy_with_memory_may_have_a_privileged_critic(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trainer", "networks"), [("ppo", 2), ("sac", 3)])
+def test_a_policy_with_memory_may_have_a_privileged_critic(tmp_path: Path, trainer: str, networks: int) -> None:
     memory = {"memory_size": 8, "sequence_length": 4}
-    trainer = trained(tmp_path, "ppo", "state", memory=memory)
-    assert trainer.memory.shape == (4, 16)
+    made = trained(tmp_path, trainer, "state", memory=memory)
+    assert made.memory.shape == (4, 8 * networks)
     policy: Any = load_policies(tmp_path / "run")["Agent"]
     assert policy.act({"seen": np.zeros((2, 2), np.float32)}).discrete.shape == (2, 1)
 

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import attrs
 import torch
@@ -35,7 +34,6 @@ from rlcore_sac.settings import SACSettings
 from rlcore_torch import (
     ActionLayout,
     Actor,
-    Body,
     Critic,
     DiscreteOptions,
     GradientStep,
@@ -264,11 +262,6 @@ class SoftActorCritic(Actor):
         self.targets.requires_grad_(False)
         temperatures = bool(self.layout.continuous) + len(self.layout.branches)
         self.log_temperature = nn.Parameter(torch.full((temperatures,), math.log(initial_temperature)))
-
-    @property
-    def remembering(self) -> Sequence[Body]:
-        critics: Any = self.critics
-        return (self.actor, *(critic.body for critic in critics))
 
     def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""

@@ -31,7 +31,6 @@ from rlcore_td3.exploration import ExplorationNoise
 from rlcore_td3.settings import TD3Settings
 from rlcore_torch import (
     Actor,
-    Body,
     Critic,
     DeterministicTanh,
     GradientStep,
@@ -218,11 +217,6 @@ class DeterministicActorCritic(Actor):
         )
         self.target = copy.deepcopy(self).requires_grad_(False)
         del self.target.inputs  # those of a batch are normalized already
-
-    @property
-    def remembering(self) -> Sequence[Body]:
-        critics: Any = self.critics
-        return (self.actor, *(critic.body for critic in critics))
 
     def action(self, inputs: Inputs) -> Tensor:
         """Return the actions [B, C] of the actor, those of :class:`rlcore_torch.DeterministicTanh`; differentiable."""

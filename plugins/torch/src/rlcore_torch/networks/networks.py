@@ -560,9 +560,10 @@ class Actor(nn.Module):
     def remembering(self) -> Sequence[Body]:
         """The bodies whose memory a trainer keeps while it acts, at their ``memory_place``; that of the policy first.
 
-        A model with critics that remember overrides it.
+        By default, the bodies of ``critics`` that have a place follow.
         """
-        return (self.actor,)
+        critics = [each.body for each in getattr(self, "critics", ()) if isinstance(each, Critic)]
+        return (self.actor, *(body for body in critics if body.memory_place is not None))
 
     def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return the output of :meth:`policy` for one step of R rows, and their next memory [R, M].
