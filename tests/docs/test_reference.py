@@ -119,6 +119,9 @@ def test_every_block_of_the_core_is_documented() -> None:
     of_records = {
         of_torch.PrioritizedSamplerSettings,
         of_torch.StateDependentGaussianSettings,
+        of_torch.GSDESettings,
+        of_torch.SquashedGSDESettings,
+        of_torch.ImpalaSettings,
         settings.ExtrinsicSettings,
     }
     declare_fields = {settings.Choice, settings.FieldInfo}

@@ -1,6 +1,6 @@
 """``hidden_bits:Bits-v0`` and ``hidden_bits:mates``: agents do not see bits on which their reward depends; critics may.
 
-With ``with_state: false`` nobody sees it, as on a robot that is not simulated.
+With ``with_state: false`` no critic sees it, as on a robot that is not simulated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a network with memory makes of stored steps, one step after the other, row by row."""
+"""Outputs of a network with memory for stored steps, computed one after the other, row by row."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SLOTS, GAMMA = 3, 0.9
 
 @attrs.frozen
 class Step:
-    """What one agent did in one step, as the environment saw it."""
+    """A step of one agent, as the environment saw it."""
 
     choices: Array
     reward: float

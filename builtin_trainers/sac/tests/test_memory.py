@@ -48,7 +48,7 @@ def test_losses_are_means_over_real_steps_of_what_was_remembered_there(make_trai
     """Unequal sequences are padded inside of the networks; no part of a loss may be of a padded step."""
     trainer = played(make_trainer)
     model, reader = trainer.model, trainer.reader
-    rows: Any = trainer.with_neighbours(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
+    rows: Any = trainer.with_neighbors(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
     assert len(set(np.bincount(rows.sequence))) > 2 and rows.leads.any()
     batch = reader.read(rows)
     following = trainer.buffer.next_rows(rows.rows)
@@ -78,7 +78,7 @@ def test_losses_are_means_over_real_steps_of_what_was_remembered_there(make_trai
 
 
 def test_what_is_stored_is_what_the_networks_remembered_before_the_action(make_trainer: Any) -> None:
-    """Of the policy and of both critics, random first actions included; an episode begins with zeros."""
+    """The policy and both critics are compared, with random first actions too; an episode begins with zeros."""
     trainer = played(make_trainer)
     buffer, seen = trainer.buffer, trainer.reader
     size = trainer.model.memory_size
@@ -107,7 +107,7 @@ def test_prioritized_replay_gives_each_learned_step_its_own_error(
     assert given and all(len(rows) == len(errors) == 32 for rows, errors in given)
     rows = given[-1][0]
     follows = trainer.buffer.next_rows(rows[:-1]) == rows[1:]
-    assert follows.sum() > 16, "the neighbours of a drawn step are given their errors too"
+    assert follows.sum() > 16, "the neighbors of a drawn step are given their errors too"
 
 
 def test_a_resumed_trainer_remembers_its_open_episodes(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_bc_with_memory_learns_each_step_with_what_was_seen_before_it(make_train
     memory = {"memory_size": 8, "sequence_length": 5, "burn_in": 3}
     network = {"hidden_units": 16, "num_layers": 1, "memory": memory}
     trainer = make_trainer("bc", RECORDED["masked"](), block={"network_settings": network})
-    rows = trainer.with_neighbours(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
+    rows = trainer.with_neighbors(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
     assert len(set(np.bincount(rows.sequence))) > 2 and rows.leads.any()
     features = features_by_hand(trainer.model.actor, trainer.reader, rows, rows.rows)
     steps = trainer.buffer.transitions(rows.rows)

@@ -37,7 +37,7 @@ Step = dict[str, Any]
 
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(histories, st.integers(1, 9), st.sampled_from([0, 1, 3, 100]))
-def test_a_sequence_has_the_neighbours_of_a_drawn_step_in_its_episode(
+def test_a_sequence_has_the_neighbors_of_a_drawn_step_in_its_episode(
     history: History, length: int, burn_in: int
 ) -> None:
     """Against lists of transitions, in rings that wrap and hold the parts of episodes that are not overwritten."""
@@ -200,7 +200,7 @@ def test_a_frozen_critic_passes_a_gradient_to_the_action_alone() -> None:
     assert all(parameter.grad is None for parameter in critic.parameters())
 
 
-def test_a_network_with_memory_refuses_rows_without_their_neighbours() -> None:
+def test_a_network_with_memory_refuses_rows_without_their_neighbors() -> None:
     networks, reader, rows = stored("lstm", 1)
     with pytest.raises(TypeError, match="needs SequenceInputs"):
         networks.actor.policy(reader.read(rows.rows).inputs)

@@ -36,7 +36,7 @@ def goal_rules(
     A goal environment has a method ``compute_reward(achieved_goal, desired_goal, info)``, and observations with the
     names of its first two arguments.
     """
-    parts = {part.spec.name: part for part in observing.parts}
+    parts = {part.spec.name: part for part in observing.parts if isinstance(part, ObservationPart)}
     if not {ACHIEVED, DESIRED} <= parts.keys() or not env.has_wrapper_attr(REWARD):
         return None
     return GoalMethods(env_id, parts[ACHIEVED], parts[DESIRED], make)

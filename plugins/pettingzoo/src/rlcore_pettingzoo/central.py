@@ -1,4 +1,4 @@
-"""What all agents of a game see together, as an observation of each of them: for a critic (``options.state``).
+"""An observation that has what all agents of a game see, for a critic (``options.state``).
 
 A critic that reads it is that of MAPPO (Yu et al. 2022, arXiv:2103.01955). Policies should not:
 ``network_settings.critic_observations: [state]``.

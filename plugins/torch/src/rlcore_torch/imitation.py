@@ -130,7 +130,7 @@ class BehavioralCloning:
         for _ in range(self.num_epoch):
             drawn = self._generator.choice(self.rows, self.samples, replace=False)
             for rows in np.array_split(drawn, self.parts):
-                loss = self.loss(self.reader.actions(self._with_neighbours(rows)))
+                loss = self.loss(self.reader.actions(self._with_neighbors(rows)))
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.optimizer.step()
@@ -145,7 +145,7 @@ class BehavioralCloning:
             )
         return mean
 
-    def _with_neighbours(self, rows: Rows) -> Rows | SequenceRows:
+    def _with_neighbors(self, rows: Rows) -> Rows | SequenceRows:
         buffer, memory = self.reader.buffer, self.model.memory
         if memory is None:
             return rows

@@ -359,7 +359,7 @@ class Body(nn.Module):
 
     @torch.no_grad()
     def memory_before(self, starts: SequenceStarts) -> Tensor:
-        """What this body remembers at the start of Q sequences, [Q, M]: their burn-in, which gets no gradient."""
+        """Return the memory [Q, M] at the start of Q sequences, after their burn-in, without a gradient."""
         assert self.recurrent is not None
         size, place = self.recurrent.memory_size, self.memory_place
         memory = starts.stored.new_zeros(len(starts.stored), size)

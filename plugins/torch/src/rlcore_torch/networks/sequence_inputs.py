@@ -69,7 +69,7 @@ def steps_within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @attrs.frozen(eq=False)
 class SequenceStarts:
-    """What K networks remember at the start of Q sequences: what was stored some steps before, and these steps.
+    """The memory of K networks some steps before the start of Q sequences, and these steps.
 
     The steps before the start are the burn-in of R2D2 (Kapturowski et al. 2019, section 3): what was stored there is of
     earlier weights, and the current weights make a memory of it that is more like their own.

@@ -130,7 +130,7 @@ class MinibatchTrainer(TorchTrainer):
             optimizer.learning_rate = rate * optimizer.rate_factor
         return {"Policy/Learning Rate": rate}
 
-    def with_neighbours(self, rows: Rows, buffer: ReplayBuffer) -> Rows | SequenceRows:
+    def with_neighbors(self, rows: Rows, buffer: ReplayBuffer) -> Rows | SequenceRows:
         """Return the sequences around drawn ``rows`` [B] of ``buffer``, for networks with memory; else the rows."""
         memory = self.model.memory
         if memory is None:

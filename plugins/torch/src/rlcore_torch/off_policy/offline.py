@@ -81,7 +81,7 @@ class OfflineTrainer(MinibatchTrainer):
         """Take one gradient step. Raises TrainingDiverged if a statistic is not finite."""
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
-        rows = self.with_neighbours(self.buffer.sample(batch_size, self.generator), self.buffer)
+        rows = self.with_neighbors(self.buffer.sample(batch_size, self.generator), self.buffer)
         stats |= self.summarize([self.learn_from(rows)])
         if self.learning_providers:
             stats |= self.update_providers(self.reader.transitions(self.buffer.sample(batch_size, self.generator)))

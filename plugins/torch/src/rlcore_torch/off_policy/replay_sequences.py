@@ -1,7 +1,7 @@
 """Sequences of stored transitions, which networks with memory learn from, and the steps before each: its burn-in.
 
 A minibatch with memory is drawn like every other one. Each transition that was drawn is learned from with its
-neighbours: a sequence of at most L steps of its episode, which begins a random number of steps, below L, before the
+neighbors: a sequence of at most L steps of its episode, which begins a random number of steps, below L, before the
 transition, or at the first step of the episode. Sequences never pass the end of an episode or the newest transition. A
 minibatch has whole sequences, and the last one is cut, so that it has as many transitions as without memory.
 

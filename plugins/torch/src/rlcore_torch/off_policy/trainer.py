@@ -248,7 +248,7 @@ class OffPolicyTrainer(MinibatchTrainer):
                 weight = sample.weight
                 if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
                     weight = np.ones(len(sample.rows), np.float32)
-                rows = self.with_neighbours(sample.rows, self.buffer)
+                rows = self.with_neighbors(sample.rows, self.buffer)
                 self._sampled = rows.rows if isinstance(rows, SequenceRows) else rows
                 yield self.reader.read(rows, weight, sample.steps)
             else:
