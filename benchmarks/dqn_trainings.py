@@ -13,10 +13,11 @@ from typing import Any
 import attrs
 from trainings import (
     RlcoreTraining,
+    StableBaselines3OffPolicy,
     Training,
+    ready_off_policy,
     rlcore_world,
     stable_baselines3_environment,
-    stable_baselines3_returns,
 )
 
 LAST_HALF = (0.6, 0.7, 0.8, 0.9, 1.0)
@@ -102,11 +103,11 @@ def rlcore_training(case: DQNCase, seed: int, **blocks: Mapping[str, Any]) -> Rl
     return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, case.wrappers), **blocks)
 
 
-class StableBaselines3Training:
+class StableBaselines3Training(StableBaselines3OffPolicy):
     """DQN of Stable-Baselines3, or QRDQN of sb3-contrib: the environment in the process, no logging."""
 
     def __init__(self, case: DQNCase, seed: int) -> None:
-        self.case, self.seed = case, seed
+        super().__init__(case, seed)
         network: dict[str, Any] = {"net_arch": [case.width] * case.layers}
         if case.quantiles is None:
             from stable_baselines3 import DQN as algorithm
@@ -114,7 +115,7 @@ class StableBaselines3Training:
             from sb3_contrib import QRDQN as algorithm
 
             network["n_quantiles"] = case.quantiles
-        self.model: Any = algorithm(
+        self.model = algorithm(
             "MlpPolicy",
             self._environment(1, seed),
             learning_rate=case.learning_rate,
@@ -132,14 +133,6 @@ class StableBaselines3Training:
             device="cpu",
             verbose=0,
         )
-
-    def train(self) -> int:
-        self.model.learn(total_timesteps=self.case.steps)
-        return int(self.model.num_timesteps)
-
-    def evaluate(self, episodes: int) -> list[float]:
-        environment = self._environment(min(episodes, 10), self.seed + 10_000)
-        return stable_baselines3_returns(self.model, environment, episodes)
 
     def evaluations(self, shares: Sequence[float], episodes: int) -> list[list[float]]:
         due = [round(share * self.case.steps) for share in shares]
@@ -165,9 +158,4 @@ LIBRARIES: dict[str, Callable[[DQNCase, int], Training]] = {
 
 def ready_training(library: str, case: DQNCase, seed: int, threads: int = 1) -> Training:
     """A training of ``library`` that may use ``threads`` threads."""
-    import torch
-
-    if library == "rlcore":
-        return rlcore_training(case, seed, torch_settings={"num_threads": threads})
-    torch.set_num_threads(threads)
-    return LIBRARIES[library](case, seed)
+    return ready_off_policy(LIBRARIES, library, case, seed, threads)

@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 from trainings import (
     RlcoreTraining,
+    StableBaselines3OffPolicy,
     Training,
+    ready_off_policy,
     rlcore_world,
-    stable_baselines3_environment,
-    stable_baselines3_returns,
 )
 
 
@@ -72,14 +72,14 @@ def rlcore_training(case: SACCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
     return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, ()), **blocks)
 
 
-class StableBaselines3Training:
+class StableBaselines3Training(StableBaselines3OffPolicy):
     """Stable-Baselines3 as its documentation advises on a CPU: the environment in the process, no logging."""
 
     def __init__(self, case: SACCase, seed: int) -> None:
         from stable_baselines3 import SAC
 
-        self.case, self.seed = case, seed
-        self.model: Any = SAC(
+        super().__init__(case, seed)
+        self.model = SAC(
             "MlpPolicy",
             self._environment(1, seed),
             learning_rate=case.learning_rate,
@@ -94,17 +94,6 @@ class StableBaselines3Training:
             verbose=0,
         )
 
-    def train(self) -> int:
-        self.model.learn(total_timesteps=self.case.steps)
-        return int(self.model.num_timesteps)
-
-    def evaluate(self, episodes: int) -> list[float]:
-        environment = self._environment(min(episodes, 10), self.seed + 10_000)
-        return stable_baselines3_returns(self.model, environment, episodes)
-
-    def _environment(self, num_envs: int, seed: int) -> Any:
-        return stable_baselines3_environment(self.case.env_id, num_envs, seed, self.case.options, ())
-
 
 LIBRARIES: dict[str, Callable[[SACCase, int], Training]] = {
     "rlcore": rlcore_training,
@@ -114,9 +103,4 @@ LIBRARIES: dict[str, Callable[[SACCase, int], Training]] = {
 
 def ready_training(library: str, case: SACCase, seed: int, threads: int = 1) -> Training:
     """A training of ``library`` that may use ``threads`` threads."""
-    import torch
-
-    if library == "rlcore":
-        return rlcore_training(case, seed, torch_settings={"num_threads": threads})
-    torch.set_num_threads(threads)
-    return LIBRARIES[library](case, seed)
+    return ready_off_policy(LIBRARIES, library, case, seed, threads)

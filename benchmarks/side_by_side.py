@@ -31,6 +31,7 @@ DISTRIBUTIONS = (
     "rlcore-dqn",
     "rlcore-ppo",
     "rlcore-sac",
+    "rlcore-td3",
     "stable-baselines3",
     "sb3-contrib",
     "rl_zoo3",

@@ -13,10 +13,10 @@ from typing import Any
 import attrs
 from trainings import (
     RlcoreTraining,
+    StableBaselines3OffPolicy,
     Training,
+    ready_off_policy,
     rlcore_world,
-    stable_baselines3_environment,
-    stable_baselines3_returns,
 )
 
 
@@ -77,7 +77,7 @@ def rlcore_training(case: TD3Case, seed: int, **blocks: Mapping[str, Any]) -> Tr
     return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, ()), **blocks)
 
 
-class StableBaselines3Training:
+class StableBaselines3Training(StableBaselines3OffPolicy):
     """Stable-Baselines3 as its documentation advises on a CPU: the environment in the process, no logging."""
 
     def __init__(self, case: TD3Case, seed: int) -> None:
@@ -85,10 +85,10 @@ class StableBaselines3Training:
         from stable_baselines3 import TD3
         from stable_baselines3.common.noise import NormalActionNoise
 
-        self.case, self.seed = case, seed
+        super().__init__(case, seed)
         environment = self._environment(1, seed)
         parts = environment.action_space.shape
-        self.model: Any = TD3(
+        self.model = TD3(
             "MlpPolicy",
             environment,
             learning_rate=case.learning_rate,
@@ -107,17 +107,6 @@ class StableBaselines3Training:
             verbose=0,
         )
 
-    def train(self) -> int:
-        self.model.learn(total_timesteps=self.case.steps)
-        return int(self.model.num_timesteps)
-
-    def evaluate(self, episodes: int) -> list[float]:
-        environment = self._environment(min(episodes, 10), self.seed + 10_000)
-        return stable_baselines3_returns(self.model, environment, episodes)
-
-    def _environment(self, num_envs: int, seed: int) -> Any:
-        return stable_baselines3_environment(self.case.env_id, num_envs, seed, self.case.options, ())
-
 
 LIBRARIES: dict[str, Callable[[TD3Case, int], Training]] = {
     "rlcore": rlcore_training,
@@ -127,9 +116,4 @@ LIBRARIES: dict[str, Callable[[TD3Case, int], Training]] = {
 
 def ready_training(library: str, case: TD3Case, seed: int, threads: int = 1) -> Training:
     """A training of ``library`` that may use ``threads`` threads."""
-    import torch
-
-    if library == "rlcore":
-        return rlcore_training(case, seed, torch_settings={"num_threads": threads})
-    torch.set_num_threads(threads)
-    return LIBRARIES[library](case, seed)
+    return ready_off_policy(LIBRARIES, library, case, seed, threads)

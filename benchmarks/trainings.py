@@ -5,7 +5,7 @@ Libraries are imported where they are needed, so a process loads only the one it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -134,3 +134,37 @@ def random_returns(
             over = terminated or truncated
         returns.append(total)
     return returns
+
+
+class StableBaselines3OffPolicy:
+    """An off-policy training of Stable-Baselines3, in one process without logging; a subclass makes its ``model``."""
+
+    model: Any
+
+    def __init__(self, case: Any, seed: int) -> None:
+        self.case, self.seed = case, seed
+
+    def train(self) -> int:
+        self.model.learn(total_timesteps=self.case.steps)
+        return int(self.model.num_timesteps)
+
+    def evaluate(self, episodes: int) -> list[float]:
+        environment = self._environment(min(episodes, 10), self.seed + 10_000)
+        return stable_baselines3_returns(self.model, environment, episodes)
+
+    def _environment(self, num_envs: int, seed: int) -> Any:
+        return stable_baselines3_environment(self.case.env_id, num_envs, seed, self.case.options, ())
+
+
+def ready_off_policy(
+    libraries: Mapping[str, Callable[..., Any]], library: str, case: Any, seed: int, threads: int
+) -> Training:
+    """A training of one of ``libraries`` that may use ``threads`` threads."""
+    import torch
+
+    if library == "rlcore":
+        training: Training = libraries[library](case, seed, torch_settings={"num_threads": threads})
+        return training
+    torch.set_num_threads(threads)
+    ready: Training = libraries[library](case, seed)
+    return ready

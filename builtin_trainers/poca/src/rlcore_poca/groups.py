@@ -105,7 +105,7 @@ class Groups:
         )
 
     def _ends(self, batch: AgentBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]] | None]:
-        """Which agents terminate [S] and which are truncated [S], and the final observations with those of mates."""
+        """Return whether each agent terminates [S] or is truncated [S], and final observations with those of mates."""
         if not batch.ended.size or batch.final_observations is None:
             return batch.terminated, batch.truncated, batch.final_observations
         mates = self.mates[batch.ended]  # [K, M]

@@ -99,7 +99,7 @@ class PaddedPart(EntitiesPart):
         return rows
 
     def _present(self, given: Any) -> NDArray[np.bool_]:
-        """Which of the E entities are there."""
+        """Return whether each of the E entities is there: [E], from a mask or a count."""
         count, _ = self.spec.shape
         name = str(self.key.present)
         array = np.asarray(given)
