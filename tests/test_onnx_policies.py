@@ -120,7 +120,7 @@ def test_noise_made_of_features_has_the_spread_of_torch_in_a_file(tmp_path: Path
     """For each observation its own: gSDE's depends on the last hidden layer."""
     run, count = trained_in(tmp_path, name), 10_000
     policy: Any = load_policies(run)["Agent"]
-    file = load(exported(run, profile), seed=1)
+    file: Any = load(exported(run, profile), seed=1)
     policy.seed(2)
     spreads = []
     for seen in np.random.default_rng(5).uniform(-1.0, 1.0, (3, 1, 3)).astype(np.float32):
