@@ -472,7 +472,7 @@ def plugins_page() -> str:
     found = [
         plugin_list.from_project(path.parent)
         for path in ROOT.glob("*/*/pyproject.toml")
-        if path.parent.parent.name in MEMBERS
+        if path.parent.parent.name in MEMBERS and plugin_list.ENTRY_POINT_GROUP in path.read_text(encoding="utf-8")
     ]
     return "\n".join(
         [

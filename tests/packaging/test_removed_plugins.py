@@ -122,7 +122,7 @@ def test_others_work_without_a_plugin_and_what_needs_it_says_what_to_install(
     listed, *answered = answers(venv, tmp_path, ["plugins", "list", "--json"], *commands)
     plugins = json.loads(listed[1])
     assert {each["name"]: each["state"] for each in plugins["plugins"]} == {
-        member.plugin: "on" for member in MEMBERS if member.name != name
+        member.plugin: "on" for member in [CORE, *PLUGINS] if member.name != name
     }
     assert plugins["problems"] == []
     for plugin, (code, out, err) in zip(uses, answered, strict=True):

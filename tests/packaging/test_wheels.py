@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from virtualenvs import Venv
-from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, required
+from workspace import CORE, LIBRARIES, MEMBERS, PLUGINS, ROOT, Member, required
 
 pytestmark = pytest.mark.packaging
 
@@ -19,7 +19,6 @@ CARTPOLE = ROOT / "examples/cartpole.yaml"
 TICTACTOE = ROOT / "examples/tictactoe.yaml"
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
-every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
 
 @every_member
@@ -82,13 +81,13 @@ def test_the_plugin_system_works_with_the_pluggys_it_allows(
 # ------------------------------------------------------------ the core and plugins
 
 
-@every_plugin
+@pytest.mark.parametrize("member", [*PLUGINS, *LIBRARIES], ids=str)
 def test_a_plugin_passes_its_tests_with_nothing_but_the_core_and_what_it_requires(
     member: Member, with_plugin: Callable[[str], Venv], tmp_path: Path, chosen: str
 ) -> None:
     venv = with_plugin(member.name)
     ours = {name for name in venv.distributions() if name.startswith("rlcore")}
-    assert ours == {"rlcore-devkit", *required(member.name, *member.in_torch)}
+    assert ours == {"rlcore", "rlcore-devkit", *required(member.name, *member.in_torch)}
     venv.test(member.directory / "tests", tmp_path, chosen=chosen)
 
 

@@ -38,6 +38,11 @@ class Member:
         return self.directory / "src" / self.module
 
     @property
+    def is_plugin(self) -> bool:
+        """Whether rlcore loads it; a library, such as rlcore-mlagents-messages, is only imported by plugins."""
+        return "rlcore" in self.project.get("entry-points", {})
+
+    @property
     def path(self) -> str:
         """From the root: ``plugins/gymnasium``."""
         return self.directory.relative_to(ROOT).as_posix()
@@ -70,7 +75,9 @@ def members() -> list[Member]:
 
 
 MEMBERS = members()
-CORE, *PLUGINS = MEMBERS
+CORE, *_OTHERS = MEMBERS
+PLUGINS = [member for member in _OTHERS if member.is_plugin]
+LIBRARIES = [member for member in _OTHERS if not member.is_plugin]
 
 
 def required(*names: str) -> set[str]:

@@ -126,7 +126,7 @@ def test_errors_are_those_of_sums_over_the_steps_that_were_taken(
     )  # fmt: skip
     learn(trainer, environment, 60)
     with torch.no_grad():  # networks that judge differently
-        for parameter in (*trainer.model.learned(), *trainer.model.target_parameters()):
+        for parameter in (*trainer.model.online_parameters(), *trainer.model.target_parameters()):
             parameter.normal_(0, 0.5)
     rows = np.flatnonzero(trainer.buffer.flags)
     assert len(rows) == 60 * SLOTS
@@ -177,7 +177,7 @@ def test_a_transition_of_weight_zero_moves_nothing(make_trainer: MakeTrainer) ->
     for rows in ([0, 1], [0, 2]):
         trainer, _ = collected(make_trainer, max_grad_norm=None)
         trainer.gradient_step(trainer.reader.read(np.array(rows), np.array([1, 0], np.float32)))
-        moved.append([parameter.detach().clone() for parameter in trainer.model.learned()])
+        moved.append([parameter.detach().clone() for parameter in trainer.model.online_parameters()])
     for one, other in zip(*moved, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
@@ -186,12 +186,12 @@ def test_a_transition_of_weight_zero_moves_nothing(make_trainer: MakeTrainer) ->
 def test_the_gradient_is_as_long_as_max_grad_norm_at_most(make_trainer: MakeTrainer, limit: float | None) -> None:
     trainer, rows = collected(make_trainer, max_grad_norm=limit)
     trainer.gradient_step(trainer.reader.read(rows))
-    norm = torch.cat([parameter.grad.flatten() for parameter in trainer.model.learned()]).norm().item()
+    norm = torch.cat([parameter.grad.flatten() for parameter in trainer.model.online_parameters()]).norm().item()
     assert norm == pytest.approx(0.01, rel=1e-3) if limit else norm > 0.02
 
 
 def distances(trainer: DQNTrainer) -> float:
-    pairs = zip(trainer.model.target_parameters(), trainer.model.learned(), strict=True)
+    pairs = zip(trainer.model.target_parameters(), trainer.model.online_parameters(), strict=True)
     return max((target - online).abs().max().item() for target, online in pairs)
 
 
@@ -209,5 +209,6 @@ def test_a_soft_target_moves_its_share_of_the_way_in_every_gradient_step(make_tr
     trainer, rows = collected(make_trainer, tau=0.25)
     before = [parameter.detach().clone() for parameter in trainer.model.target_parameters()]
     trainer.gradient_step(trainer.reader.read(rows))
-    for old, target, online in zip(before, trainer.model.target_parameters(), trainer.model.learned(), strict=True):
+    model = trainer.model
+    for old, target, online in zip(before, model.target_parameters(), model.online_parameters(), strict=True):
         torch.testing.assert_close(target.detach(), 0.75 * old + 0.25 * online.detach())

@@ -12,10 +12,10 @@ from rlcore import BehaviorSpec, ObservationSpec, Recording, RecordingAbout, loa
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION
+from rlcore_mlagents_messages import DemonstrationMeta
 from rlcore_offline import read_recording, recording_problem
 from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_offline.mlagents_format import MLAgentsFormat
-from rlcore_offline.mlagents_messages import DemonstrationMeta
 
 VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
 BOUNDS = np.array([-2.0, -np.inf], np.float32), np.array([6.0, np.inf], np.float32)

@@ -106,7 +106,7 @@ class Reader(OffPolicyTrainer):
         return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        self.read.append((self._sampled, batch.reward.numpy()))
+        self.read.append((batch.starts, batch.reward.numpy()))
         return GradientStep({"Losses/Nothing": torch.tensor(0.0)}, torch.ones(len(batch.reward)))
 
 

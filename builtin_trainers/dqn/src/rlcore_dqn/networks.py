@@ -202,12 +202,12 @@ class QNetwork(Actor):
         self.noise_size = sum(layer.in_features + layer.out_features for layer in self.noisy_layers)
         self.register_buffer("offsets", torch.tensor(self.layout.offsets), persistent=False)
 
-    def learned(self) -> list[nn.Parameter]:
+    def online_parameters(self) -> list[nn.Parameter]:
         """Return the parameters of the online network."""
         return [*self.actor.parameters(), *self.policy_head.parameters()]
 
     def target_parameters(self) -> list[nn.Parameter]:
-        """Return those of the target network, in the order of :meth:`learned`."""
+        """Return those of the target network, in the order of :meth:`online_parameters`."""
         return [*self.target_actor.parameters(), *self.target_head.parameters()]
 
 

@@ -1,9 +1,9 @@
 """Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236) and what Rainbow joined (Hessel et al. 2018,
 arXiv:1710.02298): double, dueling, distributional, noisy, of several steps, prioritized.
 
-:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update: the replay buffer, returns of
-``n_steps``, priorities, the ratio of gradient steps to agent steps. This file has how actions are chosen, and the
-update from top to bottom. ``networks.py`` has the networks.
+:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update; the docstring of its module
+names their files. This file has how actions are chosen, and the update from top to bottom. ``networks.py`` has the
+networks.
 
 An action of several branches has a value for each option of each branch, and all branches learn from one target, the
 mean over the branches of the values of the next options (Tavakoli et al. 2018, arXiv:1711.08946, eq. 6). Each of the R
@@ -58,29 +58,27 @@ class DQNTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        h = self.hyperparameters
-        self._step = self.captured(self.step)
-        self._schedule = Schedule(linear, h.initial_epsilon, h.final_epsilon, h.epsilon_steps)
+        h, model = self.hyperparameters, self.model
+        self._targets = list(zip(model.target_parameters(), model.online_parameters(), strict=True))
+        self._epsilon_schedule = Schedule(linear, h.initial_epsilon, h.final_epsilon, h.epsilon_steps)
 
     def build_model(self, value_heads: int) -> QNetwork:
         return QNetwork(self.behavior, self.settings.network_settings, value_heads, self.hyperparameters)
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
-        optimizer = self.make_optimizer(self.model.learned())
-        self._targets = list(zip(self.model.target_parameters(), self.model.learned(), strict=True))
-        return {"q": optimizer}
+        return {"q": self.make_optimizer(self.model.online_parameters())}
 
     # ------------------------------------------------------------ acting
 
     @property
     def epsilon(self) -> float:
         """The probability of a random action; a function of agent steps, which every rank has alike."""
-        return 0.0 if self.hyperparameters.noisy else self._schedule(self.latest_update)
+        return 0.0 if self.hyperparameters.noisy else self._epsilon_schedule(self.exploration_step)
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Return the best choices [S, D]: of noisy layers with new noise for each agent, or by epsilon random."""
         slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
-        noise = self._draw(slots)
+        noise = self.draw_acting_noise(slots)
         with noise_in(self.model.noisy_layers, None if noise is None else noise[own]):
             _, best = self.policy.choose(self.parameters(batch), None)
         if (epsilon := self.epsilon) == 0.0:
@@ -103,18 +101,18 @@ class DQNTrainer(OffPolicyTrainer):
         steps: list[GradientStep] = []
         for batch in self.minibatches():
             steps.append(self.gradient_step(batch))
-            self.prioritize(steps[-1])
+            self.prioritize(batch, steps[-1])
         return {**self.finish(steps), "Policy/Epsilon": epsilon}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch; at every ``target_update_interval``-th, copy the network to the target network."""
-        step = self._step(batch, self.draw_noise())
-        h = self.hyperparameters
-        if h.tau is None and (self.gradient_steps + 1) % h.target_update_interval == 0:
+        h, number = self.hyperparameters, self.gradient_steps + 1  # the template counts a step when it is done
+        step = self.captured(self.learn)(batch, self.draw_noise())
+        if h.tau is None and number % h.target_update_interval == 0:
             self.move_target(1.0)
         return step
 
-    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+    def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Target, loss, gradient, clipping, optimizer, and a soft target network.
 
         A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
@@ -122,9 +120,9 @@ class DQNTrainer(OffPolicyTrainer):
         """
         h, optimizer = self.hyperparameters, self.optimizers["q"]
         assert batch.choices is not None
-        following = self.following(batch, noise)  # [B, R, K]
+        next_value = self.next_value(batch, noise)  # [B, R, K]
         q = self.chosen(self.values(batch.inputs, noise.online), batch.choices)  # [B, R, D, K]
-        losses, error = self.losses(q, batch.reward, batch.discount, following)  # [B, R, D] each
+        losses, error = self.losses(q, batch.reward, batch.discount, next_value)  # [B, R, D] each
         loss = (losses if batch.weight is None else losses * batch.weight[:, None, None]).mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -141,15 +139,18 @@ class DQNTrainer(OffPolicyTrainer):
         return GradientStep(stats, None if batch.weight is None else error.detach().mean(2).sum(1))
 
     @torch.no_grad()
-    def following(self, batch: TransitionBatch, noise: StepNoise) -> Tensor:
-        """Return the value of what follows the transitions, [B, R, K], by the target network."""
-        following = self._value(batch.next_inputs, batch.next_mask, noise)
-        if (after := batch.after_ends) is not None:
-            goes_on = self._value(after.inputs, after.mask, noise)
-            following = torch.where(after.ignores_done[:, None], goes_on, following)
-        return following
+    def next_value(self, batch: TransitionBatch, noise: StepNoise) -> Tensor:
+        """Return the value [B, R, K] of the observations at the ends of the stretches, by the target network.
 
-    def _value(self, inputs: Inputs, mask: Tensor | None, noise: StepNoise) -> Tensor:
+        With c51, the K numbers are the probabilities of the atoms here, not their logits.
+        """
+        value = self._best_value(batch.next_inputs, batch.next_mask, noise)
+        if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
+            continued = self._best_value(after.inputs, after.mask, noise)
+            value = torch.where(after.ignores_done[:, None], continued, value)
+        return value
+
+    def _best_value(self, inputs: Inputs, mask: Tensor | None, noise: StepNoise) -> Tensor:
         """The value [B, R, K] of the best allowed actions; the probabilities of atoms with c51."""
         target = self.values(inputs, noise.target, target=True)  # [B, R, L, K]
         # Double DQN (van Hasselt et al. 2016, eq. 4): the network that learns chooses, the target network values.
@@ -157,16 +158,16 @@ class DQNTrainer(OffPolicyTrainer):
         values = self.chosen(target, self.best(judged, mask))  # [B, R, D, K]
         return (values.softmax(-1) if isinstance(self.model.returns, Categorical) else values).mean(2)
 
-    def losses(self, q: Tensor, reward: Tensor, discount: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(self, q: Tensor, reward: Tensor, discount: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses and the errors for priorities, each [B, R, D].
 
-        Those of ``q`` [B, R, D, K] against ``reward`` [B, R] + ``discount`` [B, R] * ``following`` [B, R, K].
+        Those of ``q`` [B, R, D, K] against ``reward`` [B, R] + ``discount`` [B, R] * ``next_value`` [B, R, K].
         """
         returns, h = self.model.returns, self.hyperparameters
         if isinstance(returns, Categorical):
-            target = project(following, reward, discount, returns.v_min, returns.v_max)
+            target = project(next_value, reward, discount, returns.v_min, returns.v_max)
             return categorical_losses(q, target.unsqueeze(2))
-        target = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * following).unsqueeze(2)  # [B, R, 1, K]
+        target = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * next_value).unsqueeze(2)  # [B, R, 1, K]
         if isinstance(returns, Quantiles):
             losses = quantile_huber_losses(q, target, returns.middles, h.huber_delta)
             return losses, q.mean(-1) - target.mean(-1)
@@ -219,10 +220,11 @@ class DQNTrainer(OffPolicyTrainer):
         drawn = self.generator.standard_normal((3, 1, self.model.noise_size), dtype=np.float32)
         return StepNoise(*torch.from_numpy(drawn).to(self.device))
 
-    def _draw(self, rows: int) -> Tensor | None:
+    def draw_acting_noise(self, agents: int) -> Tensor | None:
+        """Return a draw for each of ``agents``, [agents, noise_size]; None without noisy layers."""
         if not self.model.noise_size:
             return None
-        drawn = self.action_generator.standard_normal((rows, self.model.noise_size), dtype=np.float32)
+        drawn = self.action_generator.standard_normal((agents, self.model.noise_size), dtype=np.float32)
         return torch.from_numpy(drawn).to(self.device)
 
 

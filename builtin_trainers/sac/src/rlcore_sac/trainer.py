@@ -1,8 +1,9 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1812.05905) for continuous, discrete and hybrid actions.
 
-:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update. This file has the update,
-from top to bottom, then the networks. For discrete branches, the losses use the exact expectation over all options
-(Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action are sampled.
+:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update; the docstring of its module
+names their files. This file has the update, from top to bottom, then the networks. For discrete branches, the losses
+use the exact expectation over all options (Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action
+are sampled.
 
 Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
 This sum decides which critic counts (:func:`rlcore_torch.min_q`). Each value contains 1/R of the entropy bonus,
@@ -66,7 +67,7 @@ class StepNoise:
     """Standard normal noise of one gradient step, each [rows, continuous]; None without continuous parts."""
 
     here: Tensor | None  # at the observations acted on
-    following: Tensor | None  # at those that followed
+    next: Tensor | None  # at the ends of the stretches
     between: Tensor | None  # at those between, with n_steps > 1
 
 
@@ -79,8 +80,8 @@ class SACTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self._step = self.captured(self.step)
-        h, layout = self.hyperparameters, self.policy.layout
+        h, layout, model = self.hyperparameters, self.policy.layout, self.model
+        self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
 
@@ -91,7 +92,6 @@ class SACTrainer(OffPolicyTrainer):
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         model, h = self.model, self.hyperparameters
-        self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         return {
             "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
             "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
@@ -107,14 +107,14 @@ class SACTrainer(OffPolicyTrainer):
         steps: list[GradientStep] = []
         for batch in self.minibatches():
             steps.append(self.gradient_step(batch))
-            self.prioritize(steps[-1])
+            self.prioritize(batch, steps[-1])
         return self.finish(steps)
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
-        return self._step(batch, self.draw_noise(batch))
+        return self.captured(self.learn)(batch, self.draw_noise(batch))
 
-    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
+    def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then move them.
 
         A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
@@ -125,7 +125,7 @@ class SACTrainer(OffPolicyTrainer):
         drawn, policy_loss = self.policy_loss(batch, noise.here)
         # Neither loss has a gradient for the other's parameters: one pass backward serves both.
         (policy_loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
-        critic_loss = self.critic_loss(batch, noise.following, noise.between)
+        critic_loss = self.critic_loss(batch, noise.next, noise.between)
         critic_loss.total.backward()  # type: ignore[no-untyped-call]
         self.sum_gradients(batch)
         for name, optimizer in self.optimizers.items():
@@ -138,9 +138,9 @@ class SACTrainer(OffPolicyTrainer):
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""
-        here, following = self._noise_for(batch, batch.inputs), self._noise_for(batch, batch.next_inputs)
+        here, after = self._noise_for(batch, batch.inputs), self._noise_for(batch, batch.next_inputs)
         between = None if batch.between is None else self._noise_for(batch, batch.between.inputs)
-        return StepNoise(here, following, between)
+        return StepNoise(here, after, between)
 
     # ------------------------------------------------------------ the losses
 
@@ -151,9 +151,9 @@ class SACTrainer(OffPolicyTrainer):
         model, options = self.model, self.model.options
         with torch.no_grad():
             next_value = self._soft_value(batch.next_inputs, batch.next_mask, next_noise)
-            if (after := batch.after_ends) is not None:
-                goes_on = self._soft_value(after.inputs, after.mask, next_noise)
-                next_value = torch.where(after.ignores_done, goes_on, next_value)
+            if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
+                continued = self._soft_value(after.inputs, after.mask, next_noise)
+                next_value = torch.where(after.ignores_done, continued, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
             if (steps := batch.between) is not None:
                 drawn = model.draw(steps.inputs, steps.mask, between_noise)

@@ -1,7 +1,7 @@
 """TD3 (Fujimoto et al. 2018, arXiv:1802.09477, algorithm 1) and DDPG (Lillicrap et al. 2016, arXiv:1509.02971).
 
-:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update. This file has the update, from
-top to bottom, then the networks.
+:class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update; the docstring of its module
+names their files. This file has the update, from top to bottom, then the networks. Lines are of TD3's algorithm 1.
 
 TD3 adds three things to DDPG: a second critic, a delayed actor, and noise on the actions of targets. Each has a
 setting, so this file is DDPG with ``num_critics: 1``, ``actor_delay: 1`` and ``target_noise: 0``, the defaults of the
@@ -64,8 +64,9 @@ class TD3Trainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self._step = self.captured(self.step)
-        self._exploration = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
+        followed = dict(self.model.named_parameters())
+        self._targets = [(target, followed[name]) for name, target in self.model.target.named_parameters()]
+        self._exploration_noise = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
 
     def build_model(self, value_heads: int) -> DeterministicActorCritic:
         critics = self.hyperparameters.num_critics
@@ -73,8 +74,6 @@ class TD3Trainer(OffPolicyTrainer):
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         model = self.model
-        followed = dict(model.named_parameters())
-        self._targets = [(target, followed[name]) for name, target in model.target.named_parameters()]
         policy = [*model.actor.parameters(), *model.policy_head.parameters()]
         return {"policy": self.make_optimizer(policy), "critics": self.make_optimizer(model.critics.parameters())}
 
@@ -87,7 +86,7 @@ class TD3Trainer(OffPolicyTrainer):
         if self.settings.network_settings.deterministic:
             return raw, None
         normal, _ = self.action_noise.next()
-        return np.clip(raw + self._exploration.next(normal), -1.0, 1.0, dtype=np.float32), None
+        return np.clip(raw + self._exploration_noise.next(normal), -1.0, 1.0, dtype=np.float32), None
 
     def update(self) -> Mapping[str, Statistic]:
         """Take all gradient steps that are due (lines 6 to 14); return statistics, means over them.
@@ -97,34 +96,35 @@ class TD3Trainer(OffPolicyTrainer):
         steps: list[GradientStep] = []
         for batch in self.minibatches():
             steps.append(self.gradient_step(batch))
-            self.prioritize(steps[-1])
+            self.prioritize(batch, steps[-1])
         return self.finish(steps)
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch: the critics, and the actor and the targets once in ``actor_delay`` times."""
-        moves_actor = (self.gradient_steps + 1) % self.hyperparameters.actor_delay == 0
-        return self._step(batch, self.draw_noise(batch), moves_actor)
+        number = self.gradient_steps + 1  # the template counts a step when it is done
+        moves_actor = number % self.hyperparameters.actor_delay == 0
+        return self.captured(self.learn)(batch, self.draw_target_noise(batch), moves_actor)
 
-    def step(self, batch: TransitionBatch, noise: Tensor | None, moves_actor: bool) -> GradientStep:
+    def learn(self, batch: TransitionBatch, noise: Tensor | None, moves_actor: bool) -> GradientStep:
         """Move the critics; with ``moves_actor``, then the actor and all target networks.
 
         A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
         CUDA graph.
         """
         critic_loss = self.critic_loss(batch, noise)
-        self._descend("critics", critic_loss.total, batch)
+        self.descend(critic_loss.total, batch, "critics")
         stats = self._statistics(critic_loss)
         if moves_actor:
             policy_loss = self.policy_loss(batch)
-            self._descend("policy", policy_loss, batch)
+            self.descend(policy_loss, batch, "policy")
             with torch.no_grad():  # targets move a share tau of the way to the networks
                 for target, network in self._targets:
                     target.lerp_(network, self.hyperparameters.tau)
             stats["Losses/Policy Loss"] = policy_loss.detach()
         return GradientStep(stats, critic_loss.td_error)
 
-    def draw_noise(self, batch: TransitionBatch) -> Tensor | None:
-        """Clipped noise [B, C] for target actions; None without noise."""
+    def draw_target_noise(self, batch: TransitionBatch) -> Tensor | None:
+        """Clipped noise [B, C] for the actions of the target actor; None without noise."""
         h = self.hyperparameters
         if not h.target_noise:
             return None
@@ -138,7 +138,7 @@ class TD3Trainer(OffPolicyTrainer):
         """The squared difference between each critic and the target: reward + discount * value (lines 7 to 9)."""
         with torch.no_grad():
             next_value = self._target_value(batch.next_inputs, noise)
-            if (after := batch.after_ends) is not None:
+            if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
                 next_value = torch.where(after.ignores_done, self._target_value(after.inputs, noise), next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
 
@@ -166,13 +166,6 @@ class TD3Trainer(OffPolicyTrainer):
         value: Tensor = self.model.critics[0](batch.inputs, self.model.action(batch.inputs), frozen=True).sum(1)  # [B]
         return -value.mean()
 
-    def _descend(self, name: str, loss: Tensor, batch: TransitionBatch) -> None:
-        """Take a step of an optimizer."""
-        self.optimizers[name].zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.sum_gradients(batch, name)
-        self.optimizers[name].step()
-
     @torch.no_grad()
     def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
         stats = {f"Losses/Q{k} Loss": loss for k, loss in enumerate(critic_loss.q_losses, start=1)}
@@ -184,24 +177,24 @@ class TD3Trainer(OffPolicyTrainer):
 
     def begin(self, batch: AgentBatch) -> None:
         super().begin(batch)
-        self._exploration.start()
+        self._exploration_noise.start()
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         super().observe(actions, batch)
-        self._exploration.start(batch.ended)
+        self._exploration_noise.start(batch.ended)
         if batch.aborted is not None:
-            self._exploration.start(batch.aborted)
+            self._exploration_noise.start(batch.aborted)
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "exploration": self._exploration.state_dict()}
+        return {**super().state_dict(), "exploration": self._exploration_noise.state_dict()}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         super().require_fit(state)
-        self._exploration.require_fit(saved_mapping(state, "exploration"))
+        self._exploration_noise.require_fit(saved_mapping(state, "exploration"))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._exploration.load_state_dict(state["exploration"])
+        self._exploration_noise.load_state_dict(state["exploration"])
 
 
 # ---------------------------------------------------------------- the networks
@@ -216,7 +209,7 @@ class DeterministicActorCritic(Actor):
             Critic(self.inputs, settings, rewards, behavior.continuous, k + 1) for k in range(critics)
         )
         self.target = copy.deepcopy(self).requires_grad_(False)
-        del self.target.inputs  # those of a batch are normalized already
+        del self.target.inputs  # the module that normalizes observations, which a batch's are already
 
     def action(self, inputs: Inputs) -> Tensor:
         """Return the actions [B, C] of the actor, those of :class:`rlcore_torch.DeterministicTanh`; differentiable."""

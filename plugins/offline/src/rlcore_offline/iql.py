@@ -83,7 +83,7 @@ class IQLTrainer(OfflineTrainer):
 
         # The value moves towards an upper expectile of the recorded actions' values (eq. 5).
         value_loss = expectile_loss(q - model.value(batch.inputs), h.expectile)
-        self._step(value_loss, "value")
+        self.descend(value_loss, batch, "value")
 
         # Recorded actions become likelier, each by the exponential of its advantage (eq. 7).
         with torch.no_grad():
@@ -93,12 +93,12 @@ class IQLTrainer(OfflineTrainer):
             weight = (h.inverse_temperature * advantage).exp().clamp(max=h.max_weight)
         imitation = Imitation.of(model, self.policy.layout, batch)
         policy_loss = -(weight * imitation.log_prob).mean()
-        self._step(policy_loss, "policy")
+        self.descend(policy_loss, batch, "policy")
         Imitation.limit_std(model)
 
         # The critics move towards reward and discounted value of what followed (eq. 6).
         q1_loss, q2_loss = (mse_loss(q, target_q) for q in model.q_values(model.critics, batch))
-        self._step(q1_loss + q2_loss, "critic_0", "critic_1")
+        self.descend(q1_loss + q2_loss, batch, "critic_0", "critic_1")
         with torch.no_grad():
             for slow, critic in zip(model.targets.parameters(), model.critics.parameters(), strict=True):
                 slow.lerp_(critic, h.tau)
@@ -117,14 +117,6 @@ class IQLTrainer(OfflineTrainer):
                 **imitation.statistics(self.policy.layout, batch),
             }
         )
-
-    def _step(self, loss: Tensor, *names: str) -> None:
-        """Move the parameters of the named optimizers against the gradient of ``loss``."""
-        for name in names:
-            self.optimizers[name].zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        for name in names:
-            self.optimizers[name].step()
 
 
 def expectile_loss(gap: Tensor, expectile: float) -> Tensor:

@@ -17,8 +17,8 @@ from google.protobuf.internal.decoder import _DecodeVarint
 from google.protobuf.message import DecodeError
 
 from rlcore import ConfigError, DamagedFile, open_regular
+from rlcore_mlagents_messages import AgentInfoActionPair, BrainParameters, DemonstrationMeta
 from rlcore_offline.containment import MAX_SIZE
-from rlcore_offline.mlagents_messages import BrainParameters, DemonstrationMeta, Pair
 
 BRAIN_START = 33  # where the description of the behavior begins
 MAX_MESSAGE = 4 * MAX_SIZE + 1_000_000  # bytes: the largest observation, and what is beside it
@@ -58,7 +58,7 @@ class DemonstrationFile:
         """The message of each step, in order."""
         end = self._first
         for step in range(self.steps):
-            pair, end = self._message(Pair, end, f"step {step}")
+            pair, end = self._message(AgentInfoActionPair, end, f"step {step}")
             yield pair
 
     def refuse(self, problem: str) -> NoReturn:

@@ -17,8 +17,8 @@ from PIL import Image
 
 from rlcore import ObservationKind, ObservationSpec
 from rlcore_gymnasium.spaces import OBSERVATION
+from rlcore_mlagents_messages import EQUIVARIANT, NONE, VARIABLE, ObservationType
 from rlcore_offline.containment import MAX_SIZE
-from rlcore_offline.mlagents_messages import EQUIVARIANT, GOAL, NONE, VARIABLE
 
 IMAGE_RANK = 3
 MAX_NAME = 200  # characters: messages show names
@@ -108,7 +108,7 @@ def _sensor(place: int, name: str, observation: Any) -> Sensor:
     kind: ObservationKind = "image" if image else "vector"
     if list(observation.dimension_properties) == [VARIABLE, NONE] and len(stored) == 2:
         kind = "entities"
-    goal = observation.observation_type == GOAL and kind != "entities"
+    goal = observation.observation_type == ObservationType.GOAL_SIGNAL and kind != "entities"
     return Sensor(place, stored, first, ObservationSpec(name, shape, np.float32, kind, goal=goal))
 
 

@@ -15,16 +15,16 @@ from google.protobuf.internal.encoder import _VarintBytes
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec, Recording
-from rlcore_offline.mlagents_file import BRAIN_START
-from rlcore_offline.mlagents_messages import (
+from rlcore_mlagents_messages import (
     EQUIVARIANT,
-    GOAL,
     NONE,
     VARIABLE,
+    AgentInfoActionPair,
     BrainParameters,
     DemonstrationMeta,
-    Pair,
+    ObservationType,
 )
+from rlcore_offline.mlagents_file import BRAIN_START
 from rlcore_offline.partial_recordings import PartialRecording
 
 NAME_LENGTH = 10  # bytes of a demonstration's name for which its metadata fits before the behavior, whatever it counts
@@ -115,7 +115,7 @@ class MLAgentsWriter(PartialRecording):
 
     def _pair(self, recording: Recording, row: int) -> Any:
         """The step of one row of the observations, without reward, end and action."""
-        pair = Pair()
+        pair = AgentInfoActionPair()
         pair.agent_info.id = self._episodes
         for spec in self._behavior.observations:
             _add(pair.agent_info.observations.add(name=spec.name), spec, recording.observations[spec.name][row])
@@ -149,7 +149,7 @@ def _add(message: Any, spec: ObservationSpec, values: NDArray[Any]) -> None:
     elif spec.kind == "entities":
         shape, properties = spec.shape, [VARIABLE, NONE]
     if spec.goal:
-        message.observation_type = GOAL
+        message.observation_type = ObservationType.GOAL_SIGNAL
     message.shape.extend(shape)
     message.dimension_properties.extend(properties)
     message.float_data.data.extend(numbers.ravel())

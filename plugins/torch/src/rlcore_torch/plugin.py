@@ -164,7 +164,7 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
     """Warn of settings that take few gradient steps."""
-    for message in import_module("rlcore_torch.gradient_ratio").few_gradient_steps(run):
+    for message in import_module("rlcore_torch.few_gradient_steps").few_gradient_steps(run):
         log.warning("%s", message)
 
 

@@ -10,4 +10,6 @@ from .ending_process import EndingProcess as EndingProcess
 from .layout import Layout as Layout
 from .messages import PartMessages as PartMessages
 from .part import Part as Part
+from .player_process import PlayerProcess as PlayerProcess
 from .settings import WorkerSettings as WorkerSettings
+from .supervisor import Restarts as Restarts

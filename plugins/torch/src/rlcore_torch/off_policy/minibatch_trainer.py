@@ -137,6 +137,19 @@ class MinibatchTrainer(TorchTrainer):
             return rows
         return sequences_around(rows, memory, buffer.flags, buffer.slots, self.generator)
 
+    def descend(self, loss: Tensor, batch: TransitionBatch, *names: str) -> None:
+        """Move the parameters of the optimizers called ``names`` against the gradient of ``loss``, in all ranks.
+
+        Without names, those of all optimizers. ``loss`` must be a mean over the rows of ``batch``.
+        """
+        chosen = [self.optimizers[name] for name in names or self.optimizers]
+        for optimizer in chosen:
+            optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.sum_gradients(batch, *names)
+        for optimizer in chosen:
+            optimizer.step()
+
     def sum_gradients(self, batch: TransitionBatch, *names: str) -> None:
         """Replace the gradients of the optimizers called ``names`` by those of the minibatch of all ranks.
 

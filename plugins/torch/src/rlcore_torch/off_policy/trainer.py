@@ -1,8 +1,14 @@
 """The off-policy template: store transitions, and take gradient steps on samples of them.
 
-A subclass provides a network, optimizers and one gradient step (see ``minibatch_trainer.py``), and may
-change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, and the
-state live here.
+A subclass provides a network, optimizers and one gradient step, and may change how it explores. The random beginning,
+the loop of an update and the state are here. The other parts of an update, in the order in which it meets them:
+
+* ``optimization/schedules.py``: the gradient steps that are due (:class:`UpdateRatio`), the learning rate.
+* ``off_policy/replay_sampler.py``: which transitions a minibatch has; ``priorities.py`` those of prioritized replay.
+* ``off_policy/replay.py`` and ``replay_rings.py``: the stored transitions.
+* ``off_policy/transition_batch.py``: rewards of n steps, discounts and normalized observations of a minibatch.
+* ``off_policy/minibatch_trainer.py``: gradients of several ranks, random numbers of losses, statistics.
+* ``optimization/optimizer.py``, and on a CPU ``cpu.py``: the step of an optimizer.
 """
 
 from __future__ import annotations
@@ -37,7 +43,6 @@ from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTra
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
 from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler, draw
-from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
@@ -51,7 +56,7 @@ __all__ = ["OffPolicyTrainer"]
 
 log = logging.getLogger(__name__)
 
-NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
+STEPS_OF_NOISE = 64  # whose exploration noise is drawn at once
 
 
 class OffPolicyTrainer(MinibatchTrainer):
@@ -71,8 +76,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         buffer: The replay buffer.
         reward_scaling: How the environment's reward is learned from; None: as it is.
         action_generator: The random generator of exploration; seeded and saved.
-        action_noise: Noise for acting, a row for each agent, whichever rank it is in; drawn for many steps at once, and
-            saved.
+        action_noise: Random numbers for acting, standard normal for continuous parts: a row for each agent, whichever
+            rank it is in; drawn for many steps at once, and saved.
         memory: [S, K * M] what the K bodies of ``model.remembering`` remember before the next action, the policy's
             numbers first. Zero where an episode begins; None without memory.
     """
@@ -113,19 +118,21 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         head = self.model.policy_head
-        self.action_noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, head.held_size, share, head.hold)
+        self.action_noise = ActionNoise(
+            behavior, STEPS_OF_NOISE, self.action_generator, head.held_size, share, head.hold
+        )
         distribution = self.model.policy_head.distribution
         self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
-        self._sampled = np.empty(0, np.int64)  # the rows of the latest minibatch
         self._shares: list[float] = []  # of this rank in each minibatch of an update
         self._begun = False  # whether the buffer holds the current observation
 
     @property
-    def latest_update(self) -> int:
-        """The agent step at which the latest gradient step was due; before the first one, the current step.
+    def exploration_step(self) -> int:
+        """The agent step at which a schedule of exploration is evaluated.
 
-        A schedule of exploration is evaluated there: all ranks have this step alike, and a resumed run continues it.
+        The step at which the latest gradient step was due; before the first one, the current step. All ranks have it
+        alike, and a resumed run continues it.
         """
         return min(self.step_count.steps, self._ratio.latest)
 
@@ -224,13 +231,14 @@ class OffPolicyTrainer(MinibatchTrainer):
         steps: list[GradientStep] = []
         for batch in self.minibatches():
             steps.append(self.gradient_step(batch))
-            self.prioritize(steps[-1])
+            self.prioritize(batch, steps[-1])
         return self.finish(steps)
 
     def minibatches(self) -> Iterator[TransitionBatch]:
         """Yield a minibatch for each gradient step that is due, of which a rank has its own rows.
 
-        Sets the learning rate of all optimizers.
+        Sets the learning rate of all optimizers first. ``gradient_steps`` counts a step when the next minibatch is
+        asked for: during a step it is the number of those before.
         """
         report = self._episode_rewards.report() if self._episode_rewards.has_finished else {}
         if self.reward_scaling is not None:
@@ -249,7 +257,6 @@ class OffPolicyTrainer(MinibatchTrainer):
                 if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
                     weight = np.ones(len(sample.rows), np.float32)
                 rows = self.with_neighbors(sample.rows, self.buffer)
-                self._sampled = rows.rows if isinstance(rows, SequenceRows) else rows
                 yield self.reader.read(rows, weight, sample.steps)
             else:
                 rows, part = self._joined.sample(batch_size, self.generator, self.model.memory)
@@ -258,8 +265,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             self._ratio.done += 1
             self.gradient_steps += 1
 
-    def prioritize(self, step: GradientStep) -> None:
-        """Give the sampler the errors of a gradient step on the latest minibatch, if it uses them.
+    def prioritize(self, batch: TransitionBatch, step: GradientStep) -> None:
+        """Give the sampler the errors of the gradient step on ``batch``, if it uses them.
 
         Raises ConfigError if the step has none, and TrainingDiverged if an error is not finite.
         """
@@ -275,7 +282,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         if not np.isfinite(errors).all():
             raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
         with blamed(self.sampler.described or "the replay sampler", "in learned"):
-            self.sampler.learned(self.buffer, self._sampled, errors)
+            self.sampler.learned(self.buffer, batch.starts, errors)
 
     def finish(self, steps: Sequence[GradientStep]) -> Mapping[str, Statistic]:
         """Let the reward providers learn; return the statistics of the update, means over its ``steps`` among them.

@@ -33,7 +33,7 @@ class ActionBatch:
     Attributes:
         inputs: Normalized observations, each [B, ...], as a network takes them.
         raw: [B, continuous] continuous parts of the actions, as a policy draws them, before they are stretched to the
-            environment's range; None if the behavior has none.
+            environment's range: in [-1, 1] if its distribution is bounded. None if the behavior has none.
         choices: [B, branches] index of the chosen option of each branch; None if the behavior has no branches.
         mask: [B, logits] whether each option is allowed; None: every option is.
     """
@@ -91,12 +91,15 @@ class TransitionBatch(ActionBatch):
         next_inputs: Normalized observations at the end, each [B, ...].
         next_mask: [B, logits] whether each option is allowed at the end; None: every option is.
         reward: [B, R] discounted sum of the rewards over the stretch, strength included.
-        discount: [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that).
+        discount: [B, R] gamma^m for the m steps of a stretch: n, or fewer where the episode ended or the newest
+            transition is. 0 where the episode terminated (unless the reward ignores that).
         weight: [B] importance weight of each transition in the loss, under prioritized replay; None: all equal.
         between: The steps between; None if n is 1, or if the trainer does not read them.
         rows: The rows of this rank in the minibatch of all ranks; None in one process.
         after_ends: Where the values of rewards with ``ignore_done`` continue; None if ``next_inputs`` have it: without
             such a reward, and without the end of an episode among the stretches.
+        starts: [B] rows of the replay buffer at which the stretches start. No argument of the class, so that recorded
+            gradient steps do not depend on it.
     """
 
     next_inputs: Inputs
@@ -107,6 +110,7 @@ class TransitionBatch(ActionBatch):
     between: StepsBetween | None = None
     rows: RowShare | None = None
     after_ends: AfterEnds | None = None
+    starts: Rows = attrs.field(factory=lambda: np.empty(0, np.int64), init=False)
 
 
 @attrs.define(eq=False, slots=False)
@@ -156,7 +160,7 @@ class BatchReader:
             steps = self.buffer.view(rows, last)
         reward, discount = self._rewards(indices, valid, steps)
         following = self.buffer.next_rows(last)
-        return TransitionBatch(
+        batch = TransitionBatch(
             *self._acted(steps, rows, unrolled),
             next_inputs=self._inputs(steps.next_observations) if unrolled is None else unrolled.inputs(following),
             next_mask=self._optional(steps.next_masks),
@@ -166,6 +170,8 @@ class BatchReader:
             between=self._between(indices[1:], valid[1:], unrolled) if self.between and self.n_steps > 1 else None,
             after_ends=after_ends,
         )
+        batch.starts = rows
+        return batch
 
     def actions(self, rows: Rows | SequenceRows) -> ActionBatch:
         """Return the observations and actions of ``rows`` [B], without the next observations."""

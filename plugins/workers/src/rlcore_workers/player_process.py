@@ -1,0 +1,86 @@
+"""The process of a player: a game or simulator that talks with the environment which started it.
+
+It ends with the process of the environment, however that ends, with all that it started. What it writes goes to a file,
+of which messages show the last lines. Its failures are counted by :class:`~rlcore_workers.supervisor.Restarts`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rlcore_workers.ending_process import EndingProcess
+
+__all__ = ["PlayerProcess"]
+
+KEPT_LINES = 20
+KEPT_BYTES = 65_536  # at the end of a log that are looked at
+LONGEST_LINE = 300  # characters of a line that are shown
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+END_SECONDS = 10.0  # that a killed process has to end
+
+
+class PlayerProcess:
+    """A player that runs, in a session of its own and without the proxies of this process.
+
+    Attributes:
+        output: What the process writes to its standard output and error.
+        log: A log that the player writes itself; None: it writes none.
+    """
+
+    def __init__(
+        self, command: Sequence[str | os.PathLike[str]], folder: Path, output: Path, log: Path | None = None
+    ) -> None:
+        """Start ``command`` in ``folder``; ``output`` is replaced, and ``log`` deleted. Raises OSError."""
+        self.output, self.log = output, log
+        output.parent.mkdir(parents=True, exist_ok=True)
+        if log is not None:
+            log.unlink(missing_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name.lower() not in PROXIES}
+        environment["no_proxy"] = "*"
+        with open(output, "wb") as file:
+            self._process = EndingProcess(
+                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def ended(self) -> str | None:
+        """How the process ended: ``ended with exit code 1`` or ``was killed by SIGSEGV``; None while it runs."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        if code < 0:
+            with suppress(ValueError):
+                return f"was killed by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the end of the process; return whether it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.ended is not None
+
+    def kill(self) -> None:
+        """Kill the process, and all that it started."""
+        self._process.kill()
+        self.wait(END_SECONDS)
+
+    def last_lines(self) -> list[str]:
+        """Return the last lines of the output and of the log, without control characters."""
+        return [*_last_lines(self.output), *([] if self.log is None else _last_lines(self.log))][-KEPT_LINES:]
+
+
+def _last_lines(path: Path) -> list[str]:
+    lines: deque[str] = deque(maxlen=KEPT_LINES)
+    with suppress(OSError), open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - KEPT_BYTES))
+        for line in file.read().decode("utf-8", "replace").splitlines():
+            text = "".join(letter for letter in line if letter.isprintable() or letter == "\t").rstrip()
+            if text:
+                lines.append(text[:LONGEST_LINE])
+    return list(lines)
