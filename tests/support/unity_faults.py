@@ -1,0 +1,514 @@
+"""Misbehaviours of the test player (``unity_player.py``), by name: ``--fault hangs@5`` hangs instead of exchange 5.
+
+Exchange 0 is the handshake, 1 asks for the first command, and from 2 on agents are told of. ``@N`` is 5 by default.
+
+At the start:
+
+=====================  =================================================================================================
+``exits``              writes to its log and to stderr that a file is missing, and exits with code 3
+``exits-silently``     exits with code 0 and writes nothing
+``crashes-at-start``   writes a crash report to its log, and dies by SIGABRT
+``never-connects``     runs and never connects
+``half-handshake``     opens the connection, and says nothing on it
+``hangs-handshake``    shakes hands, and then waits
+``wrong-version``      announces communication version 2.0.0
+``no-version``         announces empty versions
+``wrong-order``        begins with agents, without a handshake
+``shakes-twice``       shakes hands twice
+``second-player``      starts a second player on the same port, and plays on
+``not-http``           speaks another protocol on the port
+=====================  =================================================================================================
+
+In the exchange:
+
+=====================  =================================================================================================
+``hangs``              waits for ever, and ignores SIGTERM
+``stops``              stops as a debugger stops it (SIGSTOP)
+``dies``               is killed (SIGKILL)
+``crashes``            writes a crash report to its log, and dies by SIGABRT
+``leaves``             closes the connection, and exits with code 0
+``quits``              sends status 400
+``garbage``            sends random bytes instead of a message
+``half``               sends half of the message
+``empty``              sends a message without agents and without a status
+``gigabytes``          announces a message of 2 GB, and sends zeros
+``slow``               lets every exchange from this one on take a second more
+``children``           starts a process that outlives it, and dies by SIGKILL
+``floods``             writes 20 MB to its log and 20 MB to stdout, and plays on
+=====================  =================================================================================================
+
+Messages that do not fit; all are sent in this exchange and play goes on:
+
+=====================  =================================================================================================
+``nan``                an observation that is not a number
+``infinite``           a reward that is infinite
+``huge-image``         an image of 100,000 x 100,000, whose PNG is one of 4 x 4
+``png-bomb``           a PNG that says that it is of 30,000 x 30,000
+``bad-png``            an image that is not a PNG
+``wrong-size``         a vector with more numbers than its shape
+``negative-shape``     a shape of -1
+``other-shape``        a vector that is longer than in the messages before
+``missing-sensor``     an agent without observations
+``wrong-mask``         a mask of another length
+``same-ids``           two agents with one number
+``stranger``           an agent of a behavior that was never described
+``huge-actions``       describes a behavior of 2,147,483,647 options
+``negative-actions``   describes a behavior of -1 real actions
+``no-actions``         describes a behavior without actions
+``path-names``         describes a behavior called ``../../../escaped``
+``absolute-names``     describes a behavior called ``/tmp/escaped``
+``odd-names``          describes a behavior whose name has a line break and a zero
+``long-names``         describes a behavior with a name of 100,000 letters
+``many-behaviors``     describes 10,000 behaviors
+``many-agents``        200,000 agents in one message
+``bad-channel``        a side channel that announces 2,147,483,647 bytes
+``unknown-channel``    a message of a side channel that does not exist, and of statistics with half a key
+=====================  =================================================================================================
+
+When Python ends the session:
+
+=====================  =================================================================================================
+``stays``              neither exits nor answers SIGTERM
+=====================  =================================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TextIO
+from uuid import UUID
+
+import cv2
+import numpy as np
+
+from rlcore_mlagents_messages import STATISTICS, UnityMessage, encode_messages
+
+CRASH = """\
+Caught fatal signal - signo:6 code:-6 errno:0 addr:0x3e8000bca5d
+Obtained 3 stack frames.
+#0  0x007f3a5c6b2e0c in pthread_kill
+#1  0x007f3a5c65afb2 in raise
+#2  0x000055d0c0ffee in Game::Explode()
+"""
+
+
+class Fault:
+    """What a player does wrong; this one does nothing wrong."""
+
+    def start(self, options: Any, log: TextIO) -> None:
+        """Called before the player connects."""
+
+    def message(self, player: Any, message: Any) -> None:
+        """Called with each message before it is sent; may change it."""
+
+    def data(self, player: Any, data: bytes) -> bytes:
+        """Called with the bytes of each message; returns those that are sent."""
+        return data
+
+    def quit(self, player: Any) -> None:
+        """Called when Python has ended the session."""
+
+
+class AtStart(Fault):
+    """Does something before the player connects."""
+
+    def __init__(self, what: Callable[[Any, TextIO], None]) -> None:
+        self.what = what
+
+    def start(self, options: Any, log: TextIO) -> None:
+        self.what(options, log)
+
+
+class InExchange(Fault):
+    """Does something instead of sending, or with the message that is sent, in one exchange."""
+
+    def __init__(
+        self,
+        exchange: int,
+        change: Callable[[Any, Any], None] | None = None,
+        data: Callable[[Any, bytes], bytes] | None = None,
+        after: bool = False,
+    ) -> None:
+        self.exchange, self._change, self._data, self.after = exchange, change, data, after
+
+    def _now(self, player: Any) -> bool:
+        return player.exchanges == self.exchange or (self.after and player.exchanges > self.exchange)
+
+    def message(self, player: Any, message: Any) -> None:
+        if self._change is not None and self._now(player):
+            self._change(player, message)
+
+    def data(self, player: Any, data: bytes) -> bytes:
+        return self._data(player, data) if self._data is not None and self._now(player) else data
+
+
+class Stays(Fault):
+    def quit(self, player: Any) -> None:
+        wait()
+
+
+def wait() -> NoReturn:
+    """Do nothing for ever, whoever asks."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        time.sleep(3600)
+
+
+# ------------------------------------------------------------ at the start
+
+
+def exits(options: Any, log: TextIO) -> NoReturn:
+    for place in (log, sys.stderr):
+        place.write("Failed to load Player_Data/globalgamemanagers: No such file\n")
+        place.flush()
+    os._exit(3)
+
+
+def exits_silently(options: Any, log: TextIO) -> NoReturn:
+    os._exit(0)
+
+
+def crashes_at_start(options: Any, log: TextIO) -> NoReturn:
+    crash(log)
+
+
+def never_connects(options: Any, log: TextIO) -> NoReturn:
+    wait()
+
+
+def half_handshake(options: Any, log: TextIO) -> NoReturn:
+    with connected(options.port):
+        wait()
+
+
+def not_http(options: Any, log: TextIO) -> NoReturn:
+    with connected(options.port) as connection:
+        connection.sendall(b"USER player\r\nPASS word\r\n" * 100)
+        wait()
+
+
+def second_player(options: Any, log: TextIO) -> None:
+    command = [sys.executable, os.path.join(os.path.dirname(__file__), "unity_player.py")]
+    subprocess.Popen([*command, "--mlagents-port", str(options.port), "--world", options.world], stdout=log)
+
+
+def connected(port: int) -> socket.socket:
+    """A connection, for which the server may take its time."""
+    for _ in range(300):
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except OSError:
+            time.sleep(0.1)
+    sys.exit(1)
+
+
+# ------------------------------------------------------------ in an exchange
+
+
+def crash(log: TextIO) -> NoReturn:
+    log.write(CRASH)
+    log.flush()
+    os.abort()
+
+
+def hangs(player: Any, message: Any) -> None:
+    wait()
+
+
+def stops(player: Any, message: Any) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def dies(player: Any, message: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crashes(player: Any, message: Any) -> None:
+    crash(player.log)
+
+
+def leaves(player: Any, message: Any) -> None:
+    os._exit(0)
+
+
+def quits(player: Any, message: Any) -> None:
+    message.header.status = 400
+
+
+def slow(player: Any, message: Any) -> None:
+    time.sleep(1)
+
+
+def children(player: Any, message: Any) -> None:
+    subprocess.Popen(["sleep", "600"])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def floods(player: Any, message: Any) -> None:
+    line = "Assertion failed on expression: 'transform != null'\n"
+    for place in (player.log, sys.stdout):
+        place.write(line * (20_000_000 // len(line)))
+        place.flush()
+
+
+def empty(player: Any, message: Any) -> None:
+    message.Clear()
+
+
+def garbage(player: Any, data: bytes) -> bytes:
+    return b"\xff" + random.Random(0).randbytes(500)
+
+
+def half(player: Any, data: bytes) -> bytes:
+    return data[: max(1, len(data) // 2)]
+
+
+def gigabytes(player: Any, data: bytes) -> bytes:
+    """Announce 2 GB over a connection of its own, without the memory that a client of gRPC would need."""
+    name = b"/communicator_objects.UnityToExternalProto/Exchange"
+    pairs = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", name), (b":authority", b"localhost"),
+             (b"te", b"trailers"), (b"content-type", b"application/grpc")]  # fmt: skip
+    # HPACK without its table: every name and value is literal, with a length of seven bits.
+    headers = b"".join(b"\0" + bytes([len(n)]) + n + bytes([len(v)]) + v for n, v in pairs)
+    with connected(player.options.port) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, headers))
+        zeros = frame(0, 0, 1, bytes(16_000))
+        try:
+            connection.sendall(frame(0, 0, 1, b"\0" + struct.pack(">I", 2**31 - 1)))
+            connection.settimeout(60)
+            for _ in range(2**31 // 16_000):
+                connection.sendall(zeros)
+        except OSError:
+            player.log.write("The server has closed the connection with the message of 2 GB\n")
+            player.log.flush()
+    os._exit(0)
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """A frame of HTTP/2."""
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+# ------------------------------------------------------------ messages that do not fit
+
+
+def infos(message: Any) -> Any:
+    """The agents of the first behavior."""
+    agents = message.unity_output.rl_output.agentInfos
+    return agents[sorted(agents)[0]].value
+
+
+def seen(message: Any) -> Any:
+    return infos(message)[0].observations[0]
+
+
+def nan(player: Any, message: Any) -> None:
+    seen(message).float_data.data[0] = float("nan")
+
+
+def infinite(player: Any, message: Any) -> None:
+    infos(message)[0].reward = float("inf")
+
+
+def image(message: Any, shape: tuple[int, ...], content: bytes) -> None:
+    observation = seen(message)
+    observation.Clear()
+    observation.shape.extend(shape)
+    observation.dimension_properties.extend([1, 2, 2])
+    observation.compression_type, observation.compressed_data = 1, content
+
+
+def png(size: int) -> bytes:
+    return bytes(cv2.imencode(".png", np.zeros((size, size, 3), np.uint8))[1].tobytes())
+
+
+def huge_image(player: Any, message: Any) -> None:
+    image(message, (3, 100_000, 100_000), png(4))
+
+
+def png_bomb(player: Any, message: Any) -> None:
+    from zlib import crc32
+
+    whole = png(4)
+    header = b"IHDR" + struct.pack(">II", 30_000, 30_000) + whole[24:29]
+    image(message, (3, 30_000, 30_000), whole[:12] + header + struct.pack(">I", crc32(header)) + whole[33:])
+
+
+def bad_png(player: Any, message: Any) -> None:
+    image(message, (3, 4, 4), b"\x89PNG\r\n\x1a\n" + bytes(40))
+
+
+def wrong_size(player: Any, message: Any) -> None:
+    seen(message).float_data.data.extend([0.0] * 3)
+
+
+def negative_shape(player: Any, message: Any) -> None:
+    seen(message).shape[:] = [-1]
+
+
+def other_shape(player: Any, message: Any) -> None:
+    observation = seen(message)
+    observation.float_data.data.extend([0.0] * 3)
+    observation.shape[:] = [len(observation.float_data.data)]
+
+
+def missing_sensor(player: Any, message: Any) -> None:
+    del infos(message)[0].observations[:]
+
+
+def wrong_mask(player: Any, message: Any) -> None:
+    infos(message)[0].action_mask[:] = [True] * 7
+
+
+def same_ids(player: Any, message: Any) -> None:
+    infos(message)[1].id = infos(message)[0].id
+
+
+def behavior(
+    message: Any, name: str, continuous: int = 1, branches: tuple[int, ...] = (), described: bool = True
+) -> None:
+    """Add an agent of a new behavior."""
+    output = message.unity_output
+    if described:
+        brain = output.rl_initialization_output.brain_parameters.add(brain_name=name, is_training=True)
+        brain.action_spec.num_continuous_actions = continuous
+        brain.action_spec.num_discrete_actions = len(branches)
+        brain.action_spec.discrete_branch_sizes.extend(branches)
+    info = output.rl_output.agentInfos[name].value.add(id=1_000_000)
+    info.observations.add(shape=[1]).float_data.data.append(0.0)
+
+
+def stranger(player: Any, message: Any) -> None:
+    behavior(message, "Stranger", described=False)
+
+
+def huge_actions(player: Any, message: Any) -> None:
+    behavior(message, "Huge", 0, (2**31 - 1,))
+
+
+def negative_actions(player: Any, message: Any) -> None:
+    behavior(message, "Negative", -1)
+
+
+def no_actions(player: Any, message: Any) -> None:
+    behavior(message, "Idle", 0)
+
+
+def path_names(player: Any, message: Any) -> None:
+    behavior(message, "../../../escaped")
+
+
+def absolute_names(player: Any, message: Any) -> None:
+    behavior(message, "/tmp/escaped")
+
+
+def odd_names(player: Any, message: Any) -> None:
+    behavior(message, "line\nbreak\0zero")
+
+
+def long_names(player: Any, message: Any) -> None:
+    behavior(message, "a" * 100_000)
+
+
+def many_behaviors(player: Any, message: Any) -> None:
+    for number in range(10_000):
+        behavior(message, f"Behavior{number}")
+
+
+def many_agents(player: Any, message: Any) -> None:
+    agents = infos(message)
+    for number in range(200_000):
+        agents.add().CopyFrom(agents[0])
+        agents[-1].id = 1_000_000 + number
+
+
+def bad_channel(player: Any, message: Any) -> None:
+    message.unity_output.rl_output.side_channel = STATISTICS.bytes_le + struct.pack("<i", 2**31 - 1) + b"abc"
+
+
+def unknown_channel(player: Any, message: Any) -> None:
+    unknown = UUID("00000000-0000-0000-0000-000000000001")
+    told = [(unknown, b"hello"), (STATISTICS, struct.pack("<i", 100) + b"half a key")]
+    message.unity_output.rl_output.side_channel = encode_messages(told)
+
+
+# ------------------------------------------------------------ handshakes
+
+
+def wrong_version(player: Any, message: Any) -> None:
+    message.unity_output.rl_initialization_output.communication_version = "2.0.0"
+
+
+def no_version(player: Any, message: Any) -> None:
+    told = message.unity_output.rl_initialization_output
+    told.communication_version = told.package_version = ""
+
+
+def wrong_order(player: Any, message: Any) -> None:
+    message.Clear()
+    message.header.status = 200
+    behavior(message, "Early")
+
+
+def shakes_twice(player: Any, data: bytes) -> bytes:
+    message = UnityMessage()
+    message.header.status = 200
+    told = message.unity_output.rl_initialization_output
+    told.name, told.communication_version, told.package_version = "Academy", "1.5.0", "4.0.0"
+    return bytes(message.SerializeToString())
+
+
+STARTS: Mapping[str, Callable[[Any, TextIO], None]] = {
+    "exits": exits,
+    "exits-silently": exits_silently,
+    "crashes-at-start": crashes_at_start,
+    "never-connects": never_connects,
+    "half-handshake": half_handshake,
+    "second-player": second_player,
+    "not-http": not_http,
+}
+MESSAGES: Mapping[str, Callable[[Any, Any], None]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        hangs, stops, dies, crashes, leaves, quits, slow, children, floods, empty, nan, infinite, huge_image, png_bomb,
+        bad_png, wrong_size, negative_shape, other_shape, missing_sensor, wrong_mask, same_ids, stranger, huge_actions,
+        negative_actions, no_actions, path_names, absolute_names, odd_names, long_names, many_behaviors, many_agents,
+        bad_channel, unknown_channel, wrong_version, no_version, wrong_order,
+    )
+}  # fmt: skip
+DATA: Mapping[str, Callable[[Any, bytes], bytes]] = {
+    "garbage": garbage,
+    "half": half,
+    "gigabytes": gigabytes,
+    "shakes-twice": shakes_twice,
+}
+EXCHANGES = {"wrong-version": 0, "no-version": 0, "wrong-order": 0, "shakes-twice": 1}
+FAULTS = ("hangs-handshake", "stays", *STARTS, *MESSAGES, *DATA)
+
+
+def fault_of(text: str) -> Fault:
+    """Return the misbehaviour of ``NAME`` or ``NAME@N``; of nothing, one that does nothing wrong."""
+    name, _, number = text.partition("@")
+    exchange = int(number) if number else EXCHANGES.get(name, 5)
+    if not name:
+        return Fault()
+    if name == "stays":
+        return Stays()
+    if name == "hangs-handshake":
+        return InExchange(1, hangs)
+    if name in STARTS:
+        return AtStart(STARTS[name])
+    if name in DATA:
+        return InExchange(exchange, data=DATA[name])
+    if name in MESSAGES:
+        return InExchange(exchange, MESSAGES[name], after=name == "slow")
+    raise SystemExit(f"there is no misbehaviour {name!r}; known are {', '.join(FAULTS)}")

@@ -1,0 +1,409 @@
+"""A player of Unity for tests, without Unity: a client of gRPC that speaks as the package com.unity.ml-agents does.
+
+Make an executable of it, and start it as ``mlagents-learn`` starts a player::
+
+    path = make_player(directory, world="continuous")            # in tests: directory/Player.x86_64
+    python tests/support/unity_player.py --make /tmp/Player.x86_64 --world hybrid --agents 4
+    /tmp/Player.x86_64 --mlagents-port 5005 -nographics -batchmode -logFile /tmp/player.log
+
+Options of Unity: ``--mlagents-port``, ``-logFile``, ``-batchmode``, ``-nographics``; others are noted in the journal.
+Options of this player, which may also stand behind Unity's (``env_args``):
+
+=========================  =============================================================================================
+``--world NAME``           what happens; the names are in ``unity_worlds.py``. Default ``continuous``
+``--agents N``             how many agents act in an area (16)
+``--behavior NAME``        another name for the world's first behavior: ``--world teams --behavior SoccerTwos``
+``--size NAME``            the environment parameter that ``lessons`` reads
+``--package VERSION``      as which package it speaks (4.0.0). Before 3.0 images are (height, width, channels), since
+                           then (channels, height, width). 1.x stop at a Python package above 0.25.999; before 1.7 they
+                           know no hybrid actions, and before 1.5 no mapping of channels
+``--fault NAME[@N]``       a misbehaviour by name, in the N-th exchange where it has one; the names are in
+                           ``unity_faults.py``
+``--journal FILE``         a line of JSON for each message of Python: command, actions by behavior and agent,
+                           engine settings, parameters, other channels. The first has the handshake and the arguments
+``--echo UUID``            a custom side channel whose messages are sent back
+``--delay SECONDS``        how long a step of the simulation takes
+=========================  =============================================================================================
+
+The seed that Python sends decides all that is drawn. An answer that a real player cannot use (a missing action, one
+too many, an option outside its branch or forbidden by a mask) is an error in the log, and ends the player with code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+from uuid import UUID
+
+import cv2
+import grpc
+import numpy as np
+from google.protobuf import any_pb2
+from unity_faults import Fault, fault_of
+from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Report, Sensor, World, make_world
+
+from rlcore_mlagents_messages import (
+    ENGINE_CONFIGURATION,
+    ENVIRONMENT_PARAMETERS,
+    EXCHANGE,
+    STATISTICS,
+    TRAINING_ANALYTICS,
+    Command,
+    Compression,
+    ObservationType,
+    Reader,
+    TrainingBehaviorInitialized,
+    TrainingEnvironmentInitialized,
+    UnityMessage,
+    Writer,
+    decode_messages,
+    encode_messages,
+)
+
+OK = 200
+ENGINE = ("resolution", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
+ANALYTICS = {each.DESCRIPTOR.name: each for each in (TrainingEnvironmentInitialized, TrainingBehaviorInitialized)}
+SAMPLERS = ("uniform", "gaussian", "multirange")
+
+
+def make_player(directory: Path, name: str = "Player.x86_64", **options: Any) -> Path:
+    """Write an executable player with these options: ``make_player(tmp_path, world="hybrid", agents=4)``."""
+    words = [sys.executable, str(Path(__file__).resolve())]
+    for key, value in options.items():
+        words += [f"--{key.replace('_', '-')}", str(value)]
+    path = directory / name
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+class Refused(Exception):
+    """An answer that a player of Unity cannot use."""
+
+
+class Package:
+    """What a version of com.unity.ml-agents knows."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.number = tuple(int(part) for part in version.partition("-")[0].split("."))
+        self.channels_first = self.number >= (3,)
+        # In the order of the fields: base, concatenated PNG, mapping, hybrid, analytics, variable length, groups.
+        since = ((1,), (1, 2), (1, 5), (1, 7), (1, 9), (2,), (2,))
+        self.capabilities = [self.number >= first for first in since]
+        self.hybrid = self.capabilities[3]
+        self.communication = f"1.{min(sum(self.capabilities) - 1, 5)}.0"
+
+    def check_python(self, version: str) -> None:
+        numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
+        if self.number < (2,) and numbers > (0, 25, 999):
+            raise Refused(f"package {self.version} does not work with mlagents_envs {version}")
+
+
+class Player:
+    """One process of a game."""
+
+    def __init__(self, options: argparse.Namespace, fault: Fault, log: TextIO) -> None:
+        self.options, self.fault, self.log = options, fault, log
+        self.package = Package(options.package)
+        self.exchanges = 0
+        self.world: World = make_world(options.world, 0, options.agents, options.behavior, options.size)
+        self.described: set[str] = set()  # behaviors that Python knows
+        self.waiting: dict[str, list[Report]] = {}  # agents that wait for an action
+        self.echoes: list[tuple[UUID, bytes]] = []
+        self.journal = open(options.journal, "a", encoding="utf-8") if options.journal else io.StringIO()  # noqa: SIM115
+        self.messages: dict[int, bytes] = {}  # of a FastWorld
+
+    def play(self) -> int:
+        """Play until Python ends the session; return the exit code."""
+        most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        with grpc.insecure_channel(f"127.0.0.1:{self.options.port}", options=most) as channel:
+            self.call = channel.unary_unary(EXCHANGE)
+            try:
+                self._begin()
+                reply = self._send(UnityMessage())
+                while reply.header.status == OK and reply.unity_input.rl_input.command != Command.QUIT:
+                    reply = self._send(self._next(reply.unity_input.rl_input))
+            except grpc.RpcError as error:
+                self._say(f"The connection to Python is lost: {error}")
+            except (Refused, ForbiddenAction) as error:
+                self._say(f"UnityAgentsException: {error}")
+                return 1
+        self._say("Quit")
+        self.fault.quit(self)
+        return 0
+
+    # ------------------------------------------------------------ messages
+
+    def _begin(self) -> None:
+        message = UnityMessage()
+        told = message.unity_output.rl_initialization_output
+        told.name, told.communication_version = "Academy", self.package.communication
+        told.package_version = self.package.version
+        for field, value in zip(told.capabilities.DESCRIPTOR.fields, self.package.capabilities, strict=True):
+            setattr(told.capabilities, field.name, value)
+        reply = self._send(message, first=True)
+        if reply.header.status != OK or not reply.unity_input.HasField("rl_initialization_input"):
+            raise Refused("the first answer does not begin a session")
+        given = reply.unity_input.rl_initialization_input
+        self._note(
+            handshake=[given.seed, given.communication_version, given.package_version, given.num_areas],
+            capabilities=[field.name for field, value in given.capabilities.ListFields() if value],
+            arguments=sys.argv[1:],
+        )
+        self.package.check_python(given.package_version)
+        o = self.options
+        agents = o.agents if given.num_areas <= 1 else given.num_areas * (o.agents or 16)
+        self.world = make_world(o.world, given.seed & 0xFFFFFFFF, agents, o.behavior, o.size)
+
+    def _send(self, message: Any, first: bool = False) -> Any:
+        data = message
+        if not isinstance(message, bytes):
+            message.header.status = OK
+            self.fault.message(self, message)
+            data = message.SerializeToString()
+        data = self.fault.data(self, data)
+        # At its start a player waits for the server; later it waits for the answer as long as it takes.
+        reply = self.call(data, wait_for_ready=first, timeout=30 if first else None)
+        self.exchanges += 1
+        return UnityMessage.FromString(reply)
+
+    def _next(self, given: Any) -> Any:
+        """Do what Python wants, and return the next message."""
+        if isinstance(self.world, FastWorld):
+            return self._next_fast(given)
+        channels = self._hear(given.side_channel)
+        actions = {} if given.command == Command.RESET else self._actions(given.agent_actions)
+        heard = {name: {str(number): [*map(list, attrs_of(action))] for number, action in acted.items()}
+                 for name, acted in actions.items()}  # fmt: skip
+        self._note(command=Command(given.command).name, actions=heard, **channels)
+        if self.options.delay:
+            time.sleep(self.options.delay)
+        if given.command == Command.RESET:
+            reports = self.world.reset()
+        else:
+            reports = self.world.step({n: action for acted in actions.values() for n, action in acted.items()})
+        return self.message(reports)
+
+    def _next_fast(self, given: Any) -> Any:
+        """The next of the messages that are made once."""
+        world = self.world
+        assert isinstance(world, FastWorld)
+        reset = given.command == Command.RESET
+        turn = 0 if reset else (world.turn + 1) % (2 * world.LENGTH)
+        if turn in self.messages:
+            world.turn = turn
+            return self.messages[turn]
+        message = self.message(world.reset() if reset else world.step({}))
+        if not message.unity_output.HasField("rl_initialization_output"):
+            message.header.status = OK
+            self.messages[turn] = message.SerializeToString()
+        world.turn = turn
+        return message
+
+    def message(self, reports: Sequence[Report]) -> Any:
+        """The message that tells of these agents."""
+        message = UnityMessage()
+        output = message.unity_output
+        self.waiting = {}
+        for report in reports:
+            behavior = self.world.behaviors[report.behavior]
+            if report.behavior not in self.described:
+                self.described.add(report.behavior)
+                self._describe(output.rl_initialization_output.brain_parameters.add(), report.behavior, behavior)
+            self._fill(output.rl_output.agentInfos[report.behavior].value.add(), report, behavior)
+            if not report.done:
+                self.waiting.setdefault(report.behavior, []).append(report)
+        if not reports:
+            output.rl_output.SetInParent()
+        told = [
+            (STATISTICS, Writer().write_string(key).write_float32(value).write_int32(kind).payload)
+            for key, value, kind in self.world.statistics
+        ]
+        self.world.statistics.clear()
+        if told or self.echoes:
+            output.rl_output.side_channel = encode_messages(told + self.echoes)
+            self.echoes = []
+        return message
+
+    def _describe(self, brain: Any, name: str, behavior: Behavior) -> None:
+        brain.brain_name, brain.is_training = name, True
+        if not self.package.hybrid:
+            brain.vector_action_size_deprecated.extend(behavior.branches or [behavior.continuous])
+            brain.vector_action_space_type_deprecated = int(not behavior.branches)
+            return
+        brain.action_spec.num_continuous_actions = behavior.continuous
+        brain.action_spec.num_discrete_actions = len(behavior.branches)
+        brain.action_spec.discrete_branch_sizes.extend(behavior.branches)
+
+    def _fill(self, info: Any, report: Report, behavior: Behavior) -> None:
+        info.id, info.reward, info.done, info.max_step_reached = report.agent, report.reward, report.done, report.cut
+        if self.package.capabilities[-1]:
+            info.group_id, info.group_reward = report.group, report.group_reward
+        if report.mask is not None:
+            info.action_mask.extend(report.mask.tolist())
+        for sensor, seen in zip(behavior.sensors, report.sees, strict=True):
+            fill_observation(info.observations.add(), sensor, seen, self.package)
+
+    # ------------------------------------------------------------ answers
+
+    def _actions(self, given: Mapping[str, Any]) -> dict[str, dict[int, Action]]:
+        """The action of each agent that waits, by behavior and number."""
+        found: dict[str, dict[int, Action]] = {}
+        if unknown := set(given) - set(self.described):
+            raise Refused(f"there are actions for {sorted(unknown)}")
+        for name, reports in self.waiting.items():
+            behavior, values = self.world.behaviors[name], given[name].value if name in given else []
+            if len(values) != len(reports):
+                raise Refused(f"{name} has {len(reports)} agents that wait, and {len(values)} actions")
+            found[name] = {
+                report.agent: self._action(value, behavior, report)
+                for report, value in zip(reports, values, strict=True)
+            }
+        return found
+
+    def _action(self, value: Any, behavior: Behavior, report: Report) -> Action:
+        continuous, discrete = tuple(value.continuous_actions), tuple(value.discrete_actions)
+        if not self.package.hybrid:
+            numbers = tuple(value.vector_actions_deprecated)
+            continuous, discrete = ((), tuple(map(int, numbers))) if behavior.branches else (numbers, ())
+        if len(continuous) != behavior.continuous or len(discrete) != len(behavior.branches):
+            raise Refused(f"agent {report.agent} of {report.behavior} has {continuous} and {discrete} as its action")
+        if not np.isfinite(continuous).all() or any(
+            not 0 <= option < options for option, options in zip(discrete, behavior.branches, strict=True)
+        ):
+            raise Refused(f"agent {report.agent} of {report.behavior} cannot do {continuous}, {discrete}")
+        return Action(continuous, discrete)
+
+    def _hear(self, data: bytes) -> dict[str, Any]:
+        """Take in the messages of side channels, and return them for the journal."""
+        heard: dict[str, Any] = {}
+        for channel, payload in decode_messages(data):
+            reader = Reader(payload)
+            if channel == ENGINE_CONFIGURATION:
+                kind = reader.read_int32()
+                value: Any = reader.read_float32() if ENGINE[kind] == "time_scale" else reader.read_int32()
+                heard.setdefault("engine", {})[ENGINE[kind]] = [value, reader.read_int32()] if kind == 0 else value
+            elif channel == ENVIRONMENT_PARAMETERS:
+                key, kind = reader.read_string(), reader.read_int32()
+                if kind == 0:
+                    self.world.parameters.set(key, "value", reader.read_float32())
+                else:
+                    self._hear_sampler(key, reader)
+                heard.setdefault("parameters", []).append([key, *self.world.parameters.given[key]])
+            elif channel == TRAINING_ANALYTICS:
+                packed = any_pb2.Any.FromString(payload)
+                kinds = {
+                    each.DESCRIPTOR.full_name: each
+                    for each in (TrainingEnvironmentInitialized, TrainingBehaviorInitialized)
+                }
+                name = packed.type_url.rpartition("/")[2]
+                told = kinds[name].FromString(packed.value)
+                fields = {field.name: found for field, found in told.ListFields()}
+                heard.setdefault("analytics", []).append([name.rpartition(".")[2], fields])
+            else:
+                heard.setdefault("channels", []).append([str(channel), payload.hex()])
+                if str(channel) == self.options.echo:
+                    self.echoes.append((channel, payload))
+        return heard
+
+    def _hear_sampler(self, key: str, reader: Reader) -> None:
+        seed, sampler = reader.read_int32(), reader.read_int32()
+        if SAMPLERS[sampler] == "multirange":
+            self.world.parameters.set(key, "multirange", seed, reader.read_float32_list())
+        else:
+            self.world.parameters.set(key, SAMPLERS[sampler], seed, reader.read_float32(), reader.read_float32())
+
+    # ------------------------------------------------------------ files
+
+    def _note(self, **entry: Any) -> None:
+        if self.options.journal:
+            self.journal.write(json.dumps(entry) + "\n")
+            self.journal.flush()
+
+    def _say(self, text: str) -> None:
+        self.log.write(text + "\n")
+        self.log.flush()
+
+
+def attrs_of(action: Action) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    return action.continuous, action.discrete
+
+
+def fill_observation(message: Any, sensor: Sensor, seen: Any, package: Package) -> None:
+    """Write what an agent sees as this package does."""
+    message.name = sensor.name
+    if sensor.goal:
+        message.observation_type = ObservationType.GOAL_SIGNAL
+    message.dimension_properties.extend({"vector": [1], "entities": [4, 1]}.get(sensor.kind, [2, 2, 1]))
+    if sensor.kind != "image":
+        message.shape.extend(seen.shape)
+        message.float_data.data.extend(seen.ravel().tolist())
+        return
+    height, width, channels = sensor.shape
+    message.shape.extend((channels, height, width) if package.channels_first else sensor.shape)
+    if package.channels_first:
+        message.dimension_properties[:] = [1, 2, 2]
+    if not sensor.png:
+        numbers = seen.astype(np.float32) / np.float32(255)
+        numbers = np.moveaxis(numbers, -1, 0) if package.channels_first else numbers
+        message.float_data.data.extend(numbers.ravel().tolist())
+        return
+    message.compression_type = Compression.PNG
+    mapping = sensor.mapping
+    if mapping is None:
+        mapping = (0,) * 3 if channels == 1 else tuple(range(3))
+    elif package.capabilities[2]:
+        message.compressed_channel_mapping.extend(mapping)
+    blank = np.zeros((height, width), np.uint8)
+    planes = [blank if channel < 0 else seen[..., channel] for channel in mapping]
+    pictures = [
+        np.stack(planes[at : at + 3][::-1], axis=-1) for at in range(0, len(planes), 3)
+    ]  # OpenCV's order is BGR
+    message.compressed_data = b"".join(cv2.imencode(".png", picture)[1].tobytes() for picture in pictures)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    made.add_argument("--mlagents-port", dest="port", type=int, default=5004)
+    made.add_argument("-logFile", dest="log")
+    for flag in ("-batchmode", "-nographics"):
+        made.add_argument(flag, action="store_true")
+    made.add_argument("--world", default="continuous")
+    made.add_argument("--agents", type=int)
+    made.add_argument("--behavior")
+    made.add_argument("--size", default="size")
+    made.add_argument("--package", default="4.0.0")
+    made.add_argument("--fault", default="")
+    made.add_argument("--journal")
+    made.add_argument("--echo")
+    made.add_argument("--delay", type=float, default=0.0)
+    made.add_argument("--make", type=Path)
+    return made
+
+
+def main() -> int:
+    options, _ = parser().parse_known_args()
+    if options.make:
+        rest = {key: value for key, value in vars(options).items() if value != parser().get_default(key)}
+        rest.pop("make")
+        make_player(options.make.parent, options.make.name, **rest)
+        return 0
+    log: TextIO = sys.stdout if options.log in (None, "-") else open(options.log, "w", encoding="utf-8")  # noqa: SIM115
+    log.write(f"Mono path[0] = 'Player_Data/Managed'\nThe test player of rlcore, process {os.getpid()}\n")
+    log.flush()
+    fault = fault_of(options.fault)
+    fault.start(options, log)
+    return Player(options, fault, log).play()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
