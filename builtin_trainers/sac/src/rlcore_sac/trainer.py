@@ -80,6 +80,7 @@ class SACTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
+        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         h, layout, model = self.hyperparameters, self.policy.layout, self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
@@ -112,7 +113,7 @@ class SACTrainer(OffPolicyTrainer):
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
-        return self.captured(self.learn)(batch, self.draw_noise(batch))
+        return self.learn(batch, self.draw_noise(batch))
 
     def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then move them.

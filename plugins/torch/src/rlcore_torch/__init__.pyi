@@ -6,6 +6,7 @@ from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec
 from .hookspecs import ReplaySamplerSpec as ReplaySamplerSpec
 from .hookspecs import ScheduleSpec as ScheduleSpec
+from .lives import lives_as_episodes as lives_as_episodes
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
