@@ -1,4 +1,4 @@
-"""What agents receive from a game, compared with the story that tests/support/godot_player.py tells."""
+"""Episodes of a game as its agents receive them, compared with what tests/support/godot_player.py says it plays."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PIECE = 65_536  # bytes that are read at once
 
 
 class BadGame(Exception):
-    """What a game did wrong, as a text that follows its name."""
+    """A mistake of a game; the text follows the name of the game."""
 
 
 class GameGone(BadGame):

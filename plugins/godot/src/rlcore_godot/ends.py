@@ -1,4 +1,4 @@
-"""What a game says about the ends of episodes: the flags, and the final observations if it sends them."""
+"""The ends of episodes as a game reports them: the flags, and the final observations if it sends them."""
 
 from __future__ import annotations
 

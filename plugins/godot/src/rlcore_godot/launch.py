@@ -30,7 +30,7 @@ _TICKS = re.compile(r"^common/(?:physics_ticks_per_second|physics_fps)=(\d+)", r
 
 @attrs.frozen
 class Launch:
-    """What the games of an environment have in common.
+    """Settings that the games of an environment share.
 
     Attributes:
         command: The command without port and seed; None for a game in the editor.

@@ -1,4 +1,4 @@
-"""What a game says about its agents, and what their observations and actions are in arrays.
+"""The agents of a game as it describes them, and their observations and actions in arrays.
 
 A game has a list of agents. Each has the name of a policy, observations by key and actions by key; agents of one policy
 are alike. All of it comes from another process: sizes, types and names are checked before they are used.
@@ -232,7 +232,7 @@ def _entries(policy: str, what: str, space: Any) -> list[tuple[str, dict[str, An
         if not isinstance(entry, dict):
             raise BadGame(f"policy {policy!r}: the {what} has {shown(entry)} under {key!r}, which must be an object")
         if not key or len(key) > 200 or not key.isprintable():
-            raise BadGame(f"policy {policy!r}: the {what} has the key {shown(key)}, which is no name")
+            raise BadGame(f"policy {policy!r}: the {what} has the key {shown(key)}, which is not a name")
     return list(space.items())
 
 
