@@ -37,7 +37,9 @@ Worlds that cannot be learnt: what agents see, their rewards, and when they come
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import attrs
@@ -557,6 +559,7 @@ LEARNT: Mapping[str, tuple[dict[str, Behavior], dict[str, Any]]] = {
 
 def scene(name: str) -> Crowd:
     """A crowd with behaviors, groups and masks of an example scene of ML-Agents."""
+    sys.path.append(str(Path(__file__).parents[2] / "tools"))  # a player is started without pytest's path
     from mlagents_scenes import SCENES, Role
 
     def behavior(role: Role) -> Behavior:
