@@ -97,7 +97,8 @@ def spec_of(spec: Any, session: Session) -> dict[str, Any]:
         sensors.append([each.name, list(shape), each.observation_type.value == 1])
     actions = spec.action_spec
     return {
-        "sensors": sensors, "continuous": actions.continuous_size, "branches": list(map(int, actions.discrete_branches)),
+        "sensors": sensors, "continuous": actions.continuous_size,
+        "branches": list(map(int, actions.discrete_branches)),
     }  # fmt: skip
 
 

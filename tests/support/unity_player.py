@@ -11,7 +11,7 @@ Options of this player, which may also stand behind Unity's (``env_args``):
 
 =========================  =============================================================================================
 ``--world NAME``           what happens; the names are in ``unity_worlds.py``. Default ``continuous``
-``--agents N``             how many agents act in an area (16)
+``--agents N``             how many agents act in an area (16; 4 in a crowd)
 ``--behavior NAME``        another name for the world's first behavior: ``--world teams --behavior SoccerTwos``
 ``--size NAME``            the environment parameter that ``lessons`` reads
 ``--package VERSION``      as which package it speaks (4.0.0). Before 3.0 images are (height, width, channels), since
@@ -160,9 +160,8 @@ class Player:
             arguments=sys.argv[1:],
         )
         self.package.check_python(given.package_version)
-        o = self.options
-        agents = o.agents if given.num_areas <= 1 else given.num_areas * (o.agents or 16)
-        self.world = make_world(o.world, given.seed & 0xFFFFFFFF, agents, o.behavior, o.size)
+        o, areas = self.options, max(1, given.num_areas)
+        self.world = make_world(o.world, given.seed & 0xFFFFFFFF, o.agents, o.behavior, o.size, areas)
 
     def _send(self, message: Any, first: bool = False) -> Any:
         data = message

@@ -598,16 +598,20 @@ def crowd_of(options: Mapping[str, Any]) -> Crowd:
 
 
 def make_world(
-    name: str, seed: int, agents: int | None = None, behavior: str | None = None, size: str = "size"
+    name: str,
+    seed: int,
+    agents: int | None = None,
+    behavior: str | None = None,
+    size: str = "size",
+    areas: int = 1,
 ) -> World:
-    """Make the world of a name; ``agents`` is how many, where a world lets one choose (default 16)."""
+    """Make the world of a name, in so many areas; ``agents`` is how many are in an area."""
     kind, _, rest = name.partition(":")
     if kind == "fast":
-        return FastWorld(agents or 16, seed)
+        return FastWorld((agents or 16) * areas, seed)
     if kind in ("crowd", "scene"):
         options = crowd_of(json.loads(rest or "{}")) if kind == "crowd" else scene(rest)
-        if agents is not None:
-            options = attrs.evolve(options, agents=agents)
-        return DrawnWorld(attrs.evolve(options, behaviors=_renamed(options.behaviors, behavior)), seed)
+        agents = (agents or options.agents) * areas
+        return DrawnWorld(attrs.evolve(options, agents=agents, behaviors=_renamed(options.behaviors, behavior)), seed)
     behaviors, how = LEARNT[name]
-    return Goals(_renamed(behaviors, behavior), agents or 16, seed, size=size, **how)
+    return Goals(_renamed(behaviors, behavior), (agents or 16) * areas, seed, size=size, **how)
