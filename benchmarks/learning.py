@@ -3,8 +3,9 @@
 Each (task, library, seed) trains in a process of its own and then plays 20 whole episodes, with the normalizer of the
 training held fixed: with the most likely actions, but in Atari's game with drawn ones. Returns are compared above those
 of random actions, which may be negative: (ours - random) / (theirs - random), of the interquartile means over seeds and
-episodes (Agarwal et al. 2021, arXiv:2108.13264). A finished training is one line of the results file, and what is there
-is not trained again: an interrupted benchmark continues with the same command.
+episodes (Agarwal et al. 2021, arXiv:2108.13264). The interval of a ratio comes from a bootstrap over seeds. A finished
+training is one line of the results file, and what is there is not trained again: an interrupted benchmark continues
+with the same command. A row has all seeds, from 1 on, that both libraries have finished.
 
 Returns of DQN swing, so its trainings play after 60, 70, 80, 90 and 100% of their steps: compared are the mean of these
 five evaluations and, in a row of its own, the best of them.
@@ -19,7 +20,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -35,6 +36,7 @@ from trainings import random_returns
 TARGET = 0.95
 ENOUGH = 0.8  # of the tasks that must reach the target, with equal hyperparameters
 EPISODES, RANDOM_EPISODES = 20, 50
+RESAMPLES, INTERVAL = 2_000, (0.025, 0.975)  # of the bootstrap
 RANDOM = ("random", 0)  # the library and the seed of a line with returns of random actions
 Key = tuple[str, int]
 
@@ -180,6 +182,22 @@ class Row:
         theirs = self.score(self.comparison.peer) - self.random
         return (self.score(self.comparison.ours) - self.random) / theirs if theirs > 0 else None
 
+    def interval(self) -> tuple[float, float]:
+        """A 95% interval of the ratio: seeds of each library drawn with replacement, again and again.
+
+        A draw in which the peer has learnt nothing has an infinite ratio.
+        """
+        generator, ratios = np.random.default_rng(0), []
+        both = [self.results(library) for library in (self.comparison.ours, self.comparison.peer)]
+        for _ in range(RESAMPLES):
+            drawn = [
+                [results[seed] for seed in generator.integers(len(results), size=len(results))] for results in both
+            ]
+            ours, theirs = (self.comparison.statistic(results) - self.random for results in drawn)
+            ratios.append(ours / theirs if theirs > 0 else np.inf)
+        low, high = np.quantile(ratios, INTERVAL, method="inverted_cdf")  # of the ratios themselves: some are infinite
+        return float(low), float(high)
+
     @property
     def met(self) -> bool:
         return self.ratio is not None and self.ratio >= TARGET
@@ -187,8 +205,9 @@ class Row:
     def cells(self) -> list[str]:
         ratio = "none: the peer is not above random actions" if self.ratio is None else f"{self.ratio:.2f}"
         entrants = (self._entrant(self.comparison.ours), self._entrant(self.comparison.peer))
-        steps = f"{self.case['steps']:,}"
-        return [self.task, f"`{self.case['env_id']}`", steps, _shown(self.random), *entrants, ratio]
+        interval = " to ".join(f"{bound:.2f}" for bound in self.interval())
+        counts = (f"{self.case['steps']:,}", str(len(self.seeds)))
+        return [self.task, f"`{self.case['env_id']}`", *counts, _shown(self.random), *entrants, ratio, interval]
 
     def _entrant(self, library: str) -> str:
         means = [float(np.mean(result["returns"])) for result in self.results(library)]
@@ -199,23 +218,20 @@ def _shown(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
+def markdown(rows: Sequence[Row], comparison: Comparison) -> str:
     """The table of a page, with what it was measured with."""
-    head = ["task", "environment", "agent steps", "random", comparison.ours, comparison.peer, "ratio"]
-    lines = [head, ["---"] * 3 + ["---:"] * 4, *(row.cells() for row in rows)]
+    names = (comparison.ours, comparison.peer)
+    head = ["task", "environment", "agent steps", "seeds", "random", *names, "ratio", "95% interval"]
+    lines = [head, ["---"] * 3 + ["---:"] * 6, *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    results = [
-        row.found[key]
-        for row in rows
-        for key in (RANDOM, *product((row.comparison.ours, row.comparison.peer), row.seeds))
-    ]
+    results = [row.found[key] for row in rows for key in (RANDOM, *product(names, row.seeds))]
     dates = sorted({result["date"][:10] for result in results})
     measured = " to ".join(sorted({dates[0], dates[-1]}))
     versions = {f"{name} {version}" for result in results for name, version in result["versions"].items()}
     processors = {f"{result['processor']} ({result['cpus']} cores), {result['machine']}" for result in results}
     pythons = {f"Python {result['python']}" for result in results}
     return (
-        f"{table}\n\n{comparison.statistic_name.capitalize()} of {seeds} seeds with {EPISODES} episodes each, "
+        f"{table}\n\n{comparison.statistic_name.capitalize()} of seeds with {EPISODES} episodes each, "
         "deterministic but for Atari's game; in brackets the least and the greatest mean of a seed. "
         f"Measured {measured} on "
         f"{' and '.join(sorted(processors))}, with {', '.join(sorted(pythons | versions))}."
@@ -226,7 +242,7 @@ def markdown(rows: Sequence[Row], comparison: Comparison, seeds: int) -> str:
 @click.option("--presets", is_flag=True, help="Compare presets with RL Zoo's files.")
 @click.option("--task", "tasks", multiple=True, help="A task, such as ppo-cartpole; may be repeated. All by default.")
 @click.option("--steps", type=click.IntRange(1), help="Agent steps of each training, in place of the task's own.")
-@click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Trainings of each library.")
+@click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Least trainings of each library.")
 @click.option("--table", is_flag=True, help="Train nothing: print the tasks that are finished.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Trainings at a time.")
 @click.option(
@@ -264,16 +280,22 @@ def main(
     rows = []
     for task, case in cases.items():
         found = results.of(task, case)
-        rows.append(Row(task=task, case=case, comparison=comparison, found=found, seeds=range(1, seeds + 1)))
+        rows.append(Row(task=task, case=case, comparison=comparison, found=found, seeds=finished(found, comparison)))
         if case.get("evaluated_at"):
             best = {key: {**each, "returns": each.get("best_returns", each["returns"])} for key, each in found.items()}
             rows.append(attrs.evolve(rows[-1], task=f"{task}, best of {len(case['evaluated_at'])}", found=best))
-    click.echo(markdown(rows, comparison, seeds))
+    click.echo(markdown(rows, comparison))
     met = sum(row.met for row in rows)
     needed = int(np.ceil(comparison.enough * len(rows)))
     click.echo(f"\n{met} of {len(rows)} tasks reach a ratio of {TARGET}; target {needed}")
     if met < needed:
         sys.exit(MISSED)
+
+
+def finished(found: Mapping[Key, Any], comparison: Comparison) -> range:
+    """The seeds from 1 on of which both libraries have a result."""
+    after = next(seed for seed in count(1) if not {(comparison.ours, seed), (comparison.peer, seed)} <= found.keys())
+    return range(1, after)
 
 
 def stated(case: Any, steps: int | None) -> dict[str, Any]:

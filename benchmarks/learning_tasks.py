@@ -151,6 +151,19 @@ DQN = {
         learning_rate=4e-3,
         gamma=0.98,
     ),
+    "dqn-lunarlander": DQNCase(  # RL Zoo's, in half of its steps
+        env_id="LunarLander-v3",
+        steps=50_000,
+        learning_starts=0,
+        train_freq=4,
+        gradient_steps=4,
+        target_update_interval=250,
+        exploration_fraction=0.24,
+        exploration_final_eps=0.1,
+        batch_size=128,
+        buffer_size=50_000,
+        learning_rate=6.3e-4,
+    ),
     "dqn-minigrid": DQNCase(
         env_id="minigrid:MiniGrid-Empty-5x5-v0",
         wrappers=MINIGRID_WRAPPERS,
@@ -165,6 +178,9 @@ DQN = {
         buffer_size=30_000,
         learning_rate=1e-3,
         width=64,
+        # With 0.99, an action that does nothing costs 1% of a value, and no greedy policy of either library reached the
+        # goal.
+        gamma=0.9,
     ),
     "qrdqn-cartpole": DQNCase(**CARTPOLE_DQN, quantiles=10),  # RL Zoo's, of its qrdqn.yml
 }

@@ -29,6 +29,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 DISTRIBUTIONS = (
     "rlcore",
     "rlcore-dqn",
+    "rlcore-her",
     "rlcore-ppo",
     "rlcore-sac",
     "rlcore-td3",
@@ -39,6 +40,7 @@ DISTRIBUTIONS = (
     "torch",
     "numpy",
     "gymnasium",
+    "gymnasium-robotics",
     "mujoco",
     "ale-py",
     "envpool",

@@ -93,6 +93,17 @@ def test_any_checkpoint_can_be_played(tictactoe: Path) -> None:
         play_error(tictactoe, "--checkpoint", "7")
 
 
+def test_what_critics_alone_read_is_not_shown(tmp_path: Path) -> None:
+    """The central state has what the other player sees."""
+    network = {"critic_observations": ["state"]}
+    game = {"id": "classic/connect_four-v3", "options": {"state": "agents"}}
+    output = play(trained(tmp_path, "central", game, network_settings=network), typed="3\nq\n").output
+    assert "Your actions: 0, 1, 2, 3, 4, 5, 6" in output and "You left the game." in output
+    assert "state" not in output
+    shared = play(trained(tmp_path, "shared", game), typed="q\n").output
+    assert "state: 0 0 0" in shared, "policies read it, so the person may"
+
+
 def play_error(run: Path, *arguments: str) -> None:
     result = play(run, *arguments)
     assert result.exception is not None

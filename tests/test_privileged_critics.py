@@ -10,7 +10,18 @@ import onnx
 import pytest
 import yaml
 
-from rlcore import ConfigError, ConfigErrors, Run, SavedRun, export_policies, load_checkpoint, load_policies
+from rlcore import (
+    ConfigError,
+    ConfigErrors,
+    EpisodeSeeds,
+    Run,
+    SavedRun,
+    config_from_mapping,
+    export_policies,
+    load_checkpoint,
+    load_plugins,
+    load_policies,
+)
 from rlcore.cli.main import main
 
 TRAINERS: dict[str, dict[str, Any]] = {
@@ -106,6 +117,31 @@ def test_a_run_may_evaluate_where_the_observations_of_critics_do_not_exist(tmp_p
     block = {"interval": 256, "episodes": 2, "environment": {"options": {"with_state": False}}}
     with bits(tmp_path, trainer, "state", evaluation=block) as run:
         assert [epoch.evaluation is not None for epoch in run] == [True, True]
+
+
+@both
+def test_a_program_may_play_where_the_observations_of_critics_do_not_exist(tmp_path: Path, trainer: str) -> None:
+    trained(tmp_path, trainer, "state")
+    elsewhere = yaml.safe_load((tmp_path / "run/configuration.yaml").read_text(encoding="utf-8"))
+    elsewhere["environment"]["options"] = {"with_state": False}
+    plugins = load_plugins()
+    saved = SavedRun.load(tmp_path / "run", config_from_mapping(elsewhere, plugins), plugins)
+    with saved.environment(2) as environment:
+        policy = saved.policies(environment.behaviors)["Agent"]
+        batch = environment.reset(EpisodeSeeds(1), np.zeros(2, np.int64))["Agent"]
+        assert set(batch.observations) == {"seen"}
+        actions: Any = policy.act(batch.observations, None, True).discrete
+    assert actions.shape == (2, 1)
+
+
+def test_a_program_may_not_play_without_what_the_policy_reads(tmp_path: Path) -> None:
+    trained(tmp_path, "ppo", "seen")
+    elsewhere = yaml.safe_load((tmp_path / "run/configuration.yaml").read_text(encoding="utf-8"))
+    elsewhere["environment"]["options"] = {"with_state": False}
+    plugins = load_plugins()
+    saved = SavedRun.load(tmp_path / "run", config_from_mapping(elsewhere, plugins), plugins)
+    with pytest.raises(ConfigError, match="observation 'state' is not there"), saved.environment(2):
+        pass
 
 
 def test_an_environment_without_what_the_policy_reads_is_refused(

@@ -26,7 +26,7 @@ every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 LARGE = {"envpool"}
 
 # Modules whose distribution has another name.
-DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "pyspiel": "open-spiel", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "pyspiel": "open-spiel", "yaml": "pyyaml"}
 
 
 def lines(name: str) -> list[str]:

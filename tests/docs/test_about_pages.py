@@ -58,11 +58,14 @@ def test_ratios_of_the_tables_of_returns_follow_from_their_cells_and_tasks_are_t
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     tasks = {**import_module("learning_tasks").TASKS, **import_module("learning_presets").TASKS}
-    rows = re.findall(r"^\| ((?:ppo|sac|preset)-[\w-]+) \|(.+)\|$", text_of("docs/benchmarks.md"), re.MULTILINE)
-    assert len(rows) >= 8
+    known = r"^\| ((?:ppo|sac|td3|dqn|qrdqn|preset)-[\w-]+)(?:, best of \d)? \|(.+)\|$"
+    rows = re.findall(known, text_of("docs/benchmarks.md"), re.MULTILINE)
+    assert len(rows) >= 16
     for task, rest in rows:
-        env_id, steps, *returns, ratio = (cell.strip() for cell in rest.split("|"))
+        env_id, steps, _, *returns, ratio, interval = (cell.strip() for cell in rest.split("|"))
         case = tasks[task].with_steps(tasks[task].steps)
         assert (env_id, steps) == (f"`{case.env_id}`", f"{case.steps:,}"), task
         random, ours, theirs = (float(cell.split(" (")[0].replace(",", "")) for cell in returns)
         assert float(ratio) == pytest.approx((ours - random) / (theirs - random), abs=0.02), task
+        low, high = map(float, interval.split(" to "))
+        assert low <= float(ratio) <= high, task

@@ -231,6 +231,15 @@ def test_the_page_of_envpool_runs(run_page: RunPage) -> None:
     assert json.loads((results / "pole/result.json").read_text())["behaviors"]["Pole"]["steps"] >= 20_000
 
 
+def test_the_page_of_unity_runs_with_the_player_that_it_makes(run_page: RunPage, tmp_path: Path) -> None:
+    (command,) = (line for line in (ROOT / "docs/how-to/unity.md").read_text("utf-8").splitlines() if "--make" in line)
+    script, *words = command.removeprefix("python ").split()
+    subprocess.run([sys.executable, ROOT / script, *words], cwd=tmp_path, check=True)
+    results = run_page("docs/how-to/unity.md") / "results"
+    assert json.loads((results / "walk/result.json").read_text())["behaviors"]["Walk"]["mean_reward"] > 0.5
+    assert (results / "walk/Walk.onnx").is_file()
+
+
 def test_the_minimax_of_the_opponents_page_is_never_beaten(run_page: RunPage, tmp_path: Path) -> None:
     pytest.importorskip("pettingzoo")
     results = run_page("docs/how-to/opponents.md") / "results"

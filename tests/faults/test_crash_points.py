@@ -30,17 +30,19 @@ POINTS: dict[str, tuple[str, str, bool]] = {
 KINDS: dict[str, dict[str, Any]] = {
     "PPO": ATTACKED["PPO, CartPole-v1"],
     "SAC": ATTACKED["SAC, CartPole-v1"],
+    "TD3": ATTACKED["TD3, Pendulum-v1"],
+    "DQN": ATTACKED["DQN, CartPole-v1"],
     "lessons": ATTACKED["lessons"],
     "self-play": SELF_PLAY["PPO"],
 }
 SAVES = (2, 3, 4)
-QUICK = list(zip([list(POINTS)[at] for at in (2, 4, 5, 8)], KINDS, strict=True))
+QUICK = list(zip([list(POINTS)[at] for at in (2, 4, 3, 7, 5, 8)], KINDS, strict=True))
 
 
 def trials() -> Iterator[Any]:
     """Each point, kind and save, waited for and in the background, whose thread is killed with its process.
 
-    Part of every run of the tests are four points, each with another kind of run, and three in the background.
+    Part of every run of the tests are six points, each with another kind of run, and three in the background.
     """
     for (i, point), kind, save, background in product(enumerate(POINTS), KINDS, SAVES, (False, True)):
         often = (kind == "SAC" and i % 3 == 1) if background else (point, kind) in QUICK

@@ -14,7 +14,7 @@ from rlcore import load_checkpoint
 
 pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ranks")]
 
-UPDATES = {"ppo": 10, "scaled": 10, "sac": 11, "td3": 11, "dqn": 11}
+UPDATES = {"ppo": 10, "scaled": 10, "sac": 11, "td3": 11, "dqn": 11, "poles": 11, "memory": 11}
 EVERY = pytest.mark.parametrize("name", UPDATES)
 
 

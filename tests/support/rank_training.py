@@ -26,6 +26,11 @@ DQN = SAC.replace("trainer_type: sac", "trainer_type: dqn").replace(
     "      epsilon_steps: 300\n      target_update_interval: 4\n      dueling: true\n      save_replay",
 )
 DQN = DQN.replace("id: Pendulum-v1", "id: Acrobot-v1")  # whose behavior is called Pendulum too
+# The vectorized CartPole draws for all copies from one generator; with a wrapper, copies are stepped one by one.
+POLES = DQN.replace(
+    "id: Acrobot-v1, num_envs: 4}", "id: CartPole-v1, num_envs: 4, wrappers: [{name: RecordEpisodeStatistics}]}"
+)
+MEMORY = SAC.replace("normalize: true}", "normalize: true, memory: {memory_size: 8, sequence_length: 8, burn_in: 4}}")
 
 
 def torchrun(

@@ -95,6 +95,44 @@ def test_what_is_cut_is_recorded_as_truncated() -> None:
     assert whole.terminated.tolist() == [False, False, True]
 
 
+# ---------------------------------------------------------------- agents that are away
+
+
+class Leaving(Counting):
+    """The agent of copy 1 acts from step ``arrives`` on, and stops where ``leaves`` says."""
+
+    def __init__(self, lengths: list[list[int]], arrives: int, leaves: int) -> None:
+        super().__init__(lengths)
+        self.arrives, self.leaves, self.taken = arrives, leaves, 0
+
+    def step(self, actions: Any) -> Any:
+        self.taken += 1
+        batches = super().step(actions)
+        batch = batches["A"]
+        there = self.arrives <= self.taken < self.leaves
+        batch.needs_action = np.array([True, there])
+        batch.reward = np.where(batch.transition_closed, batch.reward, 0).astype(np.float32)
+        return batches
+
+
+@pytest.mark.parametrize(
+    ("lengths", "arrives", "leaves", "expected"),
+    [
+        ([[3], [0]], 9_999, 9_999, [6.0]),  # a slot without an agent
+        ([[3], [2, 0]], 1, 50, [6.0, 3.0]),  # an agent that leaves after its episode
+        ([[3], [60]], 50, 9_999, [6.0, sum(range(50, 61))]),  # an agent that comes later is waited for
+        ([[1500], [1200]], 1100, 9_999, [sum(range(1501)), sum(range(1100, 1201))]),  # also for long, while others play
+    ],
+)
+def test_an_agent_that_is_away_is_not_waited_for(
+    lengths: list[list[int]], arrives: int, leaves: int, expected: list[float]
+) -> None:
+    environment = Leaving(lengths, arrives, leaves)
+    result = play({"A": Guesses()}, PlayedEnvironment(environment), 2, 0, True, {}, 10_000)
+    assert sorted(result.behaviors["A"].returns) == sorted(expected)
+    assert result.behaviors["A"].cut == 0 and environment.taken < 2_000
+
+
 # ---------------------------------------------------------------- in runs
 
 

@@ -3,6 +3,7 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from rlcore import ConfigError, RunStateError
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_torch import Adam, CapturedStep, TorchAdam, choose_backend
+from rlcore_torch import Adam, CapturedStep, TorchAdam, choose_backend, cpu
 from rlcore_torch.cpu import FlatAdam
 from rlcore_torch.optimization.captured import WARM_UP
 
@@ -112,6 +113,43 @@ def test_parameters_that_lack_gradients_now_and_then_move_as_with_torch_adam(
             optimizer.step()
         assert [not p.equal(old) for p, old in zip(owned.parameters(), before, strict=True)] == drawn
         alike(owned, plain)
+
+
+def denormal(optimizer: Adam) -> int:
+    moments = torch.cat([optimizer.moments()[name] for name in ("mean", "square")])
+    return int(((moments != 0) & (moments.abs() < torch.finfo(torch.float32).tiny)).sum())
+
+
+def test_moments_of_dead_units_become_zero_where_rounding_would_keep_them_denormal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights are those of an optimizer that keeps such moments, also across a checkpoint."""
+
+    def trained(saved: bool) -> tuple[nn.Module, FlatAdam]:
+        torch.manual_seed(0)
+        of = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+        optimizer = FlatAdam(of.parameters(), 0.001, 1e-8)
+        for step in range(1_250):
+            if step == 100:
+                of[0].bias.data[:4] -= 100.0  # no input activates these units from now on
+            if step == 1_150 and saved:
+                of, state = copy.deepcopy(of), optimizer.state_dict()
+                optimizer = FlatAdam(of.parameters(), 0.001, 1e-8)
+                optimizer.load_state_dict(state)
+            optimizer.zero_grad()
+            loss(of, step).backward()
+            optimizer.step()
+        return of, optimizer
+
+    model, optimizer = trained(saved=False)
+    resumed_model, resumed = trained(saved=True)
+    monkeypatch.setattr(cpu, "VANISHED_EVERY", 10_000)
+    keeping_model, keeping = trained(saved=False)
+    alike(model, keeping_model, rtol=0, atol=0)
+    alike(model, resumed_model, rtol=0, atol=0)
+    assert_equal(optimizer.state_dict(), resumed.state_dict())
+    assert denormal(optimizer) == 0
+    assert denormal(keeping) >= 4 * 3  # the first weights of four units
 
 
 @BOTH

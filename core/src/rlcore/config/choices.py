@@ -12,7 +12,7 @@ from rlcore.config.document import shown
 from rlcore.config.structure import WRONG, Errors, Reader, Refused, require_names
 from rlcore.errors import KeyPath, NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import NOT_BUILT, PACKAGES
+from rlcore.plugins.known import PACKAGES
 from rlcore.records import ConfigSection
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.fields import Choice, chosen_by, default_of, field_info, settings_fields
@@ -56,8 +56,6 @@ class Choices(Reader):
         except NotInstalled as error:
             if self.measuring and kind not in _NEEDED:
                 return None
-            if (kind, name) in NOT_BUILT:
-                raise Refused(f"not supported yet: {NOT_BUILT[kind, name]}") from None
             raise Refused(error.problem, package=error.package, note=error.note) from None
 
     def owner_of(self, record: Record) -> str:

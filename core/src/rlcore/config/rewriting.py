@@ -40,7 +40,7 @@ from rlcore.config.reading import MAX_DEPTH, document_from_mapping, parse_docume
 from rlcore.config.structure import build, unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import LESSONS
+from rlcore.plugins.known import LESSONS, UNITY_EXAMPLE
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
 from rlcore.settings.fields import settings_fields
 
@@ -328,7 +328,8 @@ def without_not_supported(document: Document, problems: Problems) -> Document:
             if key in defaults:
                 default = shown(defaults[key])
                 if shown(value) not in (default, f"{default}.0"):
-                    problems.add((name, key), f"not supported yet; only its default, {default}, is allowed")
+                    where = "" if name == "checkpoint_settings" else f" but with {UNITY_EXAMPLE}"
+                    problems.add((name, key), f"not supported{where}; only its default, {default}, is allowed")
                 data = with_value(data, (name,), partial(_without, key=key))
             elif own:
                 problems.add((name, key), unknown_key(key, list(defaults)))

@@ -24,6 +24,7 @@ for _package, _records in {
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",
     "rlcore-tensorboard": "writer: tensorboard",
+    "rlcore-unity": "environment: unity",
     "rlcore-onnx": "exporter: onnx",
     "rlcore-intrinsic": "reward: curiosity, gail, rnd",
     "rlcore-workers": "executor: processes",
@@ -54,12 +55,8 @@ PROGRAM = "program"
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
 ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."
+UNITY_EXAMPLE = "environment: {type: unity} of rlcore-unity"
 FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_init_steps of sac"
-
-# Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
-NOT_BUILT = {
-    ("environment", "unity"): "Unity environments",
-}
 
 # Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any
 # other package must never start to send a run's statistics somewhere.

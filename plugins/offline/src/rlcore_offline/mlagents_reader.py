@@ -20,10 +20,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import Actions, BehaviorSpec, ConfigError, Recording
+from rlcore import Actions, BehaviorSpec, ConfigError, ObservationSpec, Recording
+from rlcore_mlagents_messages.observations import DamagedObservation, Sensor, sensors_of
 from rlcore_offline.containment import MAX_OPTIONS, MAX_SIZE
 from rlcore_offline.mlagents_file import DemonstrationFile
-from rlcore_offline.mlagents_observations import DamagedObservation, Sensor, sensors_of
 from rlcore_torch import require_memory
 
 TEAM = "?team="  # in names of behaviors since ML-Agents 0.14
@@ -49,7 +49,7 @@ class Description:
             file.refuse("its agents see nothing")
         continuous, branches = _actions_of(file)
         bound = np.ones(continuous, np.float32)
-        specs = tuple(sensor.spec for sensor in sensors)
+        specs = tuple(ObservationSpec(each.name, each.shape, np.float32, each.kind, goal=each.goal) for each in sensors)
         return cls(sensors, BehaviorSpec(name, specs, continuous, branches, -bound, bound))
 
     def fits(self, other: Description) -> bool:
@@ -143,7 +143,7 @@ class _Steps:
             if sensor.place >= len(info.observations):
                 file.refuse(f"step {row} has {len(info.observations)} observations where step 0 has more")
             try:
-                self.observations[sensor.spec.name][row] = sensor.array(info.observations[sensor.place])
+                self.observations[sensor.name][row] = sensor.array(info.observations[sensor.place])
             except DamagedObservation as error:
                 file.refuse(f"observation {sensor.place} of step {row} {error}")
         self.reward[row], self.agent[row] = info.reward, info.id

@@ -74,6 +74,9 @@ class Table:
         self._deterministic = deterministic
         seed = secrets.randbelow(2**31) if seed is None else seed
         policies = saved.policies(specs)
+        # What critics alone read, such as the cards of all players, is not shown.
+        read = getattr(policies[self._own[0]], "behavior", self._spec)
+        self._spec = attrs.evolve(self._spec, observations=read.observations)
         self._players = {
             name: Player(policies[name], spec.slots, derive_seed(seed, name)) for name, spec in specs.items()
         }

@@ -20,6 +20,10 @@ from rlcore.run.behaviors.behavior import EpisodeStatistics
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.curricula.parameters import ParameterFeed
 
+# Steps without an action, after which an evaluation does not wait for an agent's episode: where agents come and go, a
+# slot may stay empty. One whose turn comes later waits for others whose episodes count.
+AWAY = 1_000
+
 
 class Abandoned(Exception):
     """Episodes were abandoned because a stop was requested; nothing was measured."""
@@ -119,6 +123,7 @@ class _Counted:
     steps: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted started
     waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and still runs
+    idle: NDArray[np.int64] = attrs.field(init=False)  # [S] steps since the agent acted; one that is away has many
     returns: list[float] = attrs.field(factory=list)
     group_returns: list[float] = attrs.field(factory=list)
     lengths: list[int] = attrs.field(factory=list)
@@ -129,27 +134,31 @@ class _Counted:
         self.players = np.zeros(self.spec.slots, np.int64)
         self.began = np.zeros(self.spec.slots, np.int64)
         self.waiting = np.zeros(self.spec.slots, np.bool_)
+        self.idle = np.zeros(self.spec.slots, np.int64)
 
     @property
     def unfinished(self) -> bool:
-        return bool((self.left > 0).any())
+        return bool(((self.left > 0) & (self.idle < AWAY)).any())
 
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        return bool(((self.left > 0) & ~self.waiting).any())
+        return bool(((self.left > 0) & ~self.waiting & (self.idle < AWAY)).any())
 
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode with ``batch``: the environment was reset."""
         self.statistics.begin(batch)
         self.began[:] = self.steps
         self.waiting[:] = False
+        self.idle[:] = 0
         if self.recorder is not None:
             self.recorder.begin()
 
     def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
         """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
         self.steps += 1
+        self.idle += 1
+        self.idle[slice(None) if batch.needs_action is None else batch.needs_action] = 0
         ended = batch.ended
         finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
@@ -162,7 +171,7 @@ class _Counted:
             self.began[ended] = self.steps
             self.waiting[ended] = False
         if max_steps is not None and self.steps >= max_steps:
-            late = (self.steps - self.began >= max_steps) & (self.left > 0) & ~self.waiting
+            late = (self.steps - self.began >= max_steps) & (self.left > 0) & ~self.waiting & (self.idle < AWAY)
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 

@@ -153,8 +153,9 @@ class SavedRun:
         """Open ``num_envs`` environments of those that the run trained in, to play games of your own.
 
         Their parameters are those of the task that training is for, drawn with ``seed`` (by default, the run's), and
-        what they return is checked. They are closed after the block. Raises ConfigError if the run has no environment,
-        or if it has other agents by now, and EnvironmentFailed, also later, if it fails.
+        what they return is checked. They are closed after the block. Observations that critics alone read may be
+        missing. Raises ConfigError if the run has no environment, or if it has other agents by now, and
+        EnvironmentFailed, also later, if it fails.
         """
         settings = attrs.evolve(environment_settings(self.config), num_envs=num_envs)
         config = attrs.evolve(self.config, environment=settings)
@@ -164,6 +165,9 @@ class SavedRun:
         environment = make_environment(config, self.plugins, context)
         with closing(environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.close_deadline):
             problem = specs_mismatch(self.specs, environment.behaviors)
+            if problem:  # an environment may lack what critics alone read
+                read = {name: read_by(policy, self.specs[name]) for name, policy in self.policies().items()}
+                problem = specs_mismatch(read, environment.behaviors)
             if problem:
                 raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
             feed = target_feed(config.environment_parameters, self.plugins, context, environment, name)

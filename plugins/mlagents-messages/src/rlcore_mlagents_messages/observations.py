@@ -1,4 +1,4 @@
-"""Observations of ML-Agents' demonstrations: what a behavior sees, and the arrays of one step.
+"""Observations in ML-Agents' messages: what an agent sees, and the array of one step.
 
 Observations of three dimensions are images. Channels are last in rlcore, as in ML-Agents up to release 20; later
 releases put them first, and then say so in ``dimension_properties``.
@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, Literal
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rlcore import ObservationKind, ObservationSpec
-from rlcore_gymnasium.spaces import OBSERVATION
-from rlcore_mlagents_messages import EQUIVARIANT, NONE, VARIABLE, ObservationType
-from rlcore_offline.containment import MAX_SIZE
+from rlcore_mlagents_messages.messages import EQUIVARIANT, NONE, VARIABLE, ObservationType
 
+OBSERVATION = "observation"  # the name of an only one
+MAX_SIZE = 100_000_000  # numbers of one observation: a frame of 4,096 by 4,096 pixels has 50 million
 IMAGE_RANK = 3
 MAX_NAME = 200  # characters: messages show names
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -30,30 +31,41 @@ class DamagedObservation(ValueError):
     """An observation that does not fit its description; the message says how."""
 
 
-@attrs.frozen
+@dataclass(frozen=True)
 class Sensor:
     """One observation of each step.
 
     Attributes:
         place: Its place among the observations of a step.
-        stored: The shape in the file.
+        stored: The shape in messages.
         channels_first: Whether that shape is (channels, height, width).
-        spec: What rlcore makes of it.
+        name: The name of the sensor, or ``observation``; different from those of the other sensors.
+        shape: The shape of its array; that of an image is (height, width, channels).
+        kind: What its numbers are: those of ``entities`` are rows, of which any number is there.
+        goal: Whether it is the agent's goal.
+        size: How many numbers its array has.
     """
 
     place: int
     stored: tuple[int, ...]
     channels_first: bool
-    spec: ObservationSpec
+    name: str
+    shape: tuple[int, ...]
+    kind: Literal["vector", "image", "entities"]
+    goal: bool
+
+    @cached_property
+    def size(self) -> int:
+        return prod(self.shape)
 
     def array(self, observation: Any) -> NDArray[np.float32]:
-        """The values of one step, in the shape of ``spec``. Raises DamagedObservation."""
+        """The values of one step, of :attr:`shape`, images in [0, 1]. Raises DamagedObservation."""
         if tuple(observation.shape) != self.stored:
             raise DamagedObservation(f"has shape {list(observation.shape)} instead of {list(self.stored)}")
         if observation.compression_type:
             return self._decoded(observation)
         values = np.array(observation.float_data.data, np.float32)
-        if values.size != self.spec.size:
+        if values.size != self.size:
             raise DamagedObservation(f"has {values.size} numbers where its shape {list(self.stored)} needs others")
         values = values.reshape(self.stored)
         if self.channels_first:
@@ -61,9 +73,9 @@ class Sensor:
         return values
 
     def _decoded(self, observation: Any) -> NDArray[np.float32]:
-        if observation.compression_type != 1 or self.spec.kind != "image":
+        if observation.compression_type != 1 or self.kind != "image":
             raise DamagedObservation(f"is compressed in an unknown way ({observation.compression_type})")
-        height, width, channels = self.spec.shape
+        height, width, channels = self.shape
         planes = [_pixels(png, height, width) for png in _split(observation.compressed_data)]
         mapping = list(observation.compressed_channel_mapping)
         if mapping:
@@ -105,11 +117,11 @@ def _sensor(place: int, name: str, observation: Any) -> Sensor:
     image = len(stored) == IMAGE_RANK
     first = image and list(observation.dimension_properties) == [NONE, EQUIVARIANT, EQUIVARIANT]
     shape = (*stored[1:], stored[0]) if first else stored
-    kind: ObservationKind = "image" if image else "vector"
+    kind: Literal["vector", "image", "entities"] = "image" if image else "vector"
     if list(observation.dimension_properties) == [VARIABLE, NONE] and len(stored) == 2:
         kind = "entities"
     goal = observation.observation_type == ObservationType.GOAL_SIGNAL and kind != "entities"
-    return Sensor(place, stored, first, ObservationSpec(name, shape, np.float32, kind, goal=goal))
+    return Sensor(place, stored, first, name, shape, kind, goal)
 
 
 def _split(data: bytes) -> Iterator[bytes]:

@@ -1,0 +1,268 @@
+"""The agents of one behavior, in all players: which slot each has, and the arrays of what they receive.
+
+An agent has its number for one episode. It gets a free slot with its first decision and keeps it until its episode
+ends. The next agent of that player, team and group then gets the slot, often within the same message. S slots.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import AgentBatch, BehaviorSpec
+from rlcore_mlagents_messages.observations import DamagedObservation, Sensor
+from rlcore_unity.census import NO_GROUP, Seats
+from rlcore_unity.player import Player, PlayerFailed
+
+log = logging.getLogger("rlcore.plugin.unity")
+
+NOWHERE = -1  # the slot of an agent that has none
+
+
+class BehaviorArrays:
+    """The arrays of one behavior.
+
+    Attributes:
+        spec: The behavior with its slots.
+    """
+
+    def __init__(self, spec: BehaviorSpec) -> None:
+        self.spec = spec
+        slots = spec.slots
+        self.observations = {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations}
+        self.finals = {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations}
+        self.reward: NDArray[np.float32] = np.zeros(slots, np.float32)
+        self.group_reward: NDArray[np.float32] = np.zeros(slots, np.float32)
+        self.terminated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self.truncated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self.needs_action: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self.aborted: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self.mask: NDArray[np.bool_] = np.ones((slots, spec.mask_size), np.bool_)
+        self.final_mask: NDArray[np.bool_] = np.ones((slots, spec.mask_size), np.bool_)
+        self.masked = False  # whether an agent ever had a mask
+        self._branches = np.cumsum((0, *spec.discrete))[:-1]
+
+    def begin(self) -> None:
+        """Begin a step, in which no agent has received anything yet."""
+        for array in (self.reward, self.group_reward, self.terminated, self.truncated, self.needs_action, self.aborted):
+            array[:] = 0
+
+    def batch(self) -> AgentBatch:
+        """Return what the agents received. The arrays are valid until :meth:`begin`."""
+        ended = (self.terminated | self.truncated).nonzero()[0]
+        batch = AgentBatch(self.observations, self.reward, self.terminated, self.truncated, ended)
+        if ended.size:
+            batch.final_observations = {name: array[ended] for name, array in self.finals.items()}
+        if not self.needs_action.all():
+            batch.needs_action = self.needs_action
+        if self.spec.group is not None:
+            batch.group_reward = self.group_reward
+        if self.aborted.any():
+            batch.aborted = self.aborted
+        if self.masked:
+            batch.action_mask = self.mask
+            if ended.size:
+                batch.final_action_mask = self.final_mask[ended]
+        return batch
+
+    def allow(self, slots: Sequence[int], infos: Sequence[Any], final: bool) -> str | None:
+        """Note which options agents may choose; return a problem, or None."""
+        size, target = self.spec.mask_size, self.final_mask if final else self.mask
+        for slot, info in zip(slots, infos, strict=True):
+            forbidden = info.action_mask
+            if not forbidden:
+                target[slot] = True
+                continue
+            if len(forbidden) != size:
+                return f"has an action mask of {len(forbidden)} options, and {size} in its branches"
+            self.masked = True
+            allowed = ~np.fromiter(forbidden, np.bool_, size)
+            empty = ~np.logical_or.reduceat(allowed, self._branches)
+            if empty.any() and not final:
+                return f"forbids all options of branch {int(empty.argmax())}"
+            for branch in empty.nonzero()[0].tolist():
+                first = self._branches[branch]
+                allowed[first : first + self.spec.discrete[branch]] = True
+            target[slot] = allowed
+        return None
+
+
+@attrs.define
+class _Free:
+    """Slots of one group that no agent has."""
+
+    slots: list[int]  # descending: the last one is taken first
+    size: int
+    group_id: int = NO_GROUP  # the player's number of the group that has it
+
+    @property
+    def unused(self) -> bool:
+        return len(self.slots) == self.size
+
+
+class Seated:
+    """The agents of one behavior and team in one player.
+
+    Attributes:
+        brain: The behavior and team.
+        order: The slots of the agents of the latest message that wait for actions, in the player's order.
+        without_slot: Agents of the latest message that wait for actions and have no slot, by their place in ``order``.
+    """
+
+    def __init__(self, player: Player, seats: Seats, arrays: BehaviorArrays, first: int) -> None:
+        """The slots begin with ``first``; ``seats`` says how many there are."""
+        self.brain, self.player = seats.brain, player
+        self._arrays = arrays
+        self._all = np.arange(first, first + len(seats.groups))
+        self._seats = seats
+        self._warned = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Have no agents any more: the player was reset."""
+        self._slots: dict[int, int] = {}  # by number of agent
+        self._free = {group: _Free([], 0) for group in sorted(set(self._seats.groups))}
+        for slot, group in zip(reversed(self._all.tolist()), reversed(self._seats.groups), strict=True):
+            found = self._free[group]
+            found.slots.append(slot)
+            found.size += 1
+        self._group_of = dict(zip(self._all.tolist(), self._seats.groups, strict=True))
+        self.order: NDArray[np.intp] = np.zeros(0, np.intp)
+        self.without_slot: list[tuple[int, Any]] = []
+
+    def abort(self) -> int:
+        """Drop the open episodes of all agents, because the player was lost; return how many there were."""
+        arrays = self._arrays
+        lost = arrays.terminated[self._all] | arrays.truncated[self._all]
+        lost[np.fromiter(self._slots.values(), np.intp) - self._all[0]] = True
+        arrays.aborted[self._all] = lost
+        for array in (self._arrays.reward, self._arrays.group_reward, self._arrays.terminated, self._arrays.truncated):
+            array[self._all] = 0
+        self._arrays.needs_action[self._all] = False
+        self.forget()
+        return int(lost.sum())
+
+    def receive(self, infos: Sequence[Any]) -> bool:
+        """Take what the agents of a message received; return whether an agent waits for an action.
+
+        Raises PlayerFailed for what does not fit the behavior.
+        """
+        deciding = [info for info in infos if not info.done]
+        if len(deciding) < len(infos):
+            gone = [info for info in infos if info.done]
+            self._end(gone)
+            ids = {info.id for info in gone}
+            both = [info.id in ids for info in deciding]
+        else:
+            both = None
+        arrays, slots, places = self._arrays, [], []
+        order: list[int] = []
+        self.without_slot = []
+        for place, info in enumerate(deciding):
+            slot = self._slots.get(info.id)
+            if slot is None and not (both is not None and both[place]):
+                slot = self._seat(info)
+            elif slot is not None:
+                arrays.reward[slot] = info.reward
+                arrays.group_reward[slot] = info.group_reward
+            if slot is None:
+                order.append(NOWHERE)
+                self.without_slot.append((place, info))
+            else:
+                order.append(slot)
+                slots.append(slot)
+                places.append(place)
+        if len(set(slots)) < len(slots):
+            raise self._failed("lists an agent twice in one message")
+        self.order = np.array(order, np.intp)
+        if slots:
+            listed = deciding if len(slots) == len(deciding) else [deciding[place] for place in places]
+            self._observe(slots, listed, final=False)
+            arrays.needs_action[slots] = True
+        return bool(order)
+
+    def _end(self, infos: Sequence[Any]) -> None:
+        """End the episodes of agents. One that never acted had none."""
+        arrays, slots, known = self._arrays, [], []
+        for info in infos:
+            slot = self._slots.pop(info.id, None)
+            if slot is None:
+                continue
+            arrays.reward[slot] = info.reward
+            arrays.group_reward[slot] = info.group_reward
+            (arrays.truncated if info.max_step_reached else arrays.terminated)[slot] = True
+            slots.append(slot)
+            known.append(info)
+        if slots:
+            self._observe(slots, known, final=True)
+            for slot in slots:
+                free = self._free[self._group_of[slot]].slots
+                free.append(slot)
+                free.sort(reverse=True)
+
+    def _seat(self, info: Any) -> int | None:
+        """Give an agent a free slot of its group; None if there is none."""
+        group = info.group_id
+        free = None
+        if group == NO_GROUP:
+            free = self._free.get(-1) or next((each for each in self._free.values() if each.slots), None)
+        else:
+            others = [each for number, each in self._free.items() if number >= 0]
+            free = next((each for each in others if each.group_id == group), None)
+            if free is None:
+                others.sort(key=lambda each: each.group_id != NO_GROUP)  # those of a group that may return come last
+                free = next((each for each in others if each.unused), None)
+                if free is not None:
+                    free.group_id = group
+        if free is None or not free.slots:
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "player %d: behavior %r has more agents at once than the %d places that were counted at the start; "
+                    "agents without a place act with zeros and are not learned from; set environment.agents to the "
+                    "largest number of agents (reported once)",
+                    self.player.number, self.brain.full_name, len(self._all),
+                )  # fmt: skip
+            return None
+        slot = free.slots.pop()
+        self._slots[info.id] = slot
+        return slot
+
+    def _observe(self, slots: list[int], infos: Sequence[Any], final: bool) -> None:
+        arrays = self._arrays
+        into = arrays.finals if final else arrays.observations
+        for sensor in self.brain.sensors:
+            try:
+                seen = _seen(sensor, infos)
+            except (DamagedObservation, IndexError) as error:
+                problem = str(error) if isinstance(error, DamagedObservation) else "is missing"
+                raise self._failed(f"observation {sensor.name!r} {problem}") from error
+            into[sensor.name][slots] = seen
+        if arrays.spec.mask_size and (barred := arrays.allow(slots, infos, final)):
+            raise self._failed(barred)
+
+    def _failed(self, problem: str) -> PlayerFailed:
+        return self.player.failed(f"behavior {self.brain.full_name!r}: {problem}")
+
+
+def _seen(sensor: Sensor, infos: Sequence[Any]) -> NDArray[np.float32]:
+    """Return what agents see with one sensor, [agents, *shape]. Raises DamagedObservation."""
+    if not sensor.channels_first:
+        # The bytes of packed numbers are those of an array, behind a tag and a length.
+        packed = [info.observations[sensor.place].float_data.SerializeToString() for info in infos]
+        data, header = b"".join(packed), _header(4 * sensor.size)
+        row = header + 4 * sensor.size
+        if len(data) == row * len(packed) and all(len(each) == row for each in packed):
+            rows = np.frombuffer(data, np.uint8).reshape(len(packed), row)[:, header:]
+            return np.ascontiguousarray(rows).view("<f4").reshape(len(packed), *sensor.shape)
+    return np.stack([sensor.array(info.observations[sensor.place]) for info in infos])
+
+
+def _header(length: int) -> int:
+    """Bytes in front of packed numbers of this length: a tag, and the length, of which a byte has 7 bits."""
+    return 1 + max(1, -(-length.bit_length() // 7))

@@ -1,0 +1,330 @@
+"""Players as one environment: environment i is the game of player i, with all of its agents.
+
+A step answers all players and then waits for all of them, so that they play at the same time. Every player ends a step
+with at least one agent that waits for an action.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    ABORTED_EPISODES,
+    WORKER_RESTARTS,
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ConfigError,
+    EnvironmentFailed,
+    EnvSettings,
+    EpisodeSeeds,
+    Parameters,
+    spec_mismatch,
+)
+from rlcore_mlagents_messages import Command, RLInput
+from rlcore_unity.actions import actions_of, neutral
+from rlcore_unity.agents import BehaviorArrays, Seated
+from rlcore_unity.behaviors import Brain
+from rlcore_unity.census import Census, Seats
+from rlcore_unity.channels import Channels, SideChannel, SideChannelError
+from rlcore_unity.player import END_SECONDS, Launch, Player, PlayerFailed
+from rlcore_unity.server import PortTaken
+from rlcore_unity.settings import UnitySettings
+from rlcore_unity.statistics import Statistics
+from rlcore_workers import Restarts
+
+log = logging.getLogger("rlcore.plugin.unity")
+
+
+class PlayerLog(Exception):
+    """The last lines of a player's log, as the cause of the error of a run; ``--debug`` shows it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+@attrs.define(eq=False)
+class _Game:
+    """One environment: its player, which may be replaced, and its agents."""
+
+    number: int
+    player: Player
+    channels: Channels
+    agents: dict[str, Seated] = attrs.field(factory=dict)  # by the player's name of behavior and team
+    answered: list[str] = attrs.field(factory=list)  # behaviors of the latest message
+    strangers: dict[str, Any] = attrs.field(factory=dict)  # actions for its agents of behaviors that are not known
+    restarts: Restarts = attrs.field(factory=Restarts)
+
+
+class UnityEnvironment:
+    """N players of one game.
+
+    Attributes:
+        behaviors: The behaviors by name.
+        num_envs: N, the number of players.
+        episodes: [N] counts the steps in which an episode of an agent of each player ended.
+        resume_limits: Why a resumed run is not equal to one that was never stopped.
+        statistics: What players sent for the summaries.
+    """
+
+    def __init__(
+        self,
+        settings: UnitySettings,
+        launch: Launch,
+        limits: EnvSettings,
+        num_envs: int,
+        wanted: Sequence[str],
+        side_channels: Sequence[SideChannel] = (),
+    ) -> None:
+        """Start ``num_envs`` players. ``wanted`` are behaviors to wait for; ``limits`` has the limits of restarts.
+
+        Raises EnvironmentFailed, and ConfigError for a port.
+        """
+        self.num_envs = num_envs
+        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.resume_limits = ("a player's state is neither saved nor set, so its next episodes are others",)
+        self.statistics = Statistics()
+        self._settings, self._launch, self._limits = settings, launch, limits
+        self._own: dict[UUID, SideChannel] = {each.channel_id: each for each in side_channels}
+        self._games: list[_Game] = []
+        self._parameters: Parameters = {}
+        self._aborted = 0
+        self._brains: dict[tuple[int, str], Brain] = {}  # of agents without places, by player and name
+        try:
+            seats = self._start(frozenset(wanted))
+            self._arrays = _arrays_of(seats)
+            self._seat(seats)
+        except BaseException:
+            self.close()
+            raise
+        self.behaviors: Mapping[str, BehaviorSpec] = {name: each.spec for name, each in self._arrays.items()}
+        self.statistics.begin(list(self.behaviors))
+
+    # ------------------------------------------------------------ starts
+
+    def _start(self, wanted: frozenset[str]) -> list[tuple[Seats, ...]]:
+        """Start all players side by side, and count the agents of each."""
+        for number in range(self.num_envs):
+            channels = Channels(number, self._settings, self.statistics, self._own)
+            try:
+                player = self._player(number)
+            except PlayerFailed as failure:
+                raise self._error(number, "its start", failure) from failure
+            self._games.append(_Game(number, player, channels))
+        deadline = monotonic() + self._launch.start_seconds
+        seats = []
+        for game in self._games:
+            try:
+                game.player.greet(deadline)
+                game.channels.begin()
+                self._send_reset(game)
+                output = game.player.receive()
+                seats.append(Census(game.player).take(output, wanted, self._settings.agents))
+            except PlayerFailed as failure:
+                raise self._error(game.number, "its start", failure) from failure
+        return seats
+
+    def _player(self, number: int) -> Player:
+        """Start a player. Raises PlayerFailed, and ConfigError for its port."""
+        try:
+            return Player(number, self._launch)
+        except PortTaken as error:
+            editor = self._launch.command is None
+            advice = "stop the training that uses it" if editor else "leave base_port out to have free ports"
+            raise ConfigError(f"{error}; {advice}", key=("environment", "base_port")) from error
+
+    def _seat(self, seats: Sequence[Sequence[Seats]]) -> None:
+        """Divide the slots of each behavior: player by player, and within one team by team."""
+        firsts = dict.fromkeys(self._arrays, 0)
+        for game, own in zip(self._games, seats, strict=True):
+            for each in own:
+                name = each.brain.name
+                game.agents[each.brain.full_name] = Seated(game.player, each, self._arrays[name], firsts[name])
+                firsts[name] += len(each.groups)
+
+    def _restart(self, game: _Game, doing: str, failure: PlayerFailed) -> None:
+        """Replace a player that failed, within the limits, and begin its first episodes."""
+        while True:
+            game.player.close()
+            refused = game.restarts.refused(self._limits)
+            if self._launch.command is None:
+                refused = "the editor starts it"
+            if refused is not None:
+                raise self._error(game.number, doing, failure, f"; it is not started again, because {refused}")
+            log.warning(
+                "player %d failed in %s: %s; it is started again, and its open episodes are dropped",
+                game.number, doing, failure,
+            )  # fmt: skip
+            game.restarts.add()
+            for agents in game.agents.values():
+                self._aborted += agents.abort()
+            try:
+                game.player = self._player(game.number)
+                for agents in game.agents.values():
+                    agents.player = game.player
+                game.player.greet(monotonic() + self._launch.start_seconds)
+                game.channels.begin()
+                self._send_reset(game)
+                self._receive(game)
+                return
+            except PlayerFailed as again:
+                failure, doing = again, "its start"
+
+    def _error(self, number: int, doing: str, failure: PlayerFailed, why: str = "") -> EnvironmentFailed:
+        place = self._settings.executable or "the editor"
+        which = f"player {number} of {place}" if self.num_envs > 1 else f"the player {place}"
+        if self._launch.command is None:
+            which = "the game in the editor"
+        error = EnvironmentFailed(f"{which} failed in {doing}: {failure}{why}")
+        if failure.lines:
+            lines = "\n".join(failure.lines)
+            error.__cause__ = PlayerLog(f"The last lines of its log, {self._launch.logs(number)}:\n{lines}")
+            error.repeats_cause = True
+        return error
+
+    # ------------------------------------------------------------ the contract
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        self.episodes = np.array(episodes, np.int64)
+        for arrays in self._arrays.values():
+            arrays.begin()
+        for game in self._games:
+            for agents in game.agents.values():
+                agents.forget()
+            self._send_reset(game)
+        self._land("reset")
+        return {name: arrays.batch() for name, arrays in self._arrays.items()}
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        for game in self._games:
+            self._send_actions(game, actions)
+        for arrays in self._arrays.values():
+            arrays.begin()
+        self._land("step")
+        batches = {name: arrays.batch() for name, arrays in self._arrays.items()}
+        began = np.zeros(self.num_envs, np.bool_)
+        for name, batch in batches.items():
+            if batch.ended.size or batch.aborted is not None:
+                over = batch.terminated | batch.truncated
+                if batch.aborted is not None:
+                    over = over | batch.aborted
+                began[self.behaviors[name].env_index[over]] = True
+        self.episodes[began] += 1
+        return batches
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+
+    def stats(self) -> dict[str, float]:
+        restarts = sum(game.restarts.count for game in self._games)
+        return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted)}
+
+    def close(self) -> None:
+        deadline = monotonic() + END_SECONDS
+        for game in self._games:
+            game.player.quit()
+        for game in self._games:
+            with suppress(OSError):
+                game.player.close(deadline)
+
+    # ------------------------------------------------------------ messages
+
+    def _send_reset(self, game: _Game) -> None:
+        game.channels.set_parameters(self._parameters)
+        game.player.send(RLInput(command=Command.RESET, side_channel=game.channels.outgoing()))
+
+    def _send_actions(self, game: _Game, actions: Mapping[str, Actions]) -> None:
+        hybrid = game.player.capabilities.hybridActions
+        parts: dict[str, Any] = dict(game.strangers)
+        for name in game.answered:
+            agents = game.agents[name]
+            if agents.order.size:
+                part = actions_of(agents.brain, actions[agents.brain.name], agents.order, hybrid)
+                for place, info in agents.without_slot:
+                    part.value[place].CopyFrom(neutral(agents.brain, [info]).value[0])
+                parts[name] = part
+        game.channels.set_parameters(self._parameters)
+        game.player.send(RLInput(agent_actions=parts, side_channel=game.channels.outgoing()))
+
+    def _land(self, doing: str) -> None:
+        """Wait until an agent of every player waits for an action."""
+        for game in self._games:
+            try:
+                self._receive(game)
+            except PlayerFailed as failure:
+                self._restart(game, doing, failure)
+
+    def _receive(self, game: _Game) -> None:
+        """Take messages of a player until one of its agents waits for an action. Raises PlayerFailed."""
+        while True:
+            output, acting = game.player.receive(), False
+            game.answered, game.strangers = [], {}
+            for name, listed in output.agentInfos.items():
+                agents = game.agents.get(name)
+                if agents is None:
+                    self._do_without(game, name, listed.value)
+                    continue
+                game.answered.append(name)
+                acting |= agents.receive(listed.value)
+            if output.side_channel:
+                try:
+                    game.channels.receive(output.side_channel)
+                except SideChannelError as error:
+                    raise game.player.failed(f"sent a damaged message of a side channel: {error}") from error
+            if acting:
+                return
+            self._send_actions(game, {})
+
+    def _do_without(self, game: _Game, name: str, agents: Sequence[Any]) -> None:
+        """Let agents of a behavior or team that has no places do nothing."""
+        brain = self._brains.get((game.number, name))
+        if brain is None:
+            brain = self._brains[game.number, name] = game.player.brain(name, agents)
+            log.warning(
+                "player %d has agents of %r, which it did not have in its first decisions; they act with zeros and are "
+                "not learned from; list the behavior in behaviors, so that the start waits for it (reported once)",
+                game.number, brain.full_name[:200],
+            )  # fmt: skip
+        game.strangers[name] = neutral(brain, [info for info in agents if not info.done])
+
+
+def _arrays_of(seats: Sequence[Sequence[Seats]]) -> dict[str, BehaviorArrays]:
+    """The arrays of each behavior, with the slots of all players. Raises EnvironmentFailed if players differ."""
+    found: dict[str, list[tuple[int, Seats]]] = {}
+    for env, own in enumerate(seats):
+        for each in own:
+            found.setdefault(each.brain.name, []).append((env, each))
+    return {name: BehaviorArrays(_spec_of(name, places)) for name, places in found.items()}
+
+
+def _spec_of(name: str, places: Sequence[tuple[int, Seats]]) -> BehaviorSpec:
+    spec = places[0][1].brain.spec
+    env_index: list[int] = []
+    teams: list[int] = []
+    groups: list[int] = []
+    shared = 0  # groups so far
+    for env, seats in places:
+        problem = spec_mismatch(spec, seats.brain.spec)
+        if problem:
+            raise EnvironmentFailed(
+                f"behavior {name!r}: {seats.brain.full_name!r} of player {env} differs from the others: {problem}"
+            )
+        env_index += [env] * len(seats.groups)
+        teams += [seats.brain.team] * len(seats.groups)
+        groups += [shared + group if group >= 0 else -1 for group in seats.groups]
+        shared += max(seats.groups) + 1
+    return attrs.evolve(
+        spec,
+        env_index=np.array(env_index, np.int64),
+        team=np.array(teams, np.int64) if len(set(teams)) > 1 else None,
+        group=np.array(groups, np.int64) if shared else None,
+    )

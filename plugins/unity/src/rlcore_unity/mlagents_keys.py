@@ -1,0 +1,107 @@
+"""ML-Agents' files and options: what they say about the player becomes keys of the ``environment`` block.
+
+A document is one of these if its environment is of type ``unity``, or if it names no type and a player: in
+``env_settings.env_path``, in ``environment.executable``, or with ``--env``.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from rlcore_unity.executable import EDITOR, names_a_player
+
+log = logging.getLogger("rlcore.plugin.unity")
+
+TYPES = ("unity", "rlcore-unity/unity")
+OF_ENV_SETTINGS = {"env_path": "executable", "env_args": "args", "base_port": "base_port", "num_areas": "num_areas"}
+OF_ENGINE_SETTINGS = (
+    "width",
+    "height",
+    "quality_level",
+    "time_scale",
+    "target_frame_rate",
+    "capture_frame_rate",
+    "no_graphics",
+    "no_graphics_monitor",
+)
+
+
+def translate(document: dict[str, Any]) -> None:
+    """Change ``document`` in place if its environment is a player."""
+    for place in (document.get("environment"), _evaluated(document)):
+        if isinstance(place, dict):
+            _executable_of_id(place)
+    if not _is_unity(document):
+        return
+    environment = document.get("environment")
+    if not isinstance(environment, dict):
+        environment = document["environment"] = {}
+    environment.setdefault("type", TYPES[0])
+    _take(document, "env_settings", OF_ENV_SETTINGS, environment)
+    _take(document, "engine_settings", {key: key for key in OF_ENGINE_SETTINGS}, environment)
+    if isinstance(environment.get("args"), str):
+        environment["args"] = shlex.split(environment["args"])
+    elif environment.get("args") is None:
+        environment.pop("args", None)
+    if environment.get("executable") is not None:
+        environment.setdefault("id", environment["executable"])
+    _evaluate_in_one_player(document)
+    if find_spec("rlcore_onnx") is not None and "export" not in document:
+        document["export"] = {"onnx": {"profile": "unity", "checkpoints": True}}
+
+
+def _evaluated(document: Mapping[str, Any]) -> Any:
+    evaluation = document.get("evaluation")
+    return evaluation.get("environment") if isinstance(evaluation, dict) else None
+
+
+def _executable_of_id(environment: dict[str, Any]) -> None:
+    """Take the ``id`` for a player if it names one: ``--env`` sets it."""
+    named, kind = environment.get("id"), environment.get("type")
+    if not isinstance(named, str) or named == environment.get("executable") or kind not in (None, *TYPES):
+        return
+    if named == EDITOR:
+        environment.update(type=kind or TYPES[0], executable=None)
+    elif names_a_player(named):
+        environment.update(type=kind or TYPES[0], executable=named)
+
+
+def _is_unity(document: Mapping[str, Any]) -> bool:
+    environment, env_settings = document.get("environment"), document.get("env_settings")
+    if isinstance(environment, dict):
+        if environment.get("type") is not None:
+            return environment["type"] in TYPES
+        if environment.get("executable") is not None:
+            return True
+        if environment.get("id") is not None:
+            return False
+    elif environment is not None:
+        return False
+    return isinstance(env_settings, dict) and env_settings.get("env_path") is not None
+
+
+def _take(document: dict[str, Any], name: str, keys: Mapping[str, str], environment: dict[str, Any]) -> None:
+    """Move the ``keys`` of a block to the environment, whose own win."""
+    block = document.get(name)
+    if not isinstance(block, dict):
+        return
+    for key, ours in keys.items():
+        if key in block:
+            value = block.pop(key)
+            if value is not None:
+                environment.setdefault(ours, value)
+    if not block:
+        del document[name]
+
+
+def _evaluate_in_one_player(document: dict[str, Any]) -> None:
+    """Evaluations start one player unless the file gives their number: the default would be one for each episode."""
+    evaluation = document.setdefault("evaluation", {"interval": None})
+    if isinstance(evaluation, dict):
+        environment = evaluation.setdefault("environment", {})
+        if isinstance(environment, dict):
+            environment.setdefault("num_envs", 1)

@@ -1,0 +1,118 @@
+"""What files and options of ``mlagents-learn`` become: keys of the environment block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import ConfigError
+from rlcore_unity.executable import find_player, names_a_player
+from rlcore_unity.mlagents_keys import translate
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_with_players(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("Walker.x86_64", "plain", "Mac.app/Contents/MacOS/Mac"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o755)
+
+
+def environment_of(document: dict[str, Any]) -> Any:
+    translate(document)
+    return document.get("environment")
+
+
+def test_a_file_of_mlagents_becomes_an_environment_block() -> None:
+    document: dict[str, Any] = {
+        "env_settings": {"env_path": "Walker", "env_args": ["--level", "3"], "base_port": 6000, "seed": 4},
+        "engine_settings": {"time_scale": 10, "no_graphics": True, "width": 100},
+    }
+    assert environment_of(document) == {
+        "type": "unity",
+        "executable": "Walker",
+        "id": "Walker",
+        "args": ["--level", "3"],
+        "base_port": 6000,
+        "time_scale": 10,
+        "no_graphics": True,
+        "width": 100,
+    }
+    assert document["env_settings"] == {"seed": 4}
+    assert "engine_settings" not in document
+    assert document["evaluation"] == {"interval": None, "environment": {"num_envs": 1}}
+
+
+@pytest.mark.parametrize(
+    "named", ["Walker.x86_64", "Walker", "plain", "./plain", "Mac", "Mac.app", "gone/Game.x86_64", "../x"]
+)
+def test_env_names_a_player(named: str) -> None:
+    """``--env`` sets ``environment.id``. A path is a player even if the file is missing, so that the error says so."""
+    assert names_a_player(named)
+    assert environment_of({"environment": {"id": named}})["executable"] == named
+
+
+@pytest.mark.parametrize("named", ["CartPole-v1", "ALE/Pong-v5", "acme_worlds:acme/Maze-v0", "chess_v6"])
+def test_env_names_an_environment(named: str) -> None:
+    block = {"id": named, "num_envs": 2}
+    assert environment_of({"environment": dict(block), "engine_settings": {"width": 84}}) == block
+
+
+def test_env_editor_waits_for_the_editor_whatever_the_file_says() -> None:
+    block = environment_of({"environment": {"id": "editor"}, "env_settings": {"env_path": "Walker"}})
+    assert (block["type"], block["executable"]) == ("unity", None)
+
+
+def test_another_type_of_environment_keeps_its_file() -> None:
+    document = {"environment": {"type": "gymnasium", "id": "./x"}, "env_settings": {"env_path": "Walker"}}
+    before = {name: dict(block) for name, block in document.items()}
+    translate(document)
+    assert document == before
+
+
+def test_the_environment_block_wins_over_engine_settings() -> None:
+    """Options such as ``--time-scale`` set keys of the environment block."""
+    block = environment_of({"environment": {"id": "plain", "time_scale": 1}, "engine_settings": {"time_scale": 20}})
+    assert block["time_scale"] == 1
+
+
+def test_another_player_replaces_that_of_the_file() -> None:
+    block = environment_of({"environment": {"type": "unity", "executable": "plain", "id": "Walker.x86_64"}})
+    assert block["executable"] == "Walker.x86_64"
+
+
+def test_the_file_that_a_run_writes_is_read_as_it_is() -> None:
+    document: dict[str, Any] = {"environment": {"id": "Walker"}}
+    translate(document)
+    again = {name: dict(block) for name, block in document.items()}
+    (Path.cwd() / "Walker").mkdir()
+    translate(again)
+    assert again == document
+
+
+def test_arguments_of_the_command_line_are_split_as_a_shell_does() -> None:
+    block = environment_of({"environment": {"id": "plain", "args": "--level 'two words'"}})
+    assert block["args"] == ["--level", "two words"]
+
+
+def test_a_missing_player_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'Walker\.x86_64'"):
+        find_player(tmp_path / "Waker.x86_64")
+
+
+def test_a_folder_is_refused_with_the_players_in_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is a folder.*it has Mac.app, Walker.x86_64"):
+        find_player(tmp_path)
+
+
+def test_a_player_that_may_not_be_executed_is_refused_with_the_command(tmp_path: Path) -> None:
+    (tmp_path / "plain").chmod(0o644)
+    with pytest.raises(ConfigError, match=r"chmod \+x"):
+        find_player(tmp_path / "plain")
+
+
+def test_the_folder_that_unity_builds_on_a_mac_has_the_file_to_start(tmp_path: Path) -> None:
+    assert find_player(tmp_path / "Mac") == tmp_path / "Mac.app" / "Contents" / "MacOS" / "Mac"

@@ -1,0 +1,199 @@
+"""Runs in real processes that speak as a Unity player does: from ML-Agents' file to the model that Unity loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from unity_games import drawn_actions, make_game, player_processes
+from unity_player import make_player
+
+from rlcore import EnvironmentFailed, EnvSettings, EpisodeSeeds
+
+FILE = """\
+behaviors:
+  Reach:
+    trainer_type: ppo
+    hyperparameters:
+      batch_size: 128
+      buffer_size: 512
+      learning_rate: 3.0e-3
+      learning_rate_schedule: constant
+    network_settings: {hidden_units: 32, num_layers: 1}
+    reward_signals:
+      extrinsic: {gamma: 0.95, strength: 1.0}
+    max_steps: 2000
+    time_horizon: 32
+    summary_freq: 500
+env_settings:
+  seed: 7
+engine_settings:
+  time_scale: 10
+  width: 100
+environment_parameters:
+  size:
+    sampler_type: uniform
+    sampler_parameters: {min_value: 0.4, max_value: 0.8}
+"""
+
+
+def rlcore(where: Path, *arguments: str, code: int = 0) -> str:
+    """Run the command line in ``where``; return what it printed."""
+    words = [sys.executable, "-m", "rlcore", *arguments]
+    done = subprocess.run(words, cwd=where, capture_output=True, text=True, timeout=300, check=False)
+    text = done.stdout + done.stderr
+    assert done.returncode == code, text
+    return text
+
+
+def journal_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.long
+def test_a_file_of_mlagents_trains_in_players_and_leaves_the_model_of_its_behavior(tmp_path: Path) -> None:
+    (tmp_path / "Reach.yaml").write_text(FILE, encoding="utf-8")
+    make_player(tmp_path, "Reach.x86_64", world="lessons", behavior="Reach", journal=tmp_path / "journal")
+    options = ["--num-envs", "2", "--no-graphics", "--time-scale", "5", "--env-args", "--level 3"]
+    text = rlcore(tmp_path, "run", "Reach.yaml", "--env", "Reach.x86_64", "--run-id", "reach", *options)
+    assert "unity Reach.x86_64, 2 copies" in text
+    assert "statistical, because a player's state is neither saved nor set" in text
+    assert (tmp_path / "results/reach/Reach.onnx").is_file()
+    assert {"Player-0.log", "Player-1.log"} <= set(os.listdir(tmp_path / "results/reach/run_logs"))
+
+    entries = journal_of(tmp_path / "journal")
+    starts = [entry for entry in entries if "handshake" in entry]
+    assert [start["handshake"][:3] for start in starts] == [[7, "1.5.0", "1.1.0"], [8, "1.5.0", "1.1.0"]]
+    for start in starts:
+        words = start["arguments"]
+        assert (words[-8:-6], words[-2:]) == (["-nographics", "-batchmode"], ["--level", "3"])
+    engines = [list(entry["engine"].items()) for entry in entries if "engine" in entry]
+    rates = [["target_frame_rate", -1], ["capture_frame_rate", 60]]
+    assert [list(map(list, engine)) for engine in engines] == [
+        [["resolution", [100, 84]], ["quality_level", 5], ["time_scale", 5], *rates]
+    ] * 2
+    sizes = {value for entry in entries for key, kind, value in entry.get("parameters", ())}
+    assert len(sizes) > 10 and min(sizes) >= 0.4 and max(sizes) <= 0.8
+
+    tags: set[str] = set()
+    for line in (tmp_path / "results/reach/metrics.jsonl").read_text("utf-8").splitlines():
+        tags |= set(json.loads(line)["stats"])
+    assert "Goals/Right" in tags  # a statistic of the players
+
+    played = rlcore(tmp_path, "evaluate", "results/reach", "--episodes", "1")
+    assert "over 16 episodes" in played  # of the 16 agents of one player
+
+
+def test_a_player_that_dies_is_started_again_and_only_its_episodes_are_dropped(tmp_path: Path) -> None:
+    game = make_game(tmp_path, 2, world="continuous", agents=3)
+    spec, generator = game.behaviors["Reach"], np.random.default_rng(0)
+    batch = game.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Reach"]
+    for _ in range(3):
+        batch = game.step({"Reach": drawn_actions(spec, batch, generator)})["Reach"]
+    victim, survivor = player_processes()
+    victim.kill()
+    batch = game.step({"Reach": drawn_actions(spec, batch, generator)})["Reach"]
+    assert batch.aborted is not None
+    assert batch.aborted.tolist() == [True] * 3 + [False] * 3
+    assert batch.reward[3:].all() and not batch.reward[:3].any()
+    assert batch.needs_action is None
+    assert game.episodes.tolist() == [1, 0]
+    for _ in range(3):
+        batch = game.step({"Reach": drawn_actions(spec, batch, generator)})["Reach"]
+        assert batch.aborted is None
+    assert game.stats() == {"Environment/Worker Restarts": 1.0, "Environment/Aborted Episodes": 3.0}
+    assert survivor.is_running()
+    game.close()
+    assert player_processes() == []
+
+
+def test_a_player_that_dies_too_often_ends_the_run_with_the_limit_and_its_log(tmp_path: Path) -> None:
+    game = make_game(tmp_path, world="continuous", fault="crashes@15", limits=EnvSettings(restarts_rate_limit_n=1))
+    spec, generator = game.behaviors["Reach"], np.random.default_rng(0)
+    batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Reach"]
+
+    def play() -> None:
+        seen = batch
+        for _ in range(30):
+            seen = game.step({"Reach": drawn_actions(spec, seen, generator)})["Reach"]
+
+    with pytest.raises(EnvironmentFailed) as caught:
+        play()
+    text = str(caught.value)
+    assert "was killed by SIGABRT in a step" in text
+    assert "Game::Explode()" in text
+    assert "env_settings.restarts_rate_limit_n allows 1 within 60 s" in text
+    game.close()
+    assert player_processes() == []
+
+
+def test_no_player_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "Reach.yaml").write_text(FILE.replace("max_steps: 2000", "max_steps: 1e9"), encoding="utf-8")
+    make_player(tmp_path, "Reach.x86_64", world="lessons", behavior="Reach")
+    words = [sys.executable, "-m", "rlcore", "run", "Reach.yaml", "--env", "./Reach.x86_64", "--run-id", "x"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if "Step: 500." in line:
+                break
+        processes = psutil.Process(run.pid).children(recursive=True)
+        assert any("unity_player.py" in " ".join(process.cmdline()) for process in processes)
+        os.kill(run.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while any(map(psutil.Process.is_running, processes)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [process for process in processes if process.is_running()] == []
+
+
+def test_behaviors_that_come_later_are_waited_for(tmp_path: Path) -> None:
+    """A crowd in which one of two behaviors has no agent in the first messages."""
+    world = "crowd:" + json.dumps(
+        {"behaviors": {"First": {"sensors": [{"name": "v", "shape": [4]}], "continuous": 1},
+                       "Second": {"sensors": [{"name": "v", "shape": [4]}], "branches": [2]}},
+         "agents": 3, "pause": 0.5, "later": {"Second": 15}}
+    )  # fmt: skip
+    game = make_game(tmp_path, wanted=["Second"], world=world)
+    assert {name: spec.slots for name, spec in game.behaviors.items()} == {"First": 3, "Second": 3}
+    game.close()
+
+
+def test_agents_that_come_and_go_are_followed(tmp_path: Path) -> None:
+    """Every observation of the crowd has the agent's number and which decision of its episode it is."""
+    crowd = {"agents": 40, "longest": 6, "pause": 0.4, "period": 3, "cut": 0.5}
+    game = make_game(tmp_path, world=f"crowd:{json.dumps(crowd)}", settings={"agents": 40})
+    spec, generator = game.behaviors["Crowd"], np.random.default_rng(0)
+    batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Crowd"]
+    agent, decision = np.full(40, -1.0), np.full(40, -1.0)
+    acts = np.ones(40, np.bool_) if batch.needs_action is None else batch.needs_action
+    agent[acts], decision[acts] = batch.observations["observation"][acts, 0], batch.observations["observation"][acts, 1]
+    truncated = terminated = 0
+    for _ in range(150):
+        batch = game.step({"Crowd": drawn_actions(spec, batch, generator)})["Crowd"]
+        if batch.ended.size:
+            assert batch.final_observations is not None
+            finals = batch.final_observations["observation"]
+            assert (finals[:, 0] == agent[batch.ended]).all()
+            assert (finals[:, 1] == decision[batch.ended] + 1).all()
+            agent[batch.ended] = -1.0
+        truncated += int(batch.truncated.sum())
+        terminated += int(batch.terminated.sum())
+        acts = np.ones(40, np.bool_) if batch.needs_action is None else batch.needs_action
+        assert acts.any()
+        seen = batch.observations["observation"]
+        goes_on = acts & (agent >= 0)
+        assert (seen[goes_on, 0] == agent[goes_on]).all()
+        assert (seen[goes_on, 1] == decision[goes_on] + 1).all()
+        agent[acts], decision[acts] = seen[acts, 0], seen[acts, 1]
+        waiting = batch.transition_closed
+        assert waiting is None or not batch.reward[~waiting].any()
+    assert truncated > 50 and terminated > 50
+    game.close()
