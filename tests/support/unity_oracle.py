@@ -32,8 +32,8 @@ def make_oracle(directory: Path, version: str) -> Path:
     """
     venv.create(directory, with_pip=True)
     python = directory / "bin/python"
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--ignore-requires-python"]
-    for what in ([f"mlagents-envs=={version}"], WITH):
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps"]
+    for what in (["--ignore-requires-python", f"mlagents-envs=={version}"], WITH):
         subprocess.run([*pip, *what], check=True, capture_output=True, text=True)
     return python
 

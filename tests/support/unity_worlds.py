@@ -331,7 +331,7 @@ class Crowd:
     Attributes:
         behaviors: Sensors and actions, by name. The first number of a vector is the agent's, the second its decision.
         agents: How many places for agents, of each behavior.
-        shortest: Decisions of the shortest episode.
+        shortest: Decisions of the shortest episode, the first not counted; -1 for agents that never decide.
         longest: Decisions of the longest.
         cut: The part of episodes that are interrupted.
         pause: The part of episodes after which the place is empty for some messages; after the others the next
@@ -397,6 +397,8 @@ class DrawnWorld:
         for party in self._parties():
             if self.messages >= self.options.later.get(party[0].behavior, 0):
                 self._begin(party)
+                for place in party:
+                    place.length = max(0, place.length)
         for place in self.places:
             place.agent = kept.get(id(place), place.agent)
         self.messages += 1
@@ -438,8 +440,7 @@ class DrawnWorld:
             first.waits -= 1
             if first.waits > 0 or self.messages < self.options.later.get(first.behavior, 0):
                 return []
-            self._begin(party)
-            return [self._report(place) for place in party]
+            return self._arrive(party)
         there = [place for place in party if not place.empty]
         for place in there:
             place.waits -= 1
@@ -457,8 +458,15 @@ class DrawnWorld:
             if self.generator.random() < self.options.pause:
                 first.waits = int(self.generator.integers(2, 6))
             else:
-                self._begin(party)
-                reports += [self._report(place) for place in party]
+                reports += self._arrive(party)
+        return reports
+
+    def _arrive(self, party: list[Place]) -> list[Report]:
+        """Begin the episodes of a party, and return the first reports."""
+        self._begin(party)
+        reports = [self._report(place, place.length < 0) for place in party]
+        for place in party:
+            place.empty = place.length < 0
         return reports
 
     def _reward(self, place: Place, action: Action) -> float:
