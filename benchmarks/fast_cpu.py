@@ -1,10 +1,11 @@
 """The worth of each piece of ``rlcore_torch.cpu``: agent steps per second of whole trainings with that piece alone off.
 
-Four trainings: PPO on CartPole with 8 environments and with 4096, PPO on a control task of HalfCheetah's size, and SAC
-on Pendulum, with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so
-the time of a simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A
-round measures every entrant once, in turn, and a share is taken within a round, by the wall clock and by the
-processor's. Pinned trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there.
+Six trainings: PPO on CartPole with 8 environments and with 4096, PPO on a control task of HalfCheetah's size, SAC and
+TD3 on Pendulum, and DQN on CartPole, with the hyperparameters of the other speed benchmarks. The control task returns
+made-up observations, so the time of a simulator does not hide that of the trainer. Each measurement is one training in
+a process of its own. A round measures every entrant once, in turn, and a share is taken within a round, by the wall
+clock and by the processor's. Pinned trainings may use one core; free ones may use two, and all but PPO have
+``num_threads: 2`` there.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from typing import Any
 
 import attrs
 import click
+import dqn_trainings
 import ppo_trainings
 import sac_trainings
+import td3_trainings
+from dqn_speed import CARTPOLE
 from ppo_copies import case_of
 from ppo_speed import CARTPOLE_8, HALFCHEETAH
 from rich.console import Console
 from rich.table import Table
 from sac_speed import PENDULUM
 from side_by_side import MISSED, alternate, in_own_process, pin_to_one_core, write_report
+from td3_speed import PENDULUM as TD3_PENDULUM
 
 WORTH = 0.05  # of a training's speed, in one case at least; a piece below is not worth its code
 TRAININGS = {
@@ -32,6 +37,8 @@ TRAININGS = {
     "ppo copies": ("ppo", case_of(4096), 1.0),
     "ppo control": ("ppo", attrs.evolve(HALFCHEETAH, env_id="benchmarks/control"), 1.0),
     "sac pendulum": ("sac", PENDULUM, 0.25),
+    "td3 pendulum": ("td3", TD3_PENDULUM, 0.5),
+    "dqn cartpole": ("dqn", CARTPOLE, 0.8),
 }
 EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
 PIECES = ("dense", "acting", "flat_adam", "pieces")
@@ -83,7 +90,8 @@ def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) ->
     settings = {"fast_cpu": piece != NOTHING, "num_threads": 1 if pinned or algorithm == "ppo" else 2}
     if piece in PIECES:
         switch_off(piece)
-    made = {"ppo": ppo_trainings.rlcore_training, "sac": sac_trainings.rlcore_training}[algorithm](
+    module = {"dqn": dqn_trainings, "ppo": ppo_trainings, "sac": sac_trainings, "td3": td3_trainings}[algorithm]
+    made = module.rlcore_training(  # type: ignore[attr-defined]
         case.with_steps(case.steps * share * scale),  # type: ignore[attr-defined]
         seed,
         torch_settings=settings,

@@ -30,6 +30,7 @@ DISTRIBUTIONS = (
     "rlcore",
     "rlcore-dqn",
     "rlcore-her",
+    "rlcore-pettingzoo",
     "rlcore-ppo",
     "rlcore-sac",
     "rlcore-td3",
@@ -45,6 +46,7 @@ DISTRIBUTIONS = (
     "ale-py",
     "envpool",
     "minigrid",
+    "mpe2",
 )
 
 # Exit codes of every benchmark: 0 all targets met, 1 a target missed, 2 a measurement failed.

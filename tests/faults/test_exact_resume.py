@@ -1,7 +1,8 @@
 """A run that is stopped and resumed equals the run that was never stopped, bit for bit, whatever it trains with.
 
-The matrix is trainers and features: PPO, SAC, IQL, BC, memory, evaluations, lessons, ADR and self-play. Each is killed
-at random times. ``RLCORE_ATTACK_TRIALS=120`` is the number of kills of ``pytest --deep``; by default each has one.
+The matrix is trainers and features: PPO, SAC, TD3, DQN, IQL, BC, memory, evaluations, lessons, ADR and self-play. Each
+is killed at random times. ``RLCORE_ATTACK_TRIALS=120`` is the number of kills of ``pytest --deep``; by default
+each has one.
 """
 
 from __future__ import annotations

@@ -12,6 +12,11 @@ from rlcore import ConfigError, config_from_mapping, load_plugins
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
+        (
+            {"initial_epsilon": 0.0},
+            r"initial_epsilon: must be at least final_epsilon \(0\.05\), not 0; lower",
+        ),
+        ({"initial_epsilon": 0.1, "final_epsilon": 0.2}, r"initial_epsilon: must be at least final_epsilon \(0\.2\)"),
         ({"v_min": 2.0, "v_max": 2.0}, r"hyperparameters\.v_min: must be less than v_max \(2\), not 2"),
         ({"distributional": "quantile", "loss": "squared"}, r"hyperparameters\.loss: must be huber"),
         ({"distributional": "quantiles"}, r"did you mean 'quantile'"),
@@ -23,6 +28,15 @@ def test_values_that_do_not_fit_are_refused(hyperparameters: dict[str, Any], mes
         config_from_mapping(
             {"behaviors": {"Agent": {"trainer_type": "dqn", "hyperparameters": hyperparameters}}}, load_plugins()
         )
+
+
+@pytest.mark.parametrize("epsilons", [(0.0, 0.0, False), (0.3, 0.3, False), (0.0, 0.05, True)])
+def test_epsilon_may_be_constant_and_is_not_read_with_noisy_layers(epsilons: tuple[float, float, bool]) -> None:
+    initial, final, noisy = epsilons
+    hyperparameters = {"initial_epsilon": initial, "final_epsilon": final, "noisy": noisy}
+    behavior = {"trainer_type": "dqn", "hyperparameters": hyperparameters}
+    config = config_from_mapping({"behaviors": {"Agent": behavior}}, load_plugins())
+    assert config.behaviors["Agent"].hyperparameters.initial_epsilon == initial
 
 
 def test_opponents_of_self_play_act_by_values_and_draw_nothing() -> None:

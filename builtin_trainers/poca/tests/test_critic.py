@@ -13,8 +13,7 @@ import torch
 
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec
 from rlcore_devkit.environments import IdentityEnvironment
-from rlcore_poca.networks import Mates
-from rlcore_poca.trainer import POCATrainer
+from rlcore_poca.trainer import Mates, POCATrainer
 from rlcore_torch import Minibatch
 
 MakeTrainer = Callable[..., POCATrainer]

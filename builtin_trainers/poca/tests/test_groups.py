@@ -14,8 +14,7 @@ from torch import Tensor
 
 from rlcore import AgentBatch, BehaviorSpec, ObservationSpec, RunStateError
 from rlcore_poca.groups import mates_of
-from rlcore_poca.networks import Mates
-from rlcore_poca.trainer import POCATrainer
+from rlcore_poca.trainer import Mates, POCATrainer
 from rlcore_torch import Inputs
 
 MakeTrainer = Callable[..., POCATrainer]
@@ -106,10 +105,47 @@ def test_a_row_bootstraps_from_those_that_go_on(
         final=final or None,
     )
     trainer.observe(actions, step)
-    rollout = trainer.rollout()
-    trainer.add_baselines(rollout)
-    _, returns = trainer.advantages(rollout)
+    _, returns = trainer.advantages(trainer.rollout())
     assert returns[0, 0].item() == pytest.approx(1.0 + 2.0 + 4.0 + GAMMA * following)
+
+
+# A life that was lost is an end for its agent's row alone: its observation, 3 or 5, is final and begins the next row.
+LIVES = [
+    ("loses a life", "goes on", 3 + 50),
+    ("loses a life", "truncated", 3 + 60),
+    ("loses a life", "loses a life", 0),
+    ("loses a life", "terminated", 0),
+    ("goes on", "loses a life", 3 + 50),
+    ("terminated", "loses a life", 0),
+    ("truncated", "loses a life", 4 + 50),
+]
+
+
+@pytest.mark.parametrize(("agent", "mate", "following"), LIVES)
+@pytest.mark.parametrize("waits", [False, True], ids=["acts again", "waits for its turn"])
+def test_a_lost_life_leaves_the_value_of_the_group_while_a_mate_goes_on(
+    make_trainer: MakeTrainer, agent: str, mate: str, following: float, waits: bool
+) -> None:
+    settings = {"reward_signals": {"extrinsic": {"gamma": GAMMA}}}
+    trainer = with_known_critic(make_trainer(behavior_of([0, 0], [0, 0]), block=settings))
+    first = batch_of([1.0, 2.0])
+    trainer.begin(first)
+    both = (agent, mate)
+    ended = [end in ("terminated", "truncated") for end in both]
+    lost = [end == "loses a life" for end in both]
+    step = batch_of(
+        [700.0 if end else seen for seen, end in zip((3.0, 5.0), ended, strict=True)],
+        reward=[1.0, 2.0],
+        terminated=[end == "terminated" for end in both],
+        truncated=[end == "truncated" for end in both],
+        life_lost=lost,
+        needs_action=[not end and not (waits and life) for end, life in zip(ended, lost, strict=True)],
+        final=[seen for seen, end in zip((4.0, 6.0), ended, strict=True) if end] or None,
+    )
+    trainer.observe(trainer.act(first), step)
+    _, returns = trainer.advantages(trainer.rollout())
+    assert returns[0, 0].item() == pytest.approx(1.0 + 2.0 + GAMMA * following)
+    assert trainer.groups.alive.tolist() == [not end for end in ended]  # an agent that lost a life is still there
 
 
 @attrs.define
@@ -152,12 +188,12 @@ class History:
         trainer = with_known_critic(self.make())
         advantages = trainer.advantages
 
-        def compare(rollout: Any) -> Any:
-            found = advantages(rollout)
+        def compare(rollout: Any, *baseline: Any) -> Any:
+            found = advantages(rollout, *baseline)
             self.compare(rollout.valid, *found)
             return found
 
-        trainer.advantages = compare  # type: ignore[method-assign]
+        trainer.advantages = compare  # type: ignore[method-assign, assignment]
         return trainer
 
     def numbers(self, count: int) -> Float:
@@ -306,9 +342,9 @@ def test_agents_without_groups_have_the_advantages_of_ppo(
         )  # fmt: skip
         trainer.observe(actions, batch)
     rollout = trainer.rollout()
-    trainer.add_baselines(rollout)
-    assert rollout.baseline is not None and np.abs(rollout.baseline - rollout.value).max() < 1e-6
-    advantages, _ = trainer.advantages(rollout)
+    baseline = trainer.baselines(rollout, trainer.seen(rollout))
+    assert np.abs(baseline - rollout.value).max() < 1e-6
+    advantages, _ = trainer.advantages(rollout, baseline)
     gamma, expected, buffer = 0.99, np.zeros((20, 3)), trainer.buffer
     for slot in range(3):
         following = 0.0

@@ -19,7 +19,7 @@ from rlcore_devkit import MemoryTrainerConformance
 from rlcore_devkit.conformance.trainer import first_batch, play_on
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import PrioritizedSampler
+from rlcore_torch import PrioritizedSampler, Recurrent
 
 NETWORK = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 6, "burn_in": 3}}
 GAMMA, TEMPERATURE = 0.99, 0.3
@@ -75,6 +75,38 @@ def test_losses_are_means_over_real_steps_of_what_was_remembered_there(make_trai
     assert critic_loss.total.item() == pytest.approx(0.5 * float(squares[0].mean() + squares[1].mean()), rel=1e-4)
     _, policy_loss = trainer.policy_loss(batch, None)
     assert policy_loss.item() == pytest.approx(-float(gain.mean()), rel=1e-4)
+
+
+def test_a_gradient_step_burns_each_network_in_once_and_learns_the_same(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy and both critics are read twice at the same weights, so five networks are read eight times."""
+    burnt_in: list[int] = []
+    after = Recurrent.after
+
+    def counted(layer: Recurrent, *arguments: Any) -> Tensor:
+        burnt_in.append(id(layer))
+        return after(layer, *arguments)
+
+    def learned(once: bool) -> list[Tensor]:
+        trainer = played(make_trainer)
+        rows: Any = trainer.with_neighbors(trainer.buffer.sample(64, trainer.generator), trainer.buffer)
+        assert rows.leads.any()
+        batch = trainer.reader.read(rows)
+        burnt_in.clear()
+        if once:
+            trainer.gradient_step(batch)
+        else:
+            trainer.learn(batch, trainer.draw_noise(batch))
+        return [parameter.detach().clone() for parameter in trainer.model.parameters()]
+
+    monkeypatch.setattr(Recurrent, "after", counted)
+    each_time = learned(False)
+    assert (len(burnt_in), len(set(burnt_in))) == (8, 5)
+    once = learned(True)
+    assert (len(burnt_in), len(set(burnt_in))) == (5, 5)
+    for expected, found in zip(each_time, once, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_what_is_stored_is_what_the_networks_remembered_before_the_action(make_trainer: Any) -> None:

@@ -204,6 +204,15 @@ class Settings:
 def rlcore_config_sections():
     return [BehaviorSection(name="cheering", target="cheerers:Settings", summary="cheers", ranks={declared})]
 """
+SAMPLER = """
+from rlcore import hookimpl
+from rlcore_torch import ReplaySamplerSpec
+
+@hookimpl
+def rlcore_replay_buffer_samplers():
+    settings = "rlcore_torch:ReplaySamplerSettings"
+    return [ReplaySamplerSpec(name="own", target="samplers:Own", settings=settings, summary="own", ranks=True)]
+"""
 CONFIG = {
     "plugins": {"local": ["cheerers.py"]},
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
@@ -240,3 +249,29 @@ def test_a_run_that_ranks_do_not_support_is_refused(
     with pytest.raises(ConfigError, match=said) as refused:
         refuse_in_ranks(run.config, run.plugins, size)
     assert refused.value.key == key
+
+
+@pytest.mark.parametrize("sampler", ["own", "prioritized", "uniform"])
+def test_ranks_refuse_a_replay_sampler_that_they_would_not_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampler: str
+) -> None:
+    pytest.importorskip("rlcore_sac")
+    pytest.importorskip("rlcore_gymnasium")
+    (tmp_path / "samplers.py").write_text(SAMPLER)
+    monkeypatch.chdir(tmp_path)
+    behavior = {"trainer_type": "sac", "max_steps": 10, "hyperparameters": {"replay_sampler": {"type": sampler}}}
+    run = prepare(
+        {
+            "plugins": {"local": ["samplers.py"]},
+            "environment": {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 4},
+            "behaviors": {"Pendulum": behavior},
+        },
+        None,
+    )
+    if sampler == "uniform":
+        refuse_in_ranks(run.config, run.plugins, 2)
+        return
+    said = {"own": "declares .* ranks sample uniformly .* leave replay_sampler out", "prioritized": "does not declare"}
+    with pytest.raises(ConfigError, match=said[sampler]) as refused:
+        refuse_in_ranks(run.config, run.plugins, 2)
+    assert refused.value.key == ("behaviors", "Pendulum", "hyperparameters", "replay_sampler", "type")

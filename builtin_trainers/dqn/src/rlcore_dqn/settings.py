@@ -21,9 +21,12 @@ class DQNSettings(OffPolicySettings):
     """How DQN explores and learns."""
 
     initial_epsilon: float = setting(
-        1.0, "Probability of a random action at the start; each agent has its own coin (Mnih et al. 2015).",
-        minimum=0.0, maximum=1.0,
-    )  # fmt: skip
+        1.0,
+        "Probability of a random action at the start, final_epsilon or more; each agent has its own coin (Mnih et al. "
+        "2015).",
+        minimum=0.0,
+        maximum=1.0,
+    )
     final_epsilon: float = setting(
         0.05, "Probability of a random action from epsilon_steps on.", minimum=0.0, maximum=1.0
     )
@@ -90,6 +93,9 @@ class DQNSettings(OffPolicySettings):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.initial_epsilon < self.final_epsilon and not self.noisy:
+            problem = f"must be at least final_epsilon ({self.final_epsilon:g}), not {self.initial_epsilon:g}"
+            raise SettingError("initial_epsilon", f"{problem}; lower final_epsilon too", others=("final_epsilon",))
         if self.v_min >= self.v_max:
             raise SettingError(
                 "v_min", f"must be less than v_max ({self.v_max:g}), not {self.v_min:g}", others=("v_max",)

@@ -58,6 +58,7 @@ class DQNTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
+        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         h, model = self.hyperparameters, self.model
         self._targets = list(zip(model.target_parameters(), model.online_parameters(), strict=True))
         self._epsilon_schedule = Schedule(linear, h.initial_epsilon, h.final_epsilon, h.epsilon_steps)
@@ -107,7 +108,7 @@ class DQNTrainer(OffPolicyTrainer):
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch; at every ``target_update_interval``-th, copy the network to the target network."""
         h, number = self.hyperparameters, self.gradient_steps + 1  # the template counts a step when it is done
-        step = self.captured(self.learn)(batch, self.draw_noise())
+        step = self.learn(batch, self.draw_noise())
         if h.tau is None and number % h.target_update_interval == 0:
             self.move_target(1.0)
         return step

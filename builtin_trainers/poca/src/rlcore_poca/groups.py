@@ -7,6 +7,8 @@ agents: it stores these observations as others, and its rules for ends of episod
 - An agent that terminates while a mate goes on is truncated: what the group earns later is its merit too, so it
   bootstraps from the value of its last observation and those that its mates have after the same step (Cohen et al.
   2022, arXiv:2111.05992). It is terminated if no mate goes on.
+- A life that an agent loses (``AgentBatch.life_lost``) is an end of its episode for these rules alone: the value of the
+  group continues while a mate goes on, and mates see the agent as before.
 - An agent is there from the first step in which it acts to the end of its episode. Between them it may wait for its
   turn.
 
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, saved_array
-from rlcore_torch import ActionLayout
+from rlcore_torch import ActionLayout, lives_as_episodes
 
 __all__ = ["ACTIONS", "MATES", "PRESENT", "Groups"]
 
@@ -43,8 +45,8 @@ class Groups:
         exists: [S, M] whether there is a mate in the place.
         most: The number of agents in the largest group.
         alive: [S] whether the agent is there.
-        owed: [S] what the mates earned since the agent's open transition began.
-        acted: [S, A] the latest action of each slot.
+        from_mates: [S] what the mates earned since the agent's open transition began.
+        latest: [S, A] the latest action of each slot.
     """
 
     def __init__(self, behavior: BehaviorSpec) -> None:
@@ -53,8 +55,8 @@ class Groups:
         self.mates, self.exists = mates_of(behavior)
         self.most = 1 + int(self.exists.sum(1).max(initial=0))
         self.alive = np.zeros(behavior.slots, np.bool_)
-        self.owed = np.zeros(behavior.slots, np.float32)
-        self.acted = np.zeros((behavior.slots, self.action_size), np.float32)
+        self.from_mates = np.zeros(behavior.slots, np.float32)
+        self.latest = np.zeros((behavior.slots, self.action_size), np.float32)
 
     @property
     def action_size(self) -> int:
@@ -74,53 +76,54 @@ class Groups:
     def begin(self, batch: AgentBatch) -> AgentBatch:
         """The first batch of new episodes in all slots, with what the mates see."""
         self.alive = _acting(batch).copy()
-        self.owed[:] = 0.0
+        self.from_mates[:] = 0.0
         return attrs.evolve(batch, observations=self._with_mates(batch))
 
     def act(self, actions: Actions, batch: AgentBatch) -> NDArray[np.float32]:
         """Return what the mates of each slot do, [S, M, A]; those that wait for their turn do what they did last."""
         chosen = self._numbers(actions)
         acting = _acting(batch)
-        self.acted[acting] = chosen[acting]
-        return self.acted[self.mates]
+        self.latest[acting] = chosen[acting]
+        return self.latest[self.mates]
 
     def observe(self, batch: AgentBatch) -> AgentBatch:
         """The batch after a step, with what the mates see, and rewards and ends as the group has them."""
-        self.owed += np.where(self.exists, batch.reward[self.mates], np.float32(0)).sum(1)
-        closed = batch.transition_closed
-        reward = batch.reward + (self.owed if closed is None else np.where(closed, self.owed, np.float32(0)))
-        self.owed[slice(None) if closed is None else closed] = 0.0
-        terminated, truncated, finals = self._ends(batch)
-        left = batch.terminated | batch.truncated
+        there = self.alive & ~batch.terminated  # after the step
+        stays = there & ~batch.truncated
         if batch.aborted is not None:
-            left |= batch.aborted
-        self.alive = _acting(batch) | (self.alive & ~left)
-        return attrs.evolve(
-            batch,
-            observations=self._with_mates(batch),
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            final_observations=finals,
-        )
+            stays &= ~batch.aborted
+        batch = lives_as_episodes(batch)  # a lost life ends a row of its agent; mates still see the agent
+        self.from_mates += np.where(self.exists, batch.reward[self.mates], np.float32(0)).sum(1)
+        closed = slice(None) if batch.transition_closed is None else batch.transition_closed
+        reward = batch.reward.copy()
+        reward[closed] += self.from_mates[closed]
+        self.from_mates[closed] = 0.0
+        # Ends depend on who was there in the step, and observations on who acts next.
+        batch = self._with_ends(attrs.evolve(batch, reward=reward), there)
+        self.alive = _acting(batch) | stays
+        return attrs.evolve(batch, observations=self._with_mates(batch))
 
-    def _ends(self, batch: AgentBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]] | None]:
-        """Return whether each agent terminates [S] or is truncated [S], and final observations with those of mates."""
+    def _with_ends(self, batch: AgentBatch, there: NDArray[np.bool_]) -> AgentBatch:
+        """The batch with terminations and truncations as the group has them, and what mates see at an end.
+
+        ``there`` [S] are the agents after the step: those that were there and did not terminate. A mate whose time is
+        up is where its final observation says.
+        """
         if not batch.ended.size or batch.final_observations is None:
-            return batch.terminated, batch.truncated, batch.final_observations
-        mates = self.mates[batch.ended]  # [K, M]
-        # A mate whose time is up is where its final observation says, and one that terminates is not there any more.
-        goes_on = (self.alive & ~batch.terminated)[mates] & self.exists[batch.ended]  # [K, M]
+            return batch
+        mates, exists = self.mates[batch.ended], self.exists[batch.ended]  # [K, M]
         finals = dict(batch.final_observations)
         for name, array in batch.observations.items():
             reached = array.copy()
             reached[batch.ended] = batch.final_observations[name]
             finals[MATES + name] = reached[mates]
-        finals[PRESENT] = goes_on
+        finals[PRESENT] = there[mates] & exists
         finals[ACTIONS] = np.zeros((*mates.shape, self.action_size), np.float32)
+        goes_on = (there & ~batch.terminated)[mates] & exists  # a life that was lost is terminated here
         terminated = batch.terminated.copy()
         terminated[batch.ended] &= ~goes_on.any(1)
-        return terminated, batch.truncated | (batch.terminated & ~terminated), finals
+        truncated = batch.truncated | (batch.terminated & ~terminated)
+        return attrs.evolve(batch, terminated=terminated, truncated=truncated, final_observations=finals)
 
     def _with_mates(self, batch: AgentBatch) -> dict[str, NDArray[Any]]:
         """The observations of all slots, and those of their mates."""
@@ -131,7 +134,7 @@ class Groups:
 
     def _numbers(self, actions: Actions) -> NDArray[np.float32]:
         """Actions as numbers [S, A]: continuous parts within [-1, 1] if they are bounded, a 1 for each choice."""
-        numbers = np.zeros_like(self.acted)
+        numbers = np.zeros_like(self.latest)
         if actions.continuous is not None:
             numbers[:, : self.layout.continuous] = self.layout.to_raw(actions.continuous)
         if actions.discrete is not None:
@@ -143,18 +146,21 @@ class Groups:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the groups, as a checkpoint stores it."""
-        return {"alive": self.alive.copy(), "owed": self.owed.copy(), "acted": self.acted.copy()}
+        return {name: array.copy() for name, array in self._saved().items()}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError for the state of other groups."""
-        for name in ("alive", "owed", "acted"):
-            own = getattr(self, name)
+        for name, own in self._saved().items():
             saved_array(state, name, own.dtype, own.shape)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`."""
-        for name in ("alive", "owed", "acted"):
-            getattr(self, name)[:] = state[name]
+        for name, own in self._saved().items():
+            own[:] = state[name]
+
+    def _saved(self) -> dict[str, NDArray[Any]]:
+        """What a checkpoint has, by the names that it has there."""
+        return {"alive": self.alive, "owed": self.from_mates, "acted": self.latest}
 
 
 def _acting(batch: AgentBatch) -> NDArray[np.bool_]:

@@ -1,29 +1,46 @@
 """MA-POCA, Multi-Agent POsthumous Credit Assignment (Cohen et al. 2022, arXiv:2111.05992).
 
-The algorithm is :meth:`POCATrainer.update` and :meth:`POCATrainer.loss`. :mod:`rlcore_poca.groups` has the rules of a
-group's rewards and ends, and :mod:`rlcore_poca.networks` the critic; the other parts of an update are methods of
-:class:`rlcore_torch.OnPolicyTrainer`.
+The algorithm is :meth:`POCATrainer.update` and :meth:`POCATrainer.loss`; the networks follow: a policy that sees one
+agent's observation, and a critic that reads the group as a set. :mod:`rlcore_poca.groups` has the rules of a group's
+rewards and ends. The other parts of an update are methods of :class:`rlcore_torch.OnPolicyTrainer`.
 
-Shapes: T rows, S slots, B rows of a minibatch, M places for the mates of an agent, R reward providers.
+Shapes: T rows, S slots, B rows of a minibatch, M places for the mates of an agent, A numbers of an action, R reward
+providers.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, RunContext, saved_mapping
+from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, ObservationSpec, RunContext, saved_mapping
 from rlcore_poca.groups import ACTIONS, MATES, PRESENT, Groups
-from rlcore_poca.networks import GroupActorCritic, Mates
 from rlcore_poca.settings import POCASettings
-from rlcore_torch import Inputs, Loss, Minibatch, OnPolicyTrainer, Rollout, mean_over_rows
+from rlcore_torch import (
+    Actor,
+    Body,
+    Critic,
+    EntityEmbedding,
+    Inputs,
+    Loss,
+    Minibatch,
+    NetworkSettings,
+    ObservationInputs,
+    OnPolicyTrainer,
+    ResidualSelfAttention,
+    Rollout,
+    make_distribution,
+    mean_over_rows,
+)
 
 __all__ = ["POCATrainer"]
 
@@ -64,8 +81,8 @@ class POCATrainer(OnPolicyTrainer):
     def build_model(self, value_heads: int) -> GroupActorCritic:  # type: ignore[override]
         """The network of the policy and of the group's values, with a value head for each reward provider."""
         most = max(self.ranks.all_gather(self.groups.most))
-        log_std, action_size = self.hyperparameters.initial_log_std, self.groups.action_size
-        return GroupActorCritic(self.behavior, self.settings.network_settings, value_heads, log_std, action_size, most)
+        network, log_std = self.settings.network_settings, self.hyperparameters.initial_log_std
+        return GroupActorCritic(self.groups, network, value_heads, log_std, most)
 
     # ------------------------------------------------------------ the update
 
@@ -77,8 +94,9 @@ class POCATrainer(OnPolicyTrainer):
         TrainingDiverged if a loss is not finite.
         """
         rollout = self.rollout()
-        self.add_baselines(rollout)
-        advantages, returns = self.advantages(rollout)
+        seen = self.seen(rollout)
+        rollout.beside = self.mates(seen).columns()  # minibatches have it
+        advantages, returns = self.advantages(rollout, self.baselines(rollout, seen))
         losses: list[Loss] = []
         for _ in range(self.hyperparameters.num_epoch):
             for batch in self.minibatches(rollout, advantages, returns):
@@ -114,15 +132,16 @@ class POCATrainer(OnPolicyTrainer):
 
     # ------------------------------------------------------------ values and baselines of a rollout
 
-    @torch.no_grad()
-    def add_baselines(self, rollout: Rollout) -> None:
-        """Add to the rollout what mates see and do, and the baselines under the weights that acted."""
+    def seen(self, rollout: Rollout) -> Mapping[str, NDArray[Any]]:
+        """Return what the rollout stores by name, each [T * S, *shape], of the agents and of their mates."""
         rows = len(rollout.valid)
-        seen = {name: array[:rows].reshape(-1, *array.shape[2:]) for name, array in self.buffer.seen.items()}
-        rollout.beside = self.mates(seen).columns()
+        return {name: array[:rows].reshape(-1, *array.shape[2:]) for name, array in self.buffer.seen.items()}
+
+    @torch.no_grad()
+    def baselines(self, rollout: Rollout, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Return the baselines [T, S, R] under the weights that acted."""
         inputs = tuple(x[: rollout.valid.size] for x in rollout.inputs)
-        baseline = self.in_pieces(self.baseline, inputs, seen)  # [T * S, R]
-        rollout.baseline = baseline.cpu().numpy().reshape(rollout.value.shape)
+        return self.in_pieces(self.baseline, inputs, seen).cpu().numpy().reshape(rollout.value.shape)
 
     def value(self, inputs: Inputs, seen: Mapping[str, NDArray[Any]]) -> Tensor:
         """Return the values [B, R] of the groups of B agents."""
@@ -147,7 +166,6 @@ class POCATrainer(OnPolicyTrainer):
         return self.groups.stored()
 
     def begin(self, batch: AgentBatch) -> None:
-        """Start new episodes in all slots."""
         super().begin(self.groups.begin(batch))
 
     def act(self, batch: AgentBatch) -> Actions:
@@ -165,15 +183,110 @@ class POCATrainer(OnPolicyTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a run must save of the trainer."""
         return {**super().state_dict(), "groups": self.groups.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, for a state that does not fit."""
         super().load_state_dict(state)
         self.groups.load_state_dict(saved_mapping(state, "groups"))
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raise RunStateError, before anything is changed, for the state of another configuration."""
         super().require_fit(state)
         self.groups.require_fit(saved_mapping(state, "groups"))
+
+
+# ---------------------------------------------------------------- the networks
+
+HEADS = 4  # of attention, as in ML-Agents
+
+
+@attrs.frozen(eq=False)
+class Mates:
+    """The mates of the agents of B rows."""
+
+    inputs: Inputs  # normalized observations, each [B, M, ...]
+    present: Tensor  # [B, M] bool, the mates that are there; nothing else of the others is used
+    actions: Tensor  # [B, M, A] what they do: continuous parts, then a 1 for each choice
+
+    def columns(self) -> dict[str, Tensor]:
+        """The parts by name, as a minibatch carries them."""
+        return {"present": self.present, "actions": self.actions, **{f"{k}": x for k, x in enumerate(self.inputs)}}
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Tensor]) -> Mates:
+        """The mates that :meth:`columns` describes."""
+        return cls(tuple(columns[f"{k}"] for k in range(len(columns) - 2)), columns["present"], columns["actions"])
+
+
+class GroupCritic(nn.Module):
+    """Values of a group and counterfactual baselines of an agent, by one network (Cohen et al. 2022).
+
+    The group is a set of entities: the agent, and each mate that is there. For the value each is embedded with what it
+    observes; for the baseline the mates are embedded with what they observe and do, and the agent with what it observes
+    alone. Attention reads the set as one vector, whatever its order and size; the hidden layers follow, which also see
+    the size.
+
+    Attributes:
+        most: The number of agents in the largest group.
+        observed: The embedding of an agent by what it observes.
+        acted: The embedding of an agent by what it observes and does.
+    """
+
+    def __init__(
+        self, inputs: ObservationInputs, settings: NetworkSettings, action_size: int, most: int, heads: int
+    ) -> None:
+        """Give ``heads`` values, for groups of up to ``most`` agents with A = ``action_size`` numbers of an action."""
+        super().__init__()
+        own = settings.of_critic
+        width = own.hidden_units
+        self.most = most
+        self.encoder = Body(inputs, attrs.evolve(own, hidden_layers=()))  # of images and vectors, without layers
+        self.observed = EntityEmbedding(self.encoder.features, width)
+        self.acted = EntityEmbedding(self.encoder.features + action_size, width)
+        self.attention = ResidualSelfAttention(width, math.gcd(width, HEADS))
+        group = ObservationInputs((ObservationSpec("group", (width,), np.float32),), normalize=False)
+        # The size of the group enters beside what attention read, where a critic of actions has the action.
+        self.values = Critic(group, attrs.evolve(own, vector_encode_type=None), heads, continuous=1)
+
+    def value(self, inputs: Inputs, mates: Mates) -> Tensor:
+        """Return the values [B, R] of the groups of the agents that observe ``inputs``."""
+        return self._read(self.observed(self._encoded(inputs, mates)), mates.present)
+
+    def baseline(self, inputs: Inputs, mates: Mates) -> Tensor:
+        """Return the baselines [B, R] of these agents, which do not depend on what they do themselves."""
+        encoded = self._encoded(inputs, mates)
+        return self._read(self._with_actions(self.observed(encoded[:, :1]), encoded, mates), mates.present)
+
+    def value_and_baseline(self, inputs: Inputs, mates: Mates) -> tuple[Tensor, Tensor]:
+        """Return values and baselines, both [B, R], in one pass."""
+        encoded = self._encoded(inputs, mates)
+        observed = self.observed(encoded)
+        both = torch.cat((observed, self._with_actions(observed[:, :1], encoded, mates)))
+        value, baseline = self._read(both, mates.present.repeat(2, 1)).chunk(2)
+        return value, baseline
+
+    def _encoded(self, inputs: Inputs, mates: Mates) -> Tensor:
+        """Encoded observations [B, 1 + M, features], those of the agent first."""
+        together = (torch.cat((x.unsqueeze(1), y), 1) for x, y in zip(inputs, mates.inputs, strict=True))
+        encoded = self.encoder.encode(tuple(x.flatten(0, 1) for x in together))
+        return encoded.view(len(mates.present), -1, self.encoder.features)
+
+    def _with_actions(self, agent: Tensor, encoded: Tensor, mates: Mates) -> Tensor:
+        """Embedded agents [B, 1 + M, width]: ``agent`` [B, 1, width] as it is, the mates with what they do."""
+        return torch.cat((agent, self.acted(torch.cat((encoded[:, 1:], mates.actions), 2))), 1)
+
+    def _read(self, entities: Tensor, present: Tensor) -> Tensor:
+        """Values [B, R] of groups of embedded agents [B, 1 + M, width], of which the first is there."""
+        there = torch.cat((present.new_ones(len(present), 1), present), 1)
+        size = 2.0 * there.sum(1, keepdim=True) / self.most - 1.0
+        return self.values((self.attention(entities, there),), size)  # type: ignore[no-any-return]
+
+
+class GroupActorCritic(Actor):
+    """The policy of one agent, and the critic of its group."""
+
+    def __init__(self, groups: Groups, settings: NetworkSettings, value_heads: int, log_std: float, most: int) -> None:
+        """``log_std`` is the initial one of the policy, ``most`` the agents in the largest group of the run."""
+        behavior = groups.behavior
+        distribution = make_distribution(settings, behavior, log_std) if behavior.continuous else None
+        super().__init__(behavior, settings, distribution)
+        self.critic = GroupCritic(self.inputs, settings, groups.action_size, most, value_heads)

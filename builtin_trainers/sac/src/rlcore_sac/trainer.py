@@ -9,11 +9,10 @@ Each of the R reward providers has its own value and its own discount. The polic
 This sum decides which critic counts (:func:`rlcore_torch.min_q`). Each value contains 1/R of the entropy bonus,
 so the sum contains it once.
 
-With ``n_steps`` > 1, a target contains the entropy bonus of every step in between: the entropy of the current policy at
-the observations that were stored (for continuous parts, of a fresh draw, because the log-probability of a stored action
-says nothing about the current policy's entropy). The actions in between are those of earlier policies, and no
-importance ratio corrects them, as in most implementations of returns of n steps: the value of what followed is that of
-a mixture of earlier policies and the current one, a bias that grows with n and with the age of the transitions.
+With ``n_steps`` > 1, a target contains the entropy bonus of every step in between: that of the current policy at the
+stored observations (for continuous parts, of a fresh draw: the log-probability of a stored action says nothing of it).
+The actions in between are those of earlier policies, and no importance ratio corrects them, as in most implementations:
+a bias that grows with n and with the age of the transitions.
 
 Shapes: B transitions, R reward providers, ``columns`` values per critic (one per combination of discrete options, or
 one without branches). ``raw`` are continuous actions in the policy's range [-1, 1]; ``choices`` are the chosen options.
@@ -45,6 +44,7 @@ from rlcore_torch import (
     SquashedGaussian,
     Statistic,
     TransitionBatch,
+    burn_in_once,
     log_probabilities,
     mask_logits,
     min_q,
@@ -80,15 +80,15 @@ class SACTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
+        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         h, layout, model = self.hyperparameters, self.policy.layout, self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
-        return SoftActorCritic(
-            self.behavior, self.settings.network_settings, value_heads, self.hyperparameters.init_entcoef
-        )
+        network, temperature = self.settings.network_settings, self.hyperparameters.init_entcoef
+        return SoftActorCritic(self.behavior, network, value_heads, temperature)
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         model, h = self.model, self.hyperparameters
@@ -112,7 +112,8 @@ class SACTrainer(OffPolicyTrainer):
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
-        return self.captured(self.learn)(batch, self.draw_noise(batch))
+        with burn_in_once(batch.inputs):  # no weight moves before all losses are computed
+            return self.learn(batch, self.draw_noise(batch))
 
     def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then move them.

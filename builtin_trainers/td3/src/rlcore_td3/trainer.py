@@ -64,6 +64,7 @@ class TD3Trainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
+        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         followed = dict(self.model.named_parameters())
         self._targets = [(target, followed[name]) for name, target in self.model.target.named_parameters()]
         self._exploration_noise = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
@@ -103,7 +104,7 @@ class TD3Trainer(OffPolicyTrainer):
         """Learn from one minibatch: the critics, and the actor and the targets once in ``actor_delay`` times."""
         number = self.gradient_steps + 1  # the template counts a step when it is done
         moves_actor = number % self.hyperparameters.actor_delay == 0
-        return self.captured(self.learn)(batch, self.draw_target_noise(batch), moves_actor)
+        return self.learn(batch, self.draw_target_noise(batch), moves_actor)
 
     def learn(self, batch: TransitionBatch, noise: Tensor | None, moves_actor: bool) -> GradientStep:
         """Move the critics; with ``moves_actor``, then the actor and all target networks.

@@ -21,6 +21,7 @@ for _package, _records in {
     "rlcore-devkit": "command: plugins new, plugins doctor, schema",
     "rlcore-pettingzoo": "environment: pettingzoo; command: play",
     "rlcore-envpool": "environment: envpool",
+    "rlcore-godot": "environment: godot",
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",
     "rlcore-tensorboard": "writer: tensorboard",

@@ -6,6 +6,7 @@ from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec
 from .hookspecs import ReplaySamplerSpec as ReplaySamplerSpec
 from .hookspecs import ScheduleSpec as ScheduleSpec
+from .lives import lives_as_episodes as lives_as_episodes
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
@@ -53,6 +54,7 @@ from .networks.saved_networks import model_state as model_state
 from .networks.sequence_inputs import SequenceInputs as SequenceInputs
 from .networks.sequence_inputs import SequenceLayout as SequenceLayout
 from .networks.sequence_inputs import SequenceStarts as SequenceStarts
+from .networks.sequence_inputs import burn_in_once as burn_in_once
 from .off_policy.minibatch_trainer import GradientStep as GradientStep
 from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer

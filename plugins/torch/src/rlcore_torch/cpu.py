@@ -313,7 +313,8 @@ class FlatAdam(Adam):
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         self._gather()
         norm: Tensor = torch.linalg.vector_norm(self._grad)
-        self._grad.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+        if not norm + 1e-6 <= max_norm:  # NaN too
+            self._grad.mul_(max_norm / (norm + 1e-6))
         return norm
 
     @torch.no_grad()

@@ -80,8 +80,9 @@ class ReplaySamplerSpec(Record):
     Attributes:
         settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
             :class:`rlcore_torch.ReplaySamplerSettings`.
-        ranks: Whether it may be used in a run of several processes, each of which has a part of the replay buffer; only
-            the ``uniform`` sampler of rlcore may.
+        ranks: Whether it may be used in a run of several processes, each of which has a part of the replay buffer. Only
+            the ``uniform`` sampler of rlcore may: ranks draw from their joined buffers without asking a sampler, and a
+            run refuses any other.
     """
 
     kind: ClassVar[str] = "replay_sampler"

@@ -16,7 +16,8 @@ __all__ = ["lives_as_episodes"]
 def lives_as_episodes(batch: AgentBatch) -> AgentBatch:
     """Return ``batch`` with an end of the episode where a life was lost, as trainers learn from it.
 
-    The observation after the life is the final one, and also the one with which the next life begins.
+    The observation after the life is the final one, and also the one with which the next life begins. ``life_lost`` is
+    None in the result, which a second call therefore leaves as it is.
     """
     if batch.life_lost is None or not batch.life_lost.any():
         return batch
@@ -30,5 +31,11 @@ def lives_as_episodes(batch: AgentBatch) -> AgentBatch:
     if masks is not None and batch.ended.size:
         masks[over] = True if batch.final_action_mask is None else batch.final_action_mask
     return attrs.evolve(
-        batch, terminated=terminated, ended=ended, final_observations=finals, final_info=None, final_action_mask=masks
+        batch,
+        terminated=terminated,
+        ended=ended,
+        final_observations=finals,
+        final_info=None,
+        final_action_mask=masks,
+        life_lost=None,
     )

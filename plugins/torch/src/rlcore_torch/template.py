@@ -95,12 +95,7 @@ class TorchTrainer:
         self.inference = run.inference
         self.share = run.ranks.share_slots(behavior.env_index, run.first_env)
         self.step_count = StepCount(self.ranks, self.share.total)
-        if self.backend.cuda_graphs and self.ranks.size > 1:
-            raise ConfigError(
-                "ranks exchange gradients within a step, which cannot be recorded; leave cuda_graphs out",
-                key=("torch_settings", "cuda_graphs"),
-            )
-        self._captured: dict[Callable[..., Any], CapturedStep[Any]] = {}
+        self._captured: list[CapturedStep[Any]] = []
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
         # A policy that is only measured needs no optimizer, so that its plugin may be absent.
@@ -162,19 +157,24 @@ class TorchTrainer:
     def captured(self, step: Callable[..., Result]) -> Callable[..., Result]:
         """Return a gradient step that is recorded and replayed, with ``torch_settings.cuda_graphs``; else ``step``.
 
-        ``step`` is a method of the trainer and a function of tensors, as :class:`rlcore_torch.CapturedStep` says; a
-        later call returns the same recordings.
+        ``step`` must be a function of tensors, as :class:`rlcore_torch.CapturedStep` says. Raises ConfigError
+        in several ranks, which exchange gradients within a step.
         """
         if not self.backend.cuda_graphs:
             return step
-        if step not in self._captured:
-            self._captured[step] = CapturedStep(step, self.device)
-        return self._captured[step]
+        if self.ranks.size > 1:
+            raise ConfigError(
+                "ranks exchange gradients within a step, which cannot be recorded; leave cuda_graphs out",
+                key=("torch_settings", "cuda_graphs"),
+            )
+        recorded = CapturedStep(step, self.device)
+        self._captured.append(recorded)
+        return recorded
 
     def forget_captured(self) -> None:
         """Record gradient steps again; call it when parameters or states of optimizers were replaced."""
-        for recorded in self._captured.values():
-            recorded.forget()
+        for step in self._captured:
+            step.forget()
 
     def make_optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float | None = None) -> Optimizer:
         """The optimizer that the hyperparameters choose, over ``parameters``.

@@ -360,6 +360,13 @@ class Body(nn.Module):
     @torch.no_grad()
     def memory_before(self, starts: SequenceStarts) -> Tensor:
         """Return the memory [Q, M] at the start of Q sequences, after their burn-in, without a gradient."""
+        if starts.computed is None:
+            return self._burn_in(starts)
+        if self not in starts.computed:
+            starts.computed[self] = self._burn_in(starts)
+        return starts.computed[self]
+
+    def _burn_in(self, starts: SequenceStarts) -> Tensor:
         assert self.recurrent is not None
         size, place = self.recurrent.memory_size, self.memory_place
         memory = starts.stored.new_zeros(len(starts.stored), size)

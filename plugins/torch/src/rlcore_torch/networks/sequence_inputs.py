@@ -8,16 +8,17 @@ Shapes: B rows (transitions), N steps of Q sequences, K networks with memory, M 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["Inputs", "SequenceInputs", "SequenceLayout", "SequenceStarts"]
+__all__ = ["Inputs", "SequenceInputs", "SequenceLayout", "SequenceStarts", "burn_in_once"]
 
 Inputs = tuple[Tensor, ...]
 """Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
@@ -67,7 +68,7 @@ def steps_within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return steps
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class SequenceStarts:
     """The memory of K networks some steps before the start of Q sequences, and these steps.
 
@@ -80,6 +81,7 @@ class SequenceStarts:
         lead: Normalized observations of the burn-in, each [steps, ...], sequence by sequence.
         layout: The places of these steps in P sequences; None if there are none.
         lengths: [P] steps of each burn-in, on the CPU.
+        computed: The memory [Q, M] at the start by network, within :func:`burn_in_once`; None elsewhere.
     """
 
     stored: Tensor
@@ -87,6 +89,7 @@ class SequenceStarts:
     lead: Inputs
     layout: SequenceLayout | None
     lengths: Tensor
+    computed: dict[nn.Module, Tensor] | None = None
 
 
 class SequenceInputs(Inputs):
@@ -119,3 +122,20 @@ class SequenceInputs(Inputs):
         made.steps, made.layout, made.chosen = function(self.steps), self.layout, self.chosen
         made.starts = attrs.evolve(self.starts, lead=function(self.starts.lead))
         return made
+
+
+@contextmanager
+def burn_in_once(inputs: Inputs) -> Iterator[None]:
+    """Compute the burn-in of each network once for all inputs of a minibatch, of which ``inputs`` are some.
+
+    Use it where several losses are computed at the same weights. Networks must not change in it, nor their noise: what
+    they remember would be that of before. Does nothing without memory.
+    """
+    if not isinstance(inputs, SequenceInputs):
+        yield
+        return
+    inputs.starts.computed = {}
+    try:
+        yield
+    finally:
+        inputs.starts.computed = None

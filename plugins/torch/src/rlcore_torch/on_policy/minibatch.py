@@ -99,7 +99,6 @@ class Rollout:
         own_slot: [S*] this rank's slot, or -1 for one of another rank; None in one process.
         memory: [(T + 1) * S, M] what was remembered at each observation; None without memory.
         table: The sequences of all ranks; None without memory.
-        baseline: [T, S, R] what advantages subtract from the returns in the place of ``value``; None: ``value``.
         beside: Further numbers of each place by name, each [T * S, ...], which minibatches get too.
         stats: Statistics of the update, by tag.
     """
@@ -117,7 +116,6 @@ class Rollout:
     own_slot: NDArray[np.int64] | None
     memory: Tensor | None
     table: SequenceTable | None
-    baseline: NDArray[np.float32] | None = None
     beside: dict[str, Tensor] = attrs.field(factory=dict)
     stats: dict[str, Statistic] = attrs.field(factory=dict)
 

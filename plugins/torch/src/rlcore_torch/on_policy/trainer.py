@@ -209,9 +209,10 @@ class OnPolicyTrainer(RolloutTrainer):
         )
 
     @torch.no_grad()
-    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+    def advantages(self, rollout: Rollout, baseline: NDArray[np.float32] | None = None) -> tuple[Tensor, Tensor]:
         """Return the advantages [T, S], summed over the providers, and the value targets [T, S, R].
 
+        A value target is the lambda-return G; an advantage is G less ``baseline`` [T, S, R], by default the value.
         Advantages are standardized if ``advantage_normalization`` is ``rollout``. A reward provider that learns does
         so after its rewards were computed. Statistics are added to those of the rollout.
         """
@@ -236,20 +237,20 @@ class OnPolicyTrainer(RolloutTrainer):
             value, next_value = rollout.value[..., k], rollout.next_value[..., k]
             advantage = trajectories.advantages(learned_from, value, next_value, provider, self.hyperparameters.lambd)
             returns[..., k] = advantage + value
-            advantages += advantage if rollout.baseline is None else returns[..., k] - rollout.baseline[..., k]
+            advantages += advantage if baseline is None else returns[..., k] - baseline[..., k]
             episodes.append(self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows()))
             learned.append({})
             if type(provider).update is not ExtrinsicReward.update:
                 with torch.enable_grad():
                     learned[k] = provider.update(transitions)
-        more = () if rollout.baseline is None else (rollout.baseline,)
+        more = () if baseline is None else (baseline,)
         of_all, values, targets, *baselines = self._of_all(advantages, rollout.value, returns, *more, lists=episodes)
         place = self._at(rollout)
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
             rollout.stats[f"Policy/{title} Value Estimate"] = float(values[..., k][place].mean())
-            for baseline in baselines:
-                rollout.stats[f"Policy/{title} Baseline Estimate"] = float(baseline[..., k][place].mean())
+            for each in baselines:
+                rollout.stats[f"Policy/{title} Baseline Estimate"] = float(each[..., k][place].mean())
             if episodes[k]:
                 rollout.stats[f"Policy/{title} Reward"] = episodes[k]
             rollout.stats.update(learned[k])

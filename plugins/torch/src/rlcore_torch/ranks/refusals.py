@@ -8,6 +8,7 @@ from typing import Any
 from rlcore import BehaviorSection, BehaviorSettings, ConfigError, Registry, RewardProviderSpec, RunConfig, TrainerSpec
 from rlcore_torch.hookspecs import ReplaySamplerSpec
 
+UNIFORM = "rlcore_torch.off_policy.replay_sampler:UniformSampler"
 ONE = "run it in one process, without torchrun"
 
 
@@ -27,11 +28,26 @@ def refuse_in_ranks(config: RunConfig, plugins: Registry, size: int) -> None:
                     f"{ONE}",
                     key=(*block, *key),
                 )
+        _refuse_sampler(block, settings, plugins)
     if config.num_envs < size:
         raise ConfigError(
             f"is {config.num_envs}, and torchrun started {size} ranks: each rank steps at least one of the "
             f"environments; raise it, or start {config.num_envs}",
             key=("environment", "num_envs"),
+        )
+
+
+def _refuse_sampler(block: tuple[str, ...], settings: BehaviorSettings | None, plugins: Registry) -> None:
+    """Raise ConfigError for a replay sampler of a plugin: the ranks draw uniform samples of their joined buffers."""
+    chosen = None if settings is None else getattr(settings.hyperparameters, "replay_sampler", None)
+    if chosen is None:
+        return
+    record = plugins.record(ReplaySamplerSpec, chosen.type)
+    if record.target != UNIFORM:
+        raise ConfigError(
+            f"{record.described} declares that it learns in several ranks, and ranks sample uniformly from their "
+            f"joined replay buffers, without it; leave replay_sampler out, or {ONE}",
+            key=(*block, "hyperparameters", "replay_sampler", "type"),
         )
 
 

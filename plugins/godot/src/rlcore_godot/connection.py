@@ -1,0 +1,116 @@
+"""Messages of Godot RL Agents: JSON objects, each after its size in four bytes, the lowest first.
+
+What a game sends is checked here as far as every message must be: size, time, JSON, and that one answer follows one
+request.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+import socket
+import struct
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+_SIZE = struct.Struct("<I")
+SHOWN = 120  # characters of a game's text that messages show
+PIECE = 65_536  # bytes that are read at once
+
+
+class BadGame(Exception):
+    """What a game did wrong, as a text that follows its name."""
+
+
+class GameGone(BadGame):
+    """A game whose connection has ended; its process may say why."""
+
+
+class Connection:
+    """One end of the connection with a game. Methods raise BadGame for what the game does wrong."""
+
+    def __init__(self, end: socket.socket, largest: int) -> None:
+        """``largest`` is the number of bytes that a message may have."""
+        self._socket = end
+        self._largest = largest
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, message: Mapping[str, Any], seconds: float | None) -> None:
+        """Send a message, which the game must take within ``seconds``."""
+        data = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.sendall(_SIZE.pack(len(data)) + data)
+        except TimeoutError:
+            raise BadGame(f"did not read a message within {seconds:g} s") from None
+        except OSError as error:
+            raise GameGone("has closed its connection") from error
+
+    def receive(self, seconds: float | None) -> dict[str, Any]:
+        """Wait up to ``seconds`` for a message, and return it."""
+        deadline = None if seconds is None else monotonic() + seconds
+        data = self._some(_SIZE.size, 0, PIECE, deadline, seconds)
+        (size,) = _SIZE.unpack_from(data)
+        if size > self._largest:
+            raise BadGame(
+                f"announces a message of {size:,} bytes, and {self._largest:,} are allowed; it speaks another "
+                "protocol, or environment.max_message_mb is too small"
+            )
+        del data[: _SIZE.size]
+        if len(data) < size:
+            data += self._some(size - len(data), len(data), size - len(data), deadline, seconds)
+        elif len(data) > size:
+            raise BadGame("sent more than the answer to one request; it must wait for the next")
+        return _read(bytes(data))
+
+    def _some(self, least: int, before: int, most: int, deadline: float | None, seconds: float | None) -> bytearray:
+        """Read at least ``least`` bytes and at most ``most``; ``before`` of a message were read already."""
+        data = bytearray()
+        while len(data) < least:
+            if deadline is not None:
+                self._socket.settimeout(max(0.001, deadline - monotonic()))
+            else:
+                self._socket.settimeout(None)
+            try:
+                piece = self._socket.recv(min(max(most - len(data), 1), 1 << 20))
+            except TimeoutError:
+                part = f", only {before + len(data)} bytes of one" if before or data else ""
+                raise BadGame(f"sent no answer within {seconds:g} s{part}") from None
+            except OSError as error:
+                raise GameGone("has closed its connection") from error
+            if not piece:
+                raise GameGone("ended its connection in the middle of a message" if data or before else "has ended")
+            data += piece
+            if deadline is not None and monotonic() > deadline and len(data) < least:
+                raise BadGame(f"sent no answer within {seconds:g} s, only {before + len(data)} bytes of one")
+        return data
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        text = data[:SHOWN].decode("utf-8", "replace")
+        hint = ""
+        place = getattr(error, "pos", None)
+        if isinstance(place, int):
+            near = data[max(0, place - 1) : place + 4].lower()
+            text = data[max(0, place - 40) : place + 40].decode("utf-8", "replace")
+            if b"nan" in near or b"inf" in near:
+                hint = "; a number in it is not finite"
+        raise BadGame(f"sent a message that is not JSON{hint}: {shown(text)}") from None
+    if not isinstance(message, dict):
+        raise BadGame(f"sent {shown(message)} where a JSON object must be")
+    return message
+
+
+def shown(value: Any) -> str:
+    """Return a short form of what a game sent, of printable characters."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = SHOWN
+    return short.repr(value)

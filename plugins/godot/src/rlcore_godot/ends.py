@@ -1,0 +1,94 @@
+"""What a game says about the ends of episodes: the flags, and the final observations if it sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore_godot.connection import BadGame, shown
+from rlcore_godot.spaces import Policy
+
+FINAL = "terminal_observation"
+TRUNCATED = "TimeLimit.truncated"
+
+
+@attrs.define(eq=False)
+class Ends:
+    """The ends of episodes in one answer of a game with A agents.
+
+    Attributes:
+        terminated: [A] the episode ended by the task's own rule.
+        truncated: [A] the episode was cut off.
+        observed: The final observation of each agent that has one, as the game sent it.
+        numbers: Numbers that the game reports of each ended episode, by agent.
+        untold: Whether the game says of an end neither whether it was cut off nor the final observation.
+        without_final: Whether an episode was cut off as the game says, without its final observation.
+        finals: The final observations by behavior and by row among its agents in this game.
+    """
+
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    observed: dict[int, Any] = attrs.field(factory=dict)
+    numbers: dict[int, dict[str, float]] = attrs.field(factory=dict)
+    untold: bool = False
+    without_final: bool = False
+    finals: dict[str, dict[int, dict[str, NDArray[Any]]]] = attrs.field(factory=dict)
+
+    @property
+    def any(self) -> bool:
+        """Whether an episode ended."""
+        return bool(self.terminated.any() or self.truncated.any())
+
+    def read_finals(self, policy: Policy) -> dict[int, dict[str, NDArray[Any]]]:
+        """Return the final observations, each [*shape], of the agents of a policy by their rows. Raises BadGame."""
+        found = {}
+        for row, agent in enumerate(policy.agents):
+            if agent in self.observed:
+                one = attrs.evolve(policy, agents=(agent,))
+                read = one.read({agent: self.observed[agent]}, FINAL)
+                found[row] = {name: values[0] for name, values in read.items()}
+        return found
+
+
+def read_ends(message: Mapping[str, Any], done: list[Any], means_truncated: bool) -> Ends:
+    """Return the ends that an answer reports. Raises BadGame.
+
+    ``done`` has one entry for each agent. ``means_truncated`` says what an end means of which the game says no more.
+    """
+    agents = len(done)
+    ends = Ends(np.zeros(agents, np.bool_), np.zeros(agents, np.bool_))
+    for agent, value in enumerate(done):
+        if value is not False and value is not True and value not in (0, 1):
+            raise BadGame(f"sent {shown(value)} as done of agent {agent}, which must be true or false")
+    if not any(done):
+        return ends
+    infos = message.get("info") or [None] * agents
+    if not isinstance(infos, list) or len(infos) != agents:
+        raise BadGame(f"sent {shown(infos)} as 'info', which must be a list with one entry for each of {agents} agents")
+    for agent in np.flatnonzero(done).tolist():
+        info = infos[agent] or {}
+        if not isinstance(info, dict):
+            raise BadGame(f"sent {shown(info)} as the info of agent {agent}, which must be an object")
+        cut = info.get(TRUNCATED)
+        if cut not in (None, False, True):
+            raise BadGame(f"sent {shown(cut)} as {TRUNCATED} of agent {agent}, which must be true or false")
+        final = info.get(FINAL)
+        told = cut is not None or final is not None
+        truncated = bool(cut) if told else means_truncated
+        (ends.truncated if truncated else ends.terminated)[agent] = True
+        ends.untold |= not told
+        ends.without_final |= bool(cut) and final is None
+        if final is not None:
+            ends.observed[agent] = final
+        numbers = {key: float(value) for key, value in info.items() if _is_number(key, value)}
+        if numbers:
+            ends.numbers[agent] = numbers
+    return ends
+
+
+def _is_number(key: str, value: Any) -> bool:
+    return key not in (TRUNCATED, FINAL) and isinstance(value, (bool, int, float)) and abs(value) < 1e300

@@ -1,0 +1,401 @@
+"""Games of Godot as one environment: environment i is the game of player i, with all of its agents.
+
+A step sends the actions to all games and then waits for all of them, so that they play at the same time. An agent's
+episode ends and begins within the game, for each agent alone. What the game says at the end decides what is known:
+
+* With ``info`` of the agent: ``terminal_observation`` is the final observation, and ``TimeLimit.truncated`` says that
+  the episode was cut off.
+* Without, the observation that comes with ``done`` is the first of the next episode. The final one is unknown: the last
+  observation before it stands in. The episode counts as ``done_means`` says.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import (
+    ABORTED_EPISODES,
+    WORKER_RESTARTS,
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentFailed,
+    EnvSettings,
+    EpisodeSeeds,
+    Parameters,
+    refuse_unknown_parameters,
+)
+from rlcore_godot.connection import BadGame
+from rlcore_godot.ends import Ends, read_ends
+from rlcore_godot.launch import Launch, command_of
+from rlcore_godot.player import END_SECONDS, GameFailed, Player
+from rlcore_godot.settings import EDITOR_PORT, GodotSettings
+from rlcore_godot.spaces import Cast, Policy
+from rlcore_workers import Restarts
+
+if TYPE_CHECKING:
+    from rlcore import RunContext
+
+log = logging.getLogger("rlcore.plugin.godot")
+
+NOT_REPEATED = "a game's state is neither saved nor set, so its next episodes are others"
+UNTOLD = (
+    "the game says that an episode ended and not how: every end counts as %s (environment.done_means), and the final "
+    "observation is unknown"
+)
+NO_FINAL = (
+    "the game says TimeLimit.truncated and sends no terminal_observation: values are bootstrapped from the last "
+    "observation before it"
+)
+
+
+def make_environment(settings: GodotSettings, run: RunContext) -> GodotEnvironment:
+    """Start ``run.num_envs`` games.
+
+    Raises :class:`~rlcore.ConfigError` for a game that is not there, and :class:`~rlcore.EnvironmentFailed` for one
+    that does not start.
+    """
+    command, ticks = command_of(settings, run.working_directory)
+    game = settings.executable or settings.project or "the game in Godot's editor"
+    refuse_unknown_parameters(run.config.environment_parameters, (), game)
+    kept = None
+    if run.purpose == "train":
+        folder = run.directory / "run_logs"
+        run.own_files(*(f"run_logs/godot-{run.first_env + number}.log" for number in range(run.num_envs)))
+    else:  # files of the run must not change
+        kept = tempfile.TemporaryDirectory(prefix="rlcore-godot-", ignore_cleanup_errors=True)
+        folder = Path(kept.name)
+    limits = run.config.env_settings
+
+    def port(number: int) -> int:
+        if settings.port is not None:
+            return settings.port + number
+        return EDITOR_PORT if settings.editor else 0
+
+    launch = Launch(
+        command=command,
+        game=game,
+        folder=run.working_directory,
+        log=lambda number: folder / f"godot-{number}.log",
+        port=port,
+        ticks=ticks,
+        largest=settings.max_message_mb << 20,
+        start_seconds=limits.timeout_wait or None,
+        step_seconds=settings.timeout,
+    )
+    seeds = EpisodeSeeds(run.seed, run.first_env)
+    return GodotEnvironment(settings, launch, limits, run.num_envs, run.behavior_names, seeds, kept)
+
+
+@attrs.define(eq=False)
+class _Seat:
+    """A player, which may be replaced."""
+
+    player: Player
+    restarts: Restarts = attrs.field(factory=Restarts)
+
+
+class GodotEnvironment:
+    """N games of one project.
+
+    Attributes:
+        behaviors: The behaviors by name: the policies of the game.
+        num_envs: N, the number of games.
+        episodes: [N] counts the steps in which an agent of each game ended an episode.
+        resume_limits: Why a resumed run is not equal to one that was never stopped.
+    """
+
+    def __init__(
+        self,
+        settings: GodotSettings,
+        launch: Launch,
+        limits: EnvSettings,
+        num_envs: int,
+        wanted: Sequence[str],
+        seeds: EpisodeSeeds,
+        kept: Any = None,
+    ) -> None:
+        """Start the games. ``wanted`` are the behaviors of the configuration; ``kept`` is what :meth:`close` drops.
+
+        Raises EnvironmentFailed, and ConfigError for a port.
+        """
+        self.num_envs = num_envs
+        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.resume_limits: tuple[str, ...] = () if settings.repeatable else (NOT_REPEATED,)
+        self._settings, self._launch, self._limits, self._kept = settings, launch, limits, kept
+        self._seeds = seeds
+        self._first = seeds.first_env
+        self._seats: list[_Seat] = []
+        self._aborted = 0
+        self._told: set[str] = set()
+        try:
+            for env in range(num_envs):
+                with self._failures(env, "its start"):
+                    self._seats.append(_Seat(self._player(env)))
+            self._cast = self._greet(0)
+            for env in range(1, num_envs):
+                self._greet(env)
+        except BaseException:
+            self.close()
+            raise
+        self._policies = dict(zip(_names(self._cast, wanted), self._cast.policies, strict=True))
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            name: policy.behavior(name, num_envs) for name, policy in self._policies.items()
+        }
+        self._shown: dict[str, dict[str, NDArray[Any]]] = {}  # the latest observations of each behavior
+
+    # ------------------------------------------------------------ starts
+
+    def _player(self, env: int) -> Player:
+        return Player(self._first + env, self._launch, self._seeds(env, int(self.episodes[env])))
+
+    def _greet(self, env: int) -> Cast:
+        """Return the agents of a game. Raises EnvironmentFailed."""
+        with self._failures(env, "its start"):
+            return self._seats[env].player.greet()
+
+    def _restart(self, env: int, doing: str, failure: GameFailed) -> dict[str, Any]:
+        """Replace a game that failed, within the limits, and return its first observations."""
+        seat = self._seats[env]
+        while True:
+            seat.player.close()
+            refused = "the editor starts it" if self._launch.command is None else seat.restarts.refused(self._limits)
+            if refused is not None:
+                raise self._error(env, doing, failure, f"; it is not started again, because {refused}")
+            log.warning(
+                "%s failed in %s: %s; it is started again, and its open episodes are dropped",
+                self._called(env), doing, failure,
+            )  # fmt: skip
+            seat.restarts.add()
+            try:
+                return self._replace(env)
+            except GameFailed as again:
+                failure, doing = again, "its start"
+
+    def _replace(self, env: int) -> dict[str, Any]:
+        """Start a game again in place of one that was closed, and return its first observations."""
+        seat = self._seats[env]
+        seat.player = self._player(env)
+        if seat.player.greet() != self._cast:
+            raise seat.player.failed("has other agents than before; a game must begin with equal agents at every start")
+        seat.player.send_reset()
+        return seat.player.first()
+
+    # ------------------------------------------------------------ the contract
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        self._seeds, self.episodes = seeds, np.array(episodes, np.int64)
+        batches = self._batches()
+        for env, seat in enumerate(self._seats):
+            with self._failures(env, "reset"):
+                if self._settings.repeatable and not self._begins(env):
+                    seat.player.close()
+                    seat.player = self._player(env)
+                    seat.player.greet()
+                seat.player.send_reset()
+        for env, seat in enumerate(self._seats):
+            with self._failures(env, "reset"):
+                self._write_first(env, seat.player.first(), batches)
+        self._shown = {name: batch.observations for name, batch in batches.items()}
+        return batches
+
+    def _begins(self, env: int) -> bool:
+        """Whether a game has just been started with the seed of its episode."""
+        player = self._seats[env].player
+        return player.fresh and player.seed == self._seeds(env, int(self.episodes[env]))
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        failed: dict[int, GameFailed] = {}
+        for env, seat in enumerate(self._seats):
+            message: list[dict[str, Any]] = [{} for _ in range(self._cast.agents)]
+            for name, policy in self._policies.items():
+                policy.write(actions[name], _rows(policy, env), message)
+            try:
+                seat.player.send_actions(message)
+            except GameFailed as failure:
+                failed[env] = failure
+        batches = self._batches()
+        ends: list[tuple[int, Ends]] = []
+        for env, seat in enumerate(self._seats):
+            try:
+                if env not in failed:
+                    ends.append((env, self._write_step(env, seat.player, batches)))
+            except GameFailed as failure:
+                failed[env] = failure
+        for env, reason in failed.items():
+            self._recover(env, reason, batches)
+        self._finish(batches, ends)
+        self._shown = {name: batch.observations for name, batch in batches.items()}
+        return batches
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        refuse_unknown_parameters(parameters, (), self._launch.game)
+
+    def stats(self) -> dict[str, float]:
+        """Return how many games were started again, and how many episodes were dropped with them."""
+        restarts = sum(seat.restarts.count for seat in self._seats)
+        return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted)}
+
+    def close(self) -> None:
+        deadline = monotonic() + END_SECONDS
+        for seat in self._seats:
+            seat.player.quit()
+        for seat in self._seats:
+            with suppress(OSError):
+                seat.player.close(max(0.0, deadline - monotonic()))
+        self._seats = []
+        if self._kept is not None:
+            self._kept.cleanup()
+
+    # ------------------------------------------------------------ batches
+
+    def _batches(self) -> dict[str, AgentBatch]:
+        """Return batches to be filled, without rewards and ends."""
+        made = {}
+        for name, spec in self.behaviors.items():
+            observations = {o.name: np.empty((spec.slots, *o.shape), o.dtype) for o in spec.observations}
+            flags = np.zeros((2, spec.slots), np.bool_)
+            none = np.empty(0, np.intp)
+            made[name] = AgentBatch(observations, np.zeros(spec.slots, np.float32), flags[0], flags[1], none)
+        return made
+
+    def _write_first(self, env: int, message: Mapping[str, Any], batches: Mapping[str, AgentBatch]) -> None:
+        try:
+            observations = _listed(message, "obs", self._cast.agents)
+            self._write_observations(env, observations, batches)
+        except BadGame as error:
+            raise self._seats[env].player.failed(str(error)) from error
+
+    def _write_observations(self, env: int, observations: list[Any], batches: Mapping[str, AgentBatch]) -> None:
+        for name, policy in self._policies.items():
+            rows = _rows(policy, env)
+            for key, values in policy.read(observations, "obs").items():
+                batches[name].observations[key][rows] = values
+
+    def _write_step(self, env: int, player: Player, batches: Mapping[str, AgentBatch]) -> Ends:
+        """Write what a game answered to its actions, and return the ends of episodes."""
+        message = player.next()
+        agents = self._cast.agents
+        try:
+            self._write_observations(env, _listed(message, "obs", agents), batches)
+            rewards = _rewards(_listed(message, "reward", agents))
+            ends = read_ends(message, _listed(message, "done", agents), self._settings.done_means == "truncated")
+            for name, policy in self._policies.items():
+                places = np.array(policy.agents)
+                batch, rows = batches[name], _rows(policy, env)
+                batch.reward[rows] = rewards[places]
+                batch.terminated[rows] = ends.terminated[places]
+                batch.truncated[rows] = ends.truncated[places]
+                # The final observations are checked while it is known which game sent them.
+                ends.finals[name] = ends.read_finals(policy)
+        except BadGame as error:
+            raise player.failed(str(error)) from error
+        return ends
+
+    def _finish(self, batches: Mapping[str, AgentBatch], ends: Sequence[tuple[int, Ends]]) -> None:
+        """Complete batches in which episodes ended."""
+        for name, batch in batches.items():
+            batch.ended = np.flatnonzero(batch.terminated | batch.truncated)
+            if not batch.ended.size:
+                continue
+            # The last observation of each episode before its end, unless the game sends the final one.
+            batch.final_observations = {key: array[batch.ended] for key, array in self._shown[name].items()}
+            info: dict[str, NDArray[np.float64]] = {}
+            policy = self._policies[name]
+            for env, each in ends:
+                first = env * len(policy.agents)
+                for row, final in each.finals[name].items():
+                    place = int(np.searchsorted(batch.ended, first + row))
+                    for key, value in final.items():
+                        batch.final_observations[key][place] = value
+                for row, agent in enumerate(policy.agents):
+                    for key, number in each.numbers.get(agent, {}).items():
+                        values = info.setdefault(key, np.full(len(batch.ended), np.nan))
+                        values[int(np.searchsorted(batch.ended, first + row))] = number
+            batch.final_info = info or None
+        for env, each in ends:
+            if each.any:
+                self.episodes[env] += 1
+            if each.untold and "untold" not in self._told:
+                self._told.add("untold")
+                log.info(UNTOLD, self._settings.done_means)
+            if each.without_final and "final" not in self._told:
+                self._told.add("final")
+                log.warning(NO_FINAL)
+
+    def _recover(self, env: int, failure: GameFailed, batches: Mapping[str, AgentBatch]) -> None:
+        """Start a game again whose step failed; its open episodes are dropped."""
+        self.episodes[env] += 1
+        message = self._restart(env, "step", failure)
+        with self._failures(env, "its start"):
+            self._write_first(env, message, batches)
+        for name, policy in self._policies.items():
+            batch, rows = batches[name], _rows(policy, env)
+            batch.reward[rows] = 0.0
+            batch.terminated[rows] = batch.truncated[rows] = False
+            if batch.aborted is None:
+                batch.aborted = np.zeros(len(batch.reward), np.bool_)
+            batch.aborted[rows] = True
+            self._aborted += len(policy.agents)
+
+    # ------------------------------------------------------------ errors
+
+    @contextmanager
+    def _failures(self, env: int, doing: str) -> Iterator[None]:
+        """Raise the error of the run for a game that fails in ``doing``."""
+        try:
+            yield
+        except GameFailed as failure:
+            raise self._error(env, doing, failure) from failure
+
+    def _called(self, env: int) -> str:
+        number = self._first + env
+        return f"{self._launch.game}: game {number} (environment {number})" if self.num_envs > 1 else self._launch.game
+
+    def _error(self, env: int, doing: str, failure: GameFailed, why: str = "") -> EnvironmentFailed:
+        lines = "".join(f"\n  | {line}" for line in failure.lines)
+        last = f"\nThe last lines that it wrote:{lines}" if lines else ""
+        return EnvironmentFailed(f"{self._called(env)} failed in {doing}: {failure}{why}{last}")
+
+
+def _names(cast: Cast, wanted: Sequence[str]) -> list[str]:
+    """The behavior of each policy: its name, or that of the file if both have one alone."""
+    if len(cast.policies) == len(wanted) == 1:
+        return list(wanted)
+    return [policy.name for policy in cast.policies]
+
+
+def _rows(policy: Policy, env: int) -> slice:
+    count = len(policy.agents)
+    return slice(env * count, (env + 1) * count)
+
+
+def _listed(message: Mapping[str, Any], key: str, agents: int) -> list[Any]:
+    found = message.get(key)
+    if not isinstance(found, list) or len(found) != agents:
+        what = f"{len(found)} entries" if isinstance(found, list) else f"a {type(found).__name__}"
+        raise BadGame(f"sent {what} as {key!r}, which must be a list with one entry for each of {agents} agents")
+    return found
+
+
+def _rewards(values: list[Any]) -> NDArray[np.float32]:
+    for agent, value in enumerate(values):
+        if type(value) not in (int, float):
+            raise BadGame(f"sent {value!r:.100} as the reward of agent {agent}, which must be a number")
+    rewards = np.array(values, np.float64)
+    with np.errstate(over="ignore"):
+        narrow = rewards.astype(np.float32)
+    wrong = np.flatnonzero(~np.isfinite(narrow))
+    if wrong.size:
+        raise BadGame(f"sent {rewards[wrong[0]]} as the reward of agent {wrong[0]}, which is not a finite number")
+    return narrow

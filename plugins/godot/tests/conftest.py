@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from workspace import ROOT
+
+from rlcore import EnvSettings
+from rlcore_godot.environment import GodotEnvironment, make_environment
+from rlcore_godot.settings import GodotSettings
+
+PLAYER = ROOT / "tests/support/godot_player.py"
+PROJECT = ROOT / "tests/support/godot_project"
+
+if sys.platform == "win32":
+    collect_ignore_glob = ["test_*.py"]  # the player is a program of POSIX
+
+
+@pytest.fixture
+def godot() -> str:
+    """The path of Godot 3, or a skipped test."""
+    engine = shutil.which("godot3-server")
+    if engine is None:
+        pytest.skip("godot3-server is not installed (apt install godot3-server)")
+    return engine
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., GodotEnvironment]]:
+    """Start games: ``make("--ends=plain", num_envs=2, timeout=1.0)``.
+
+    Without ``project`` and ``executable``, they are ``tests/support/godot_player.py``. ``behaviors`` are those of the
+    file, ``limits`` is env_settings.
+    """
+    made: list[GodotEnvironment] = []
+
+    def make(
+        *args: str, num_envs: int = 1, behaviors: tuple[str, ...] = (), limits: Any = None, purpose: str = "train",
+        **settings: Any,
+    ) -> GodotEnvironment:  # fmt: skip
+        if not settings.keys() & {"project", "executable"}:
+            settings["executable"] = str(PLAYER)
+        run: Any = SimpleNamespace(
+            behavior_names=behaviors,
+            num_envs=num_envs,
+            first_env=0,
+            seed=1,
+            purpose=purpose,
+            directory=tmp_path,
+            working_directory=tmp_path,
+            own_files=lambda *patterns: None,
+            config=SimpleNamespace(
+                environment_parameters={}, env_settings=EnvSettings(**{"timeout_wait": 20, **(limits or {})})
+            ),
+        )
+        made.append(make_environment(GodotSettings(args=list(args), **settings), run))
+        return made[-1]
+
+    yield make
+    for environment in made:
+        environment.close()
