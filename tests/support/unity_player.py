@@ -199,13 +199,14 @@ class Player:
         assert isinstance(world, FastWorld)
         reset = given.command == Command.RESET
         turn = 0 if reset else (world.turn + 1) % (2 * world.LENGTH)
-        if turn in self.messages:
+        key = -1 if reset else turn  # a reset begins without the ends of the round before
+        if key in self.messages:
             world.turn = turn
-            return self.messages[turn]
+            return self.messages[key]
         message = self.message(world.reset() if reset else world.step({}))
         if not message.unity_output.HasField("rl_initialization_output"):
             message.header.status = OK
-            self.messages[turn] = message.SerializeToString()
+            self.messages[key] = message.SerializeToString()
         world.turn = turn
         return message
 

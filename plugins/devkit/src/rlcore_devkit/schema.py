@@ -110,9 +110,11 @@ class _SchemaWriter:
         return title | schema | {"anyOf": listed, "$defs": self.definitions}
 
     def _defaults_only(self, block: str) -> dict[str, Schema]:
-        """The keys of ML-Agents in a block that may only have their defaults."""
+        """The keys of ML-Agents in a block that may only have their defaults, but with Unity's players."""
+        about = "Of Unity's players; with other environments, only the default is allowed."
+        players = block != "checkpoint_settings"
         return {
-            key: {"const": default, "description": "Not supported yet."}
+            key: {"default": default, "description": about} if players else {"const": default}
             for key, default in NOT_SUPPORTED[block].items()
         }
 

@@ -18,6 +18,7 @@ from rlcore import AgentBatch, BehaviorSpec
 from rlcore_mlagents_messages.observations import DamagedObservation, Sensor
 from rlcore_unity.census import NO_GROUP, Seats
 from rlcore_unity.player import Player, PlayerFailed
+from rlcore_unity.settings import MAX_AGENTS
 
 log = logging.getLogger("rlcore.plugin.unity")
 
@@ -152,6 +153,8 @@ class Seated:
 
         Raises PlayerFailed for what does not fit the behavior.
         """
+        if len(infos) > MAX_AGENTS:
+            raise self._failed(f"has {len(infos)} agents in one message; {MAX_AGENTS} are allowed")
         deciding = [info for info in infos if not info.done]
         if len(deciding) < len(infos):
             gone = [info for info in infos if info.done]

@@ -184,7 +184,7 @@ class UnityEnvironment:
         which = f"player {number} of {place}" if self.num_envs > 1 else f"the player {place}"
         if self._launch.command is None:
             which = "the game in the editor"
-        error = EnvironmentFailed(f"{which} failed in {doing}: {failure}{why}")
+        error = EnvironmentFailed(f"{which} failed in {doing}: {failure.told(why)}")
         if failure.lines:
             lines = "\n".join(failure.lines)
             error.__cause__ = PlayerLog(f"The last lines of its log, {self._launch.logs(number)}:\n{lines}")

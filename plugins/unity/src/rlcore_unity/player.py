@@ -51,8 +51,12 @@ class PlayerFailed(Exception):
         self.lines = lines
 
     def __str__(self) -> str:
-        problem = str(self.args[0])
-        return f"{problem}; its log ends with: {' | '.join(self.lines[-SHOWN_LINES:])}" if self.lines else problem
+        return self.told("")
+
+    def told(self, why: str) -> str:
+        """Return the problem with what follows from it, ``why``, and the last lines of the log."""
+        log = f"; its log ends with: {' | '.join(self.lines[-SHOWN_LINES:])}" if self.lines else ""
+        return f"{self.args[0]}{why}{log}"
 
 
 @attrs.frozen

@@ -1,0 +1,124 @@
+"""Agent steps per second of ``rlcore-unity``, against ML-Agents' own ``UnityEnvironment``, in the same test player.
+
+The player is ``tests/support/unity_player.py`` with the world ``fast``, whose messages are made once: its own work does
+not depend on who plays. Every measurement is a process of its own; the ways take turns. ``--oracle`` is the Python of a
+virtual environment with mlagents-envs, as ``tests/support/unity_oracle.py`` makes it; without it, only rlcore is
+measured::
+
+    python benchmarks/unity_speed.py --oracle ORACLE/bin/python
+
+Ways: ``16 agents`` and ``1 agent`` in one player, ``2 players`` of 16 agents each, and ``mlagents-envs``, one player of
+16 agents. The time of one agent's exchange is the seconds of a step of ``1 agent``, the player's work included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+SUPPORT = Path(__file__).resolve().parents[1] / "tests/support"
+WAYS = {"16 agents": (16, 1), "1 agent": (1, 1), "2 players": (16, 2)}
+ORACLE_WAY = "mlagents-envs"
+WARMUP = 200  # steps
+ORACLE = """
+import json, sys, time
+import numpy as np
+from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.environment import UnityEnvironment
+environment = UnityEnvironment(sys.argv[1], base_port=int(sys.argv[3]), seed=1)
+environment.reset()
+name = list(environment.behavior_specs)[0]
+agents = len(environment.get_steps(name)[0])
+actions = ActionTuple(continuous=np.zeros((agents, 2), np.float32))
+def play(steps):
+    for _ in range(steps):
+        environment.get_steps(name)
+        environment.set_actions(name, actions)
+        environment.step()
+play(200)
+wall, cpu = time.perf_counter(), time.process_time()
+play(int(sys.argv[2]))
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+environment.close()
+print(json.dumps([agents, wall, cpu]))
+"""
+
+
+def measure(way: str, steps: int) -> tuple[int, float, float]:
+    """Agents of a step, and the seconds of ``steps``: of the wall clock, and of this process's processor time."""
+    sys.path.insert(0, str(SUPPORT))
+    import numpy as np
+    from unity_games import make_game
+
+    from rlcore import Actions, EpisodeSeeds
+
+    agents, players = WAYS[way]
+    with tempfile.TemporaryDirectory() as directory:
+        game = make_game(Path(directory), players, world="fast", agents=agents)
+        actions = {"Fast": Actions(np.zeros((game.behaviors["Fast"].slots, 2), np.float32))}
+        game.reset(EpisodeSeeds(0), np.zeros(players, np.int64))
+        for _ in range(WARMUP):
+            game.step(actions)
+        wall, cpu = perf_counter(), process_time()
+        for _ in range(steps):
+            game.step(actions)
+        wall, cpu = perf_counter() - wall, process_time() - cpu
+        game.close()
+    return agents * players, wall, cpu
+
+
+def measured(way: str, steps: int, oracle: str | None, port: int) -> tuple[int, float, float]:
+    """The same in a process of its own."""
+    if way != ORACLE_WAY:
+        command, variables = [sys.executable, __file__, "--way", way, "--steps", str(steps)], {}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **variables})
+    else:
+        assert oracle is not None
+        sys.path.insert(0, str(SUPPORT))
+        from unity_player import make_player
+
+        with tempfile.TemporaryDirectory() as directory:
+            player = make_player(Path(directory), world="fast", agents=16)
+            command = [oracle, "-c", ORACLE, str(player), str(steps), str(port)]
+            variables = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+            done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **variables})
+    agents, wall, cpu = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    return agents, wall, cpu
+
+
+@click.command()
+@click.option("--steps", default=2000, help="Steps of one measurement.")
+@click.option("--rounds", default=3, help="Measurements of each way.")
+@click.option("--oracle", help="The Python of a virtual environment with mlagents-envs.")
+@click.option("--way", type=click.Choice(list(WAYS)), help="Measure one way once, and print numbers.")
+def main(steps: int, rounds: int, oracle: str | None, way: str | None) -> None:
+    """Measure agent steps per second in the test player of Unity."""
+    if way is not None:
+        print(json.dumps(measure(way, steps)))
+        return
+    ways = [*WAYS, *([ORACLE_WAY] if oracle else [])]
+    found: dict[str, list[tuple[float, float, float]]] = {each: [] for each in ways}
+    for turn in range(rounds):
+        for number, each in enumerate(ways):
+            agents, wall, cpu = measured(each, steps, oracle, 5600 + 10 * (turn * len(ways) + number))
+            found[each].append((agents * steps / wall, wall / steps * 1e6, cpu / steps * 1e6))
+    table = Table("way", "agent steps/s", "us of a step", "us of the processor", "against 16 agents")
+    for each in ways:
+        speed, step, processor = (median(column) for column in zip(*found[each], strict=True))
+        ratios = [mine[0] / base[0] for mine, base in zip(found[each], found["16 agents"], strict=True)]
+        table.add_row(each, f"{speed:,.0f}", f"{step:,.0f}", f"{processor:,.0f}", f"{median(ratios):.2f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
