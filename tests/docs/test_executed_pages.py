@@ -240,6 +240,15 @@ def test_the_page_of_unity_runs_with_the_player_that_it_makes(run_page: RunPage,
     assert (results / "walk/Walk.onnx").is_file()
 
 
+def test_the_page_of_godot_runs(run_page: RunPage, tmp_path: Path) -> None:
+    if shutil.which("godot3-server") is None:
+        pytest.skip("godot3-server is not installed (apt install godot3-server)")
+    shutil.copytree(ROOT / "tests/support/godot_project", tmp_path / "godot_project")
+    results = run_page("docs/how-to/godot.md") / "results"
+    assert (results / "reach/reach.onnx").is_file()
+    assert json.loads((results / "exact/result.json").read_text())["behaviors"]["pole"]["steps"] >= 4_000
+
+
 def test_the_minimax_of_the_opponents_page_is_never_beaten(run_page: RunPage, tmp_path: Path) -> None:
     pytest.importorskip("pettingzoo")
     results = run_page("docs/how-to/opponents.md") / "results"

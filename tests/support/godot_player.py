@@ -112,11 +112,13 @@ def _encoded(change: Callable[[Message], Any]) -> Callable[[Message], bytes]:
 
 
 def _agent(**changes: Any) -> Callable[[Message], bytes]:
-    """A fault in the description or the observation of the first agent."""
+    """A fault in the description of the walkers, or in the observation of the first one."""
 
     def change(message: Message) -> None:
-        key = "observation_space" if message["type"] == "env_info" else "obs"
-        message[key][0] = {**message[key][0], **changes}
+        describes = message["type"] == "env_info"
+        key = "observation_space" if describes else "obs"
+        for agent in range(2 if describes else 1):
+            message[key][agent] = {**message[key][agent], **changes}
 
     return _encoded(change)
 

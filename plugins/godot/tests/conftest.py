@@ -8,14 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from workspace import ROOT
+from godot_worlds import PLAYER
 
 from rlcore import EnvSettings
 from rlcore_godot.environment import GodotEnvironment, make_environment
 from rlcore_godot.settings import GodotSettings
-
-PLAYER = ROOT / "tests/support/godot_player.py"
-PROJECT = ROOT / "tests/support/godot_project"
 
 if sys.platform == "win32":
     collect_ignore_glob = ["test_*.py"]  # the player is a program of POSIX

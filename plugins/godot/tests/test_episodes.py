@@ -6,26 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from godot_worlds import begun, nothing
 
-from rlcore import Actions, AgentBatch, Environment, EpisodeSeeds
+from rlcore import Actions, Environment, EpisodeSeeds
 
 LENGTHS = (3, 4, 5)  # decisions of an episode of each agent
 Make = Callable[..., Environment]
-
-
-def nothing(environment: Environment) -> dict[str, Actions]:
-    """Actions that add up to 0."""
-    return {
-        name: Actions(
-            np.zeros((spec.slots, spec.continuous), np.float32) if spec.continuous else None,
-            np.zeros((spec.slots, len(spec.discrete)), np.int64),
-        )
-        for name, spec in environment.behaviors.items()
-    }
-
-
-def begun(environment: Environment) -> dict[str, AgentBatch]:
-    return environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))
 
 
 def test_policies_are_behaviors_with_the_observations_and_actions_of_their_agents(make: Make) -> None:

@@ -229,7 +229,7 @@ func _play():
 		world.act(_action(world, output))
 	if returns.size() >= int(_argument("episodes", "20")):
 		var file = _opened(arguments["record"], true)
-		file.store_string(json.text({"record": record, "returns": returns}))
+		file.store_string(json.text({"record": record, "returns": returns, "problem": network.problem}))
 		file.close()
 		get_tree().quit()
 		set_physics_process(false)

@@ -39,11 +39,11 @@ class Connection:
     def send(self, message: Mapping[str, Any], seconds: float | None) -> None:
         """Send a message, which the game must take within ``seconds``."""
         data = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-        self._socket.settimeout(seconds)
         try:
+            self._socket.settimeout(seconds)
             self._socket.sendall(_SIZE.pack(len(data)) + data)
         except TimeoutError:
-            raise BadGame(f"did not read a message within {seconds:g} s") from None
+            raise BadGame(f"did not read a message within {seconds:.3g} s") from None
         except OSError as error:
             raise GameGone("has closed its connection") from error
 
@@ -68,22 +68,19 @@ class Connection:
         """Read at least ``least`` bytes and at most ``most``; ``before`` of a message were read already."""
         data = bytearray()
         while len(data) < least:
-            if deadline is not None:
-                self._socket.settimeout(max(0.001, deadline - monotonic()))
-            else:
-                self._socket.settimeout(None)
             try:
+                self._socket.settimeout(None if deadline is None else max(0.001, deadline - monotonic()))
                 piece = self._socket.recv(min(max(most - len(data), 1), 1 << 20))
             except TimeoutError:
                 part = f", only {before + len(data)} bytes of one" if before or data else ""
-                raise BadGame(f"sent no answer within {seconds:g} s{part}") from None
+                raise BadGame(f"sent no answer within {seconds:.3g} s{part}") from None
             except OSError as error:
                 raise GameGone("has closed its connection") from error
             if not piece:
                 raise GameGone("ended its connection in the middle of a message" if data or before else "has ended")
             data += piece
             if deadline is not None and monotonic() > deadline and len(data) < least:
-                raise BadGame(f"sent no answer within {seconds:g} s, only {before + len(data)} bytes of one")
+                raise BadGame(f"sent no answer within {seconds:.3g} s, only {before + len(data)} bytes of one")
         return data
 
     def close(self) -> None:

@@ -137,8 +137,8 @@ def _engine(settings: GodotSettings, base: Path, folder: Path, text: str) -> str
                 key=key,
             )
     else:
-        given = Path(settings.engine).expanduser()
-        engine = shutil.which(settings.engine) if len(given.parts) == 1 else shutil.which(base / given)
+        is_path = os.sep in settings.engine or settings.engine.startswith("~")
+        engine = shutil.which(base / Path(settings.engine).expanduser() if is_path else settings.engine)
         if engine is None:
             raise ConfigError(f"{settings.engine}: there is no such program, or it may not be executed", key=key)
     version = _version(engine)

@@ -1,0 +1,160 @@
+"""Games that fail: one message, no process left behind, and a new start within the limits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import godot_player
+import numpy as np
+import psutil
+import pytest
+import yaml
+from godot_worlds import begun, nothing
+
+from rlcore import ABORTED_EPISODES, WORKER_RESTARTS, ConfigError, Environment, EnvironmentFailed
+
+Make = Callable[..., Environment]
+MESSAGES: dict[str, str] = yaml.safe_load((Path(__file__).parent / "data/faults.yaml").read_text("utf-8"))
+QUICK = ("start_exit", "crash", "half", "huge", "obs_godot_nan", "image_short", "two_answers", "info_names_path")
+NO_RESTARTS = {"max_lifetime_restarts": 0}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """Set up before the fixture ``make``, and so checked after it has closed its games."""
+    before = {each.pid for each in psutil.Process().children(recursive=True)}
+    yield
+    left = [each for each in psutil.Process().children(recursive=True) if each.pid not in before]
+    assert psutil.wait_procs(left, 10)[1] == []
+
+
+def failed(make: Make, fault: str, **settings: Any) -> str:
+    """The message of a game with this fault, which is not started again."""
+    limits = {**NO_RESTARTS, "timeout_wait": 3} if fault in ("start_silent", "info_hang") else NO_RESTARTS
+
+    def one_step() -> None:
+        environment = make(f"--fault={fault}", limits=limits, timeout=1.0, **settings)
+        begun(environment)
+        environment.step(nothing(environment))
+
+    with pytest.raises(EnvironmentFailed) as caught:
+        one_step()
+    return str(caught.value)
+
+
+def test_every_fault_has_a_message() -> None:
+    assert set(MESSAGES) == {"start_exit", "start_silent", *godot_player.FAULTS}
+
+
+@pytest.mark.parametrize(
+    "fault", [each if each in QUICK else pytest.param(each, marks=pytest.mark.faults) for each in MESSAGES]
+)
+def test_a_fault_is_one_message_with_the_last_lines_of_the_game(make: Make, fault: str) -> None:
+    message = failed(make, fault)
+    first, *lines = message.splitlines()
+    assert MESSAGES[fault] in first
+    where = "its start" if fault.startswith(("start", "info")) and fault not in godot_player.OF_ENDS else "step"
+    assert f"godot_player.py failed in {where}: " in first
+    assert len(first) < 900 and first.isprintable()
+    assert lines[0] == "The last lines that it wrote:"
+    assert any("a game begins, with" in line for line in lines)
+
+
+def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first start of one of two games has the fault."""
+    times = tmp_path / "times"
+    times.write_text("1")
+    environment = make("--fault=exit", "--at=2", f"--times={times}", num_envs=2)
+    begun(environment)
+    environment.step(nothing(environment))
+    with caplog.at_level(logging.WARNING):
+        batches = environment.step(nothing(environment))
+    walker = batches["walker"]
+    assert walker.aborted is not None
+    lost = int(np.flatnonzero(walker.aborted)[0] // 2)
+    assert walker.aborted.tolist() == [env == lost for env in (0, 0, 1, 1)]
+    observed = [row[2] for row in walker.observations["obs"].tolist()]
+    assert observed == [0 if env == lost else 2 for env in (0, 0, 1, 1)]
+    assert walker.reward.tolist() == [0.0 if env == lost else 2.0 for env in (0, 0, 1, 1)]
+    assert not walker.ended.size
+    assert environment.episodes.tolist() == [int(env == lost) for env in (0, 1)]
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "ended with exit code 4; it is started again, and its open episodes are dropped" in said
+    assert environment.stats() == {WORKER_RESTARTS: 1.0, ABORTED_EPISODES: 3.0}
+    for _ in range(6):
+        batches = environment.step(nothing(environment))
+        assert batches["walker"].aborted is None
+
+
+def test_a_game_that_fails_too_often_ends_the_run_with_the_limit(make: Make) -> None:
+    environment = make("--fault=exit", limits={"max_lifetime_restarts": 1, "restarts_rate_limit_n": -1})
+    begun(environment)
+    environment.step(nothing(environment))
+    with pytest.raises(EnvironmentFailed, match=r"not started again, because env_settings.max_lifetime_restarts is 1"):
+        environment.step(nothing(environment))
+
+
+def test_a_port_that_is_taken_is_an_error_of_the_file(make: Make) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigError, match=r"is not free .*; leave port out to have free ones"):
+            make(port=taken.getsockname()[1])
+
+
+def test_a_game_in_the_editor_is_waited_for(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), pytest.raises(EnvironmentFailed, match="press Play in Godot's editor"):
+        make(executable=None, limits={"timeout_wait": 1}, port=_free_port())
+    assert "press Play in Godot's editor" in caplog.text
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"executable": "gane"}, "there is no such file; did you mean 'game'"),
+        ({"executable": "folder"}, "is a folder, not an exported game; it has a project.godot: write it as project"),
+        ({"executable": "text"}, "may not be executed; chmod"),
+        ({"executable": "game.pck"}, "is a pack, which an engine plays"),
+        ({"project": "fodler"}, "there is no such folder; did you mean 'folder'"),
+        ({"project": "empty"}, "has no project.godot"),
+        ({"project": "folder", "engine": "no-engine"}, "there is no such program"),
+        ({"project": "folder", "engine": "./game"}, "is Godot 3.2.1.stable, and .* is a project of Godot 4"),
+        ({"project": "folder", "engine": "./game", "physics_ticks": 60}, "is 60, and .* has 120"),
+    ],
+)
+def test_a_game_that_is_not_there_is_an_error_of_the_file(
+    make: Make, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    game = tmp_path / "game"
+    game.write_text("#!/bin/sh\necho 3.2.1.stable\n")
+    game.chmod(0o755)
+    (tmp_path / "text").write_text("")
+    (tmp_path / "game.pck").write_text("")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "folder").mkdir()
+    ticks = "[physics]\n\ncommon/physics_ticks_per_second=120\n"
+    (tmp_path / "folder" / "project.godot").write_text(f"config_version=5\n\n{ticks}")
+    with pytest.raises(ConfigError, match=message) as caught:
+        make(**settings)
+    assert caught.value.key[0] == "environment"
+
+
+def test_a_file_that_cannot_be_run_is_one_message(make: Make, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELF" + os.urandom(100))
+    broken.chmod(0o755)
+    with pytest.raises(EnvironmentFailed, match="cannot be started: Exec format error"):
+        make(executable=str(broken))
