@@ -78,7 +78,7 @@ def free_port() -> int:
 
 
 def played_there(session: Session, python: Path, player: Path, zeros: int, directory: Path) -> Any:
-    """What ML-Agents saw in the session, after as many decisions of zeros as rlcore made to count the agents."""
+    """Play the session with ML-Agents, after as many decisions of zeros as rlcore made to count the agents."""
     job = {"session": session.name, "player": str(player), "zeros": zeros, "port": free_port()}
     (directory / "job.json").write_text(json.dumps({**job, "out": str(directory / "out.json")}))
     run(python, str(DRIVER), str(directory / "job.json"))

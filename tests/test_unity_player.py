@@ -1,4 +1,4 @@
-"""The test player keeps the rules of players: it names its misbehaviours, and refuses answers that Unity cannot use."""
+"""The test player keeps the rules of players: it names its misbehaviors, and refuses answers that Unity cannot use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unity_player import Package
 from unity_worlds import Action, ForbiddenAction, Report, make_world
 
 
-def test_every_misbehaviour_is_described() -> None:
+def test_every_misbehavior_is_described() -> None:
     described = re.findall(r"^``([a-z0-9-]+)``", unity_faults.__doc__ or "", re.MULTILINE)
     assert sorted(described) == sorted(unity_faults.FAULTS) and len(described) >= 40
     for name in described:

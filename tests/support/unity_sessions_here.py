@@ -52,7 +52,7 @@ Message = dict[str, list[Seen]]  # by behavior with its team, sorted
 
 @attrs.frozen
 class Played:
-    """What a session showed.
+    """The messages of one session.
 
     Attributes:
         messages: One for each decision.
@@ -152,7 +152,7 @@ def rows_of(spec: BehaviorSpec, batch: AgentBatch, began: Any) -> Iterator[Seen]
 
 
 def together(spec: BehaviorSpec, batch: AgentBatch) -> frozenset[frozenset[str]]:
-    """Which agents that wait for actions are in one group."""
+    """Return the groups of the agents that wait for actions."""
     found: dict[int, set[str]] = {}
     if spec.group is not None:
         slots = waiting(spec, batch)
@@ -188,7 +188,7 @@ def order(row: Seen) -> tuple[str, str]:
 
 
 def expected(told: Mapping[str, Any], resets: tuple[int, ...] = ()) -> Played:
-    """What rlcore must show of a session that ML-Agents played; teams of a behavior are one behavior."""
+    """Convert a session that ML-Agents played to rlcore's contract; teams of a behavior are one behavior."""
     messages: list[Message] = []
     groups: list[dict[str, Any]] = []
     acting: dict[str, set[int]] = {}  # agents that had a decision and no end yet
@@ -242,7 +242,7 @@ def expected(told: Mapping[str, Any], resets: tuple[int, ...] = ()) -> Played:
 
 
 def journal(path: Path) -> list[dict[str, Any]]:
-    """What came from Python, without what the two may say differently: versions, arguments, analytics."""
+    """Read the journal without versions, arguments and analytics, which the two sides may choose freely."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     handshake, *commands = lines
     for line in commands:

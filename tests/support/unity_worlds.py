@@ -143,7 +143,7 @@ class Parameters:
 
 
 class World(Protocol):
-    """What happens in a player.
+    """The game of a player.
 
     Attributes:
         behaviors: By their names with teams.
