@@ -1,6 +1,6 @@
 """Misbehaviors of the test player (``unity_player.py``), by name: ``--fault hangs@5`` hangs instead of exchange 5.
 
-Exchange 0 is the handshake, 1 asks for the first command, and from 2 on messages describe agents. ``@N`` is 5 by default.
+Exchange 0 is the handshake, 1 asks for the first command, later ones describe agents. ``@N`` is 5 by default.
 
 At the start:
 
