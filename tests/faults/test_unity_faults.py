@@ -1,6 +1,6 @@
 """Unity players that misbehave, each in a process of its own: one message within its deadline, and nothing is left.
 
-``tests/support/unity_faults.py`` describes each misbehaviour.
+``tests/support/unity_faults.py`` describes each misbehavior.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlcore import EnvironmentFailed, EnvSettings, EpisodeSeeds
 
 pytestmark = pytest.mark.faults
 
-# Seconds: short ones for misbehaviours that only a limit ends, and others that a busy machine keeps.
+# Seconds: short ones for misbehaviors that only a limit ends, and others that a busy machine keeps.
 START, STEP = 20.0, 5.0
 LONG_START, LONG_STEP, DEADLINE = 120.0, 60.0, 180.0
 ENDED_BY_A_LIMIT = ("never-connects", "half-handshake", "hangs-handshake", "not-http", "hangs", "stops")
@@ -80,7 +80,7 @@ SAYS = {
 AT_FIRST = ("wrong-version", "no-version", "wrong-order", "shakes-twice", "hangs-handshake")
 
 
-def test_every_misbehaviour_has_its_message() -> None:
+def test_every_misbehavior_has_its_message() -> None:
     assert SAYS.keys() == set(FAULTS)
 
 

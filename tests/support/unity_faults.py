@@ -1,6 +1,6 @@
-"""Misbehaviours of the test player (``unity_player.py``), by name: ``--fault hangs@5`` hangs instead of exchange 5.
+"""Misbehaviors of the test player (``unity_player.py``), by name: ``--fault hangs@5`` hangs instead of exchange 5.
 
-Exchange 0 is the handshake, 1 asks for the first command, and from 2 on agents are told of. ``@N`` is 5 by default.
+Exchange 0 is the handshake, 1 asks for the first command, later ones describe agents. ``@N`` is 5 by default.
 
 At the start:
 
@@ -22,7 +22,7 @@ At the start:
 In the exchange:
 
 =====================  =================================================================================================
-``hangs``              waits for ever, and ignores SIGTERM
+``hangs``              waits forever, and ignores SIGTERM
 ``stops``              stops as a debugger stops it (SIGSTOP)
 ``dies``               is killed (SIGKILL)
 ``crashes``            writes a crash report to its log, and dies by SIGABRT
@@ -101,7 +101,7 @@ Obtained 3 stack frames.
 
 
 class Fault:
-    """What a player does wrong; this one does nothing wrong."""
+    """A misbehavior of a player; the base class changes nothing."""
 
     def start(self, options: Any, log: TextIO) -> None:
         """Called before the player connects."""
@@ -156,7 +156,7 @@ class Stays(Fault):
 
 
 def wait() -> NoReturn:
-    """Do nothing for ever, whoever asks."""
+    """Do nothing forever, whoever asks."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -496,7 +496,7 @@ FAULTS = ("hangs-handshake", "stays", *STARTS, *MESSAGES, *DATA)
 
 
 def fault_of(text: str) -> Fault:
-    """Return the misbehaviour of ``NAME`` or ``NAME@N``; of nothing, one that does nothing wrong."""
+    """Return the misbehavior of ``NAME`` or ``NAME@N``; of nothing, one that does nothing wrong."""
     name, _, number = text.partition("@")
     exchange = int(number) if number else EXCHANGES.get(name, 5)
     if not name:
@@ -511,4 +511,4 @@ def fault_of(text: str) -> Fault:
         return InExchange(exchange, data=DATA[name])
     if name in MESSAGES:
         return InExchange(exchange, MESSAGES[name], after=name == "slow")
-    raise SystemExit(f"there is no misbehaviour {name!r}; known are {', '.join(FAULTS)}")
+    raise SystemExit(f"there is no misbehavior {name!r}; known are {', '.join(FAULTS)}")

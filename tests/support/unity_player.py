@@ -11,13 +11,13 @@ Options of this player, which may also stand behind Unity's (``env_args``):
 
 =========================  =============================================================================================
 ``--world NAME``           what happens; the names are in ``unity_worlds.py``. Default ``continuous``
-``--agents N``             how many agents act in an area (16)
+``--agents N``             how many agents act in an area (16; 4 in a crowd)
 ``--behavior NAME``        another name for the world's first behavior: ``--world teams --behavior SoccerTwos``
 ``--size NAME``            the environment parameter that ``lessons`` reads
 ``--package VERSION``      as which package it speaks (4.0.0). Before 3.0 images are (height, width, channels), since
                            then (channels, height, width). 1.x stop at a Python package above 0.25.999; before 1.7 they
                            know no hybrid actions, and before 1.5 no mapping of channels
-``--fault NAME[@N]``       a misbehaviour by name, in the N-th exchange where it has one; the names are in
+``--fault NAME[@N]``       a misbehavior by name, in the N-th exchange where it has one; the names are in
                            ``unity_faults.py``
 ``--journal FILE``         a line of JSON for each message of Python: command, actions by behavior and agent,
                            engine settings, parameters, other channels. The first has the handshake and the arguments
@@ -90,7 +90,7 @@ class Refused(Exception):
 
 
 class Package:
-    """What a version of com.unity.ml-agents knows."""
+    """Abilities of a version of com.unity.ml-agents."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -160,9 +160,8 @@ class Player:
             arguments=sys.argv[1:],
         )
         self.package.check_python(given.package_version)
-        o = self.options
-        agents = o.agents if given.num_areas <= 1 else given.num_areas * (o.agents or 16)
-        self.world = make_world(o.world, given.seed & 0xFFFFFFFF, agents, o.behavior, o.size)
+        o, areas = self.options, max(1, given.num_areas)
+        self.world = make_world(o.world, given.seed & 0xFFFFFFFF, o.agents, o.behavior, o.size, areas)
 
     def _send(self, message: Any, first: bool = False) -> Any:
         data = message
@@ -211,7 +210,7 @@ class Player:
         return message
 
     def message(self, reports: Sequence[Report]) -> Any:
-        """The message that tells of these agents."""
+        """the message with these agents."""
         message = UnityMessage()
         output = message.unity_output
         self.waiting = {}

@@ -37,7 +37,9 @@ Worlds that cannot be learnt: what agents see, their rewards, and when they come
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import attrs
@@ -141,7 +143,7 @@ class Parameters:
 
 
 class World(Protocol):
-    """What happens in a player.
+    """The game of a player.
 
     Attributes:
         behaviors: By their names with teams.
@@ -329,7 +331,7 @@ class Crowd:
     Attributes:
         behaviors: Sensors and actions, by name. The first number of a vector is the agent's, the second its decision.
         agents: How many places for agents, of each behavior.
-        shortest: Decisions of the shortest episode.
+        shortest: Decisions of the shortest episode, the first not counted; -1 for agents that never decide.
         longest: Decisions of the longest.
         cut: The part of episodes that are interrupted.
         pause: The part of episodes after which the place is empty for some messages; after the others the next
@@ -395,6 +397,8 @@ class DrawnWorld:
         for party in self._parties():
             if self.messages >= self.options.later.get(party[0].behavior, 0):
                 self._begin(party)
+                for place in party:
+                    place.length = max(0, place.length)
         for place in self.places:
             place.agent = kept.get(id(place), place.agent)
         self.messages += 1
@@ -436,8 +440,7 @@ class DrawnWorld:
             first.waits -= 1
             if first.waits > 0 or self.messages < self.options.later.get(first.behavior, 0):
                 return []
-            self._begin(party)
-            return [self._report(place) for place in party]
+            return self._arrive(party)
         there = [place for place in party if not place.empty]
         for place in there:
             place.waits -= 1
@@ -455,8 +458,15 @@ class DrawnWorld:
             if self.generator.random() < self.options.pause:
                 first.waits = int(self.generator.integers(2, 6))
             else:
-                self._begin(party)
-                reports += [self._report(place) for place in party]
+                reports += self._arrive(party)
+        return reports
+
+    def _arrive(self, party: list[Place]) -> list[Report]:
+        """Begin the episodes of a party, and return the first reports."""
+        self._begin(party)
+        reports = [self._report(place, place.length < 0) for place in party]
+        for place in party:
+            place.empty = place.length < 0
         return reports
 
     def _reward(self, place: Place, action: Action) -> float:
@@ -557,6 +567,7 @@ LEARNT: Mapping[str, tuple[dict[str, Behavior], dict[str, Any]]] = {
 
 def scene(name: str) -> Crowd:
     """A crowd with behaviors, groups and masks of an example scene of ML-Agents."""
+    sys.path.append(str(Path(__file__).parents[2] / "tools"))  # a player is started without pytest's path
     from mlagents_scenes import SCENES, Role
 
     def behavior(role: Role) -> Behavior:
@@ -595,16 +606,20 @@ def crowd_of(options: Mapping[str, Any]) -> Crowd:
 
 
 def make_world(
-    name: str, seed: int, agents: int | None = None, behavior: str | None = None, size: str = "size"
+    name: str,
+    seed: int,
+    agents: int | None = None,
+    behavior: str | None = None,
+    size: str = "size",
+    areas: int = 1,
 ) -> World:
-    """Make the world of a name; ``agents`` is how many, where a world lets one choose (default 16)."""
+    """Make the world of a name, in so many areas; ``agents`` is how many are in an area."""
     kind, _, rest = name.partition(":")
     if kind == "fast":
-        return FastWorld(agents or 16, seed)
+        return FastWorld((agents or 16) * areas, seed)
     if kind in ("crowd", "scene"):
         options = crowd_of(json.loads(rest or "{}")) if kind == "crowd" else scene(rest)
-        if agents is not None:
-            options = attrs.evolve(options, agents=agents)
-        return DrawnWorld(attrs.evolve(options, behaviors=_renamed(options.behaviors, behavior)), seed)
+        agents = (agents or options.agents) * areas
+        return DrawnWorld(attrs.evolve(options, agents=agents, behaviors=_renamed(options.behaviors, behavior)), seed)
     behaviors, how = LEARNT[name]
-    return Goals(_renamed(behaviors, behavior), agents or 16, seed, size=size, **how)
+    return Goals(_renamed(behaviors, behavior), (agents or 16) * areas, seed, size=size, **how)

@@ -44,7 +44,6 @@ from rlcore_torch import (
     SquashedGaussian,
     Statistic,
     TransitionBatch,
-    burn_in_once,
     log_probabilities,
     mask_logits,
     min_q,
@@ -112,7 +111,7 @@ class SACTrainer(OffPolicyTrainer):
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
-        with burn_in_once(batch.inputs):  # no weight moves before all losses are computed
+        with self.burn_in_once(batch):  # no weight moves before all losses are computed
             return self.learn(batch, self.draw_noise(batch))
 
     def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:

@@ -209,7 +209,7 @@ def _add_field(message: Any, number: int, name: str, kind: int | str) -> None:
     field = message.field.add(number=number, name=name.removeprefix("*").removeprefix("map "))
     field.label = _Field.LABEL_REPEATED if name.startswith(("*", "map ")) else _Field.LABEL_OPTIONAL
     if name.startswith("map "):
-        entry = f"{field.name[0].upper()}{field.name.title().replace('_', '')[1:]}Entry"
+        entry = "".join(part[0].upper() + part[1:] for part in field.name.split("_")) + "Entry"
         nested = message.nested_type.add(name=entry)
         nested.options.map_entry = True
         _add_field(nested, 1, "key", _TEXT)

@@ -54,7 +54,6 @@ from .networks.saved_networks import model_state as model_state
 from .networks.sequence_inputs import SequenceInputs as SequenceInputs
 from .networks.sequence_inputs import SequenceLayout as SequenceLayout
 from .networks.sequence_inputs import SequenceStarts as SequenceStarts
-from .networks.sequence_inputs import burn_in_once as burn_in_once
 from .off_policy.minibatch_trainer import GradientStep as GradientStep
 from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer

@@ -8,8 +8,7 @@ Shapes: B rows (transitions), N steps of Q sequences, K networks with memory, M 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import attrs
@@ -18,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = ["Inputs", "SequenceInputs", "SequenceLayout", "SequenceStarts", "burn_in_once"]
+__all__ = ["Inputs", "SequenceInputs", "SequenceLayout", "SequenceStarts"]
 
 Inputs = tuple[Tensor, ...]
 """Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
@@ -81,7 +80,8 @@ class SequenceStarts:
         lead: Normalized observations of the burn-in, each [steps, ...], sequence by sequence.
         layout: The places of these steps in P sequences; None if there are none.
         lengths: [P] steps of each burn-in, on the CPU.
-        computed: The memory [Q, M] at the start by network, within :func:`burn_in_once`; None elsewhere.
+        computed: The memory [Q, M] at the start by network, within
+            :meth:`rlcore_torch.MinibatchTrainer.burn_in_once`; None elsewhere.
     """
 
     stored: Tensor
@@ -122,20 +122,3 @@ class SequenceInputs(Inputs):
         made.steps, made.layout, made.chosen = function(self.steps), self.layout, self.chosen
         made.starts = attrs.evolve(self.starts, lead=function(self.starts.lead))
         return made
-
-
-@contextmanager
-def burn_in_once(inputs: Inputs) -> Iterator[None]:
-    """Compute the burn-in of each network once for all inputs of a minibatch, of which ``inputs`` are some.
-
-    Use it where several losses are computed at the same weights. Networks must not change in it, nor their noise: what
-    they remember would be that of before. Does nothing without memory.
-    """
-    if not isinstance(inputs, SequenceInputs):
-        yield
-        return
-    inputs.starts.computed = {}
-    try:
-        yield
-    finally:
-        inputs.starts.computed = None

@@ -6,7 +6,8 @@ A subclass provides a network (``build_model``), its optimizers (``build_optimiz
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -31,6 +32,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
+from rlcore_torch.networks.sequence_inputs import SequenceInputs
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
@@ -149,6 +151,22 @@ class MinibatchTrainer(TorchTrainer):
         self.sum_gradients(batch, *names)
         for optimizer in chosen:
             optimizer.step()
+
+    @contextmanager
+    def burn_in_once(self, batch: TransitionBatch) -> Iterator[None]:
+        """Compute the burn-in of each network once for all losses of ``batch``; nothing changes without memory.
+
+        Use it where losses are computed at the same weights. Networks must not change in it, nor their noise: what they
+        remember would be that of before.
+        """
+        if not isinstance(batch.inputs, SequenceInputs):
+            yield
+            return
+        batch.inputs.starts.computed = {}
+        try:
+            yield
+        finally:
+            batch.inputs.starts.computed = None
 
     def sum_gradients(self, batch: TransitionBatch, *names: str) -> None:
         """Replace the gradients of the optimizers called ``names`` by those of the minibatch of all ranks.
