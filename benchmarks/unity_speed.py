@@ -78,7 +78,7 @@ def measure(way: str, steps: int) -> tuple[int, float, float]:
 
 
 def measured(way: str, steps: int, oracle: str | None, port: int) -> tuple[int, float, float]:
-    """The same in a process of its own."""
+    """Measure one way in a process of its own; return what :func:`measure` printed there."""
     if way != ORACLE_WAY:
         command, variables = [sys.executable, __file__, "--way", way, "--steps", str(steps)], {}
         done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **variables})

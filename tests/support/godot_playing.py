@@ -21,7 +21,7 @@ from onnx import numpy_helper
 
 @attrs.frozen(eq=False)
 class Played:
-    """What happened in the engine.
+    """Observations, actions and returns of a policy that played in the engine.
 
     Attributes:
         observations: [B, n] what the agents observed.

@@ -60,7 +60,7 @@ def test_the_end_and_the_next_episode_in_one_message_are_one_slot() -> None:
     assert agents.receive([agent(7, [2.0], reward=5.0, done=True), agent(8, [3.0], reward=9.0)])
     batch = arrays.batch()
     assert batch.observations["observation"].tolist() == [[3.0]]
-    assert batch.reward.tolist() == [5.0]  # what the next agent got before it could act is nobody's
+    assert batch.reward.tolist() == [5.0]  # without what the next agent got before it could act
     assert (batch.terminated.tolist(), batch.truncated.tolist()) == ([True], [False])
     assert batch.final_observations is not None
     assert batch.final_observations["observation"].tolist() == [[2.0]]

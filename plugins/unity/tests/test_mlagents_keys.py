@@ -1,4 +1,4 @@
-"""What files and options of ``mlagents-learn`` become: keys of the environment block."""
+"""Files and options of ``mlagents-learn`` as keys of the environment block."""
 
 from __future__ import annotations
 

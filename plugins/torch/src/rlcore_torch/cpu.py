@@ -256,7 +256,7 @@ NUMPY_FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 # ---------------------------------------------------------------- Adam
 # The weights of a ReLU that no observation activates have no gradient any more, so their moments shrink with each step.
-# Below 1e-38 they are denormal: rounding keeps them there for ever, and a processor is some 20 times slower with them.
+# Below 1e-38 they are denormal: rounding keeps them there, and a processor is some 20 times slower with them.
 # After 1,000 gradient steps of TD3 on Pendulum, 40% of the means were denormal, and Adam took 1,700 us instead of 100.
 
 VANISHED_EVERY = 100  # steps, in which a mean without a gradient shrinks by a factor of 4e4

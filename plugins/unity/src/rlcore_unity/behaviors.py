@@ -1,4 +1,4 @@
-"""What a player says about a behavior: its name and team, what its agents see and do.
+"""Behaviors as a player describes them: name and team, observations and actions of their agents.
 
 Names, sizes and shapes come from another process: each is checked before it is used.
 """

@@ -1,4 +1,4 @@
-"""What goes beside the actions: how the engine runs, environment parameters, statistics, and plugins' own channels."""
+"""Side channels: how the engine runs, environment parameters, statistics, and channels of plugins."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class PlayerFailed(Exception):
 
 @attrs.frozen
 class Launch:
-    """What the players of an environment have in common.
+    """How the players of an environment are started.
 
     Attributes:
         command: The command of a player for its number, port and log; None for the editor.
