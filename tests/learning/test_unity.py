@@ -38,8 +38,9 @@ LESSONS = {
         + [{"name": "Lesson2", "value": 1.5}]
     }
 }  # fmt: skip
-BEST = 0.96  # straight to the goal: four decisions at -0.01, and 1 with the fifth
-# The trainer, its hyperparameters, further keys of the file, and the task. Actions at random have less than 0.1.
+# The trainer, its hyperparameters, further keys of the file, and the task. Who goes straight to the goal has 0.96: four
+# decisions at -0.01, and 1 with the fifth; 0.93 in the last lesson, 1 in groups, and 31/32 against random actions in a
+# duel. Actions at random have less than 0.1.
 KINDS = {
     "continuous": ("ppo", PPO, {}, Task("", "continuous", "Ball", 0.85, 0.9)),
     "hybrid": ("sac", SAC, {}, Task("", "hybrid", "Food", 0.85, 0.9)),
@@ -86,5 +87,5 @@ def test_a_file_of_mlagents_is_learnt_over_a_stop_and_a_kill(kind: str, tmp_path
         assert numbers == sorted(numbers) and numbers[0] == 1 and numbers[-1] == 2  # 1 before the stop
     size = 1.5 if kind == "lessons" else 1.0
     random, played = returns(task, None, size), returns(task, found.model, size)
-    print(f"at random {random:.3f}, the model {played:.3f}, the best {BEST}")
+    print(f"at random {random:.3f}, the model {played:.3f}")
     assert random < 0.15 and played >= task.needs
