@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,8 +15,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from pages import blocks_of
 from unity_games import drawn_actions, make_game, player_processes
 from unity_player import make_player
+from workspace import ROOT
 
 from rlcore import EnvironmentFailed, EnvSettings, EpisodeSeeds
 
@@ -91,6 +94,34 @@ def test_a_file_of_mlagents_trains_in_players_and_leaves_the_model_of_its_behavi
 
     played = rlcore(tmp_path, "evaluate", "results/reach", "--episodes", "1")
     assert "over 16 episodes" in played  # of the 16 agents of one player
+
+
+@pytest.mark.long
+def test_a_game_in_the_editor_trains_and_talks_with_the_side_channel_of_the_page(tmp_path: Path) -> None:
+    """The test player connects to the run as the editor does, and sends the channel's messages back."""
+    (page,) = (block for block in blocks_of(ROOT / "docs/how-to/unity.md") if "SideChannelSpec(" in block.text)
+    (tmp_path / "weather.py").write_text(page.text, encoding="utf-8")
+    block = "plugins: {local: [weather.py]}\nenvironment: {side_channels: [weather]}\n"
+    (tmp_path / "Reach.yaml").write_text(FILE + block, encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    words = [sys.executable, "-m", "rlcore", "run", "Reach.yaml", "--env", "editor", "--base-port", port]
+    words += ["--run-id", "x", "--allow-local"]
+    player = make_player(tmp_path, world="lessons", behavior="Reach", echo="621f0a70-4f87-11ea-a6bf-784f4387d1f7")
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        assert run.stdout is not None
+        text = ""
+        while f"waits for Unity's editor at port {port}: press Play in the editor" not in text:
+            line = run.stdout.readline()
+            assert line, text
+            text += line
+        with subprocess.Popen([player, "--mlagents-port", port], stdout=subprocess.PIPE, text=True) as game:
+            text += run.stdout.read()
+            assert (run.wait(60), game.wait(60)) == (0, 0), text
+    assert text.count("player 0 says b'rain'") == 1
+    assert "environment  unity editor" in text
+    assert (tmp_path / "results/x/Reach.onnx").is_file()
 
 
 def test_a_player_that_dies_is_started_again_and_only_its_episodes_are_dropped(tmp_path: Path) -> None:

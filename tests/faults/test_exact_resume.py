@@ -1,7 +1,7 @@
 """A run that is stopped and resumed equals the run that was never stopped, bit for bit, whatever it trains with.
 
-The matrix is trainers and features: PPO, SAC, TD3, DQN, IQL, BC, memory, evaluations, lessons, ADR and self-play. Each
-is killed at random times. ``RLCORE_ATTACK_TRIALS=120`` is the number of kills of ``pytest --deep``; by default
+The matrix is trainers and features: PPO, SAC, TD3, DQN, POCA, IQL, BC, memory, evaluations, lessons, ADR and self-play.
+Each is killed at random times. ``RLCORE_ATTACK_TRIALS=120`` is the number of kills of ``pytest --deep``; by default
 each has one.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from fault_cases import ATTACKED, SELF_PLAY
+from workspace import ROOT
 
 from rlcore import Run, load_checkpoint, save_checkpoint
 from rlcore.storage.checkpoints import find_checkpoints
@@ -31,6 +32,11 @@ MATRIX: dict[str, dict[str, Any]] = {
     "evaluations": {"environment": "CartPole-v1", "evaluation": EVALUATION},
     "saves often": {"max_steps": 800, "checkpoint_interval": 32, "keep_checkpoints": 3, "summary_freq": 320},
     **{f"self-play, {name}": settings for name, settings in SELF_PLAY.items()},
+    "POCA": {
+        "trainer_type": "poca",
+        "environment": {"type": "sacrifice", "num_envs": 8},
+        "plugins": {"local": [str(ROOT / "examples/sacrifice/sacrifice.py")]},
+    },
 }
 TRIALS = int(os.environ.get("RLCORE_ATTACK_TRIALS", len(MATRIX)))
 DAILY = ("PPO, CartPole-v1", "saves often")

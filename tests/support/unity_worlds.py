@@ -31,7 +31,8 @@ Worlds that cannot be learnt: what agents see, their rewards, and when they come
                  that a measurement of a server's speed does not measure this player
 ===============  =======================================================================================================
 
-``--behavior NAME`` gives the first behavior of a world another name, and ``--size NAME`` the parameter ``size``.
+``--behavior NAME`` gives the first behavior of a world another name (``NAME,NAME`` the first two), and ``--size NAME``
+the parameter ``size``.
 """
 
 from __future__ import annotations
@@ -540,13 +541,14 @@ class FastWorld:
 # ------------------------------------------------------------ by name
 
 
-def _renamed(behaviors: Mapping[str, Behavior], name: str | None) -> dict[str, Behavior]:
-    if name is None:
-        return dict(behaviors)
-    first = next(iter(behaviors)).partition("?")[0]
+def _renamed(behaviors: Mapping[str, Behavior], names: str | None) -> dict[str, Behavior]:
+    """Give the first behaviors other names; their teams stay."""
+    bases = dict.fromkeys(key.partition("?")[0] for key in behaviors)
+    given = dict(zip(bases, (names or "").split(","), strict=False))
     return {
-        name + key.removeprefix(first) if key.partition("?")[0] == first else key: value
-        for key, value in behaviors.items()
+        (given.get(base) or base) + key.removeprefix(base): behavior
+        for key, behavior in behaviors.items()
+        for base in [key.partition("?")[0]]
     }
 
 

@@ -15,6 +15,7 @@ import attrs
 from rlcore_mlagents_messages import RLInput
 from rlcore_unity.actions import neutral
 from rlcore_unity.behaviors import Brain
+from rlcore_unity.channels import Channels
 from rlcore_unity.player import Player
 
 log = logging.getLogger("rlcore.plugin.unity")
@@ -65,10 +66,10 @@ class Seats:
 
 
 class Census:
-    """Counts the agents of one player."""
+    """Counts the agents of one player. Its side channels are served meanwhile."""
 
-    def __init__(self, player: Player) -> None:
-        self._player = player
+    def __init__(self, player: Player, channels: Channels) -> None:
+        self._player, self._channels = player, channels
         self._found: dict[str, _Counted] = {}
 
     def take(self, output: Any, wanted: frozenset[str], agents: int | Mapping[str, int] | None) -> tuple[Seats, ...]:
@@ -79,6 +80,7 @@ class Census:
         """
         quiet = decisions = 0
         while True:
+            self._channels.hear(self._player, output.side_channel)
             quiet = 0 if self._add(output) else quiet + 1
             names = {each.brain.name for each in self._found.values()}
             missing = wanted - names
@@ -88,7 +90,7 @@ class Census:
                 break
             if decisions >= LATEST_BEHAVIORS:
                 raise self._player.failed(f"has no agents that ask for decisions, in {decisions} steps")
-            self._player.send(RLInput(agent_actions=self._actions(output)))
+            self._player.send(RLInput(agent_actions=self._actions(output), side_channel=self._channels.outgoing()))
             output = self._player.receive()
             decisions += 1
         found = [counted for _, counted in sorted(self._found.items())]

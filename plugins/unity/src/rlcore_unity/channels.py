@@ -22,6 +22,7 @@ from rlcore_mlagents_messages import (
     decode_messages,
     encode_messages,
 )
+from rlcore_unity.player import Player
 from rlcore_unity.settings import UnitySettings
 from rlcore_unity.statistics import Statistics
 
@@ -40,7 +41,7 @@ class SideChannel(Protocol):
     channel_id: UUID
 
     def received(self, env: int, message: bytes) -> None:
-        """Take a message of the player of environment ``env``. Called within ``step`` and ``reset``."""
+        """Take a message of the player of environment ``env``, which may come from its start on."""
 
     def outgoing(self, env: int) -> Sequence[bytes]:
         """Return messages for the player of environment ``env``. Called before each message to it."""
@@ -100,6 +101,14 @@ class Channels:
             return b""
         pending, self._pending = self._pending, []
         return encode_messages(pending)
+
+    def hear(self, player: Player, data: bytes) -> None:
+        """Take what a message of ``player`` has, if anything. Raises PlayerFailed."""
+        if data:
+            try:
+                self.receive(data)
+            except SideChannelError as error:
+                raise player.failed(f"sent a damaged message of a side channel: {error}") from error
 
     def receive(self, data: bytes) -> None:
         """Take what a message of the player has. Raises SideChannelError."""

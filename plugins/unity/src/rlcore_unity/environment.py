@@ -35,7 +35,7 @@ from rlcore_unity.actions import actions_of, neutral
 from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain
 from rlcore_unity.census import Census, Seats
-from rlcore_unity.channels import Channels, SideChannel, SideChannelError
+from rlcore_unity.channels import Channels, SideChannel
 from rlcore_unity.player import END_SECONDS, Launch, Player, PlayerFailed
 from rlcore_unity.server import PortTaken
 from rlcore_unity.settings import UnitySettings
@@ -128,7 +128,7 @@ class UnityEnvironment:
                 game.channels.begin()
                 self._send_reset(game)
                 output = game.player.receive()
-                seats.append(Census(game.player).take(output, wanted, self._settings.agents))
+                seats.append(Census(game.player, game.channels).take(output, wanted, self._settings.agents))
             except PlayerFailed as failure:
                 raise self._error(game.number, "its start", failure) from failure
         return seats
@@ -275,11 +275,7 @@ class UnityEnvironment:
                     continue
                 game.answered.append(name)
                 acting |= agents.receive(listed.value)
-            if output.side_channel:
-                try:
-                    game.channels.receive(output.side_channel)
-                except SideChannelError as error:
-                    raise game.player.failed(f"sent a damaged message of a side channel: {error}") from error
+            game.channels.hear(game.player, output.side_channel)
             if acting:
                 return
             self._send_actions(game, {})
