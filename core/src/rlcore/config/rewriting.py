@@ -328,7 +328,7 @@ def without_not_supported(document: Document, problems: Problems) -> Document:
             if key in defaults:
                 default = shown(defaults[key])
                 if shown(value) not in (default, f"{default}.0"):
-                    where = "" if name == "checkpoint_settings" else f" but with {UNITY_EXAMPLE}"
+                    where = "" if name == "checkpoint_settings" else f" without {UNITY_EXAMPLE}"
                     problems.add((name, key), f"not supported{where}; only its default, {default}, is allowed")
                 data = with_value(data, (name,), partial(_without, key=key))
             elif own:

@@ -110,12 +110,13 @@ class _SchemaWriter:
         return title | schema | {"anyOf": listed, "$defs": self.definitions}
 
     def _defaults_only(self, block: str) -> dict[str, Schema]:
-        """The keys of ML-Agents in a block that may only have their defaults, but with Unity's players."""
-        about = "Of Unity's players; with other environments, only the default is allowed."
-        players = block != "checkpoint_settings"
+        """The keys of ML-Agents in a block that may only have their defaults, unless Unity's players are there."""
+        players = any(record.name == "unity" for record in self.plugins.records("environment"))
+        if players and block != "checkpoint_settings":
+            about = "Of Unity's players; with other environments, only the default is allowed."
+            return {key: {"default": default, "description": about} for key, default in NOT_SUPPORTED[block].items()}
         return {
-            key: {"default": default, "description": about} if players else {"const": default}
-            for key, default in NOT_SUPPORTED[block].items()
+            key: {"const": default, "description": "Not supported."} for key, default in NOT_SUPPORTED[block].items()
         }
 
     def _add(self, cls: type, properties: Mapping[str, Schema]) -> None:

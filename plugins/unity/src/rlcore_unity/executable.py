@@ -10,7 +10,7 @@ from rlcore import ConfigError, did_you_mean
 
 SUFFIXES = (".x86_64", ".x86", ".exe", ".app")
 EDITOR = "editor"  # of `--env editor`
-_GYMNASIUM_ID = re.compile(r"([\w:.-]+/)?[\w.-]+-v\d+")
+_GYMNASIUM_ID = re.compile(r"([\w:.-]+/)?[\w:.-]+-v\d+")
 KEY = ("environment", "executable")
 
 

@@ -32,12 +32,14 @@ OF_ENGINE_SETTINGS = (
 
 def translate(document: dict[str, Any]) -> None:
     """Change ``document`` in place if its environment is a player."""
-    for place in (document.get("environment"), _evaluated(document)):
-        if isinstance(place, dict):
-            _executable_of_id(place)
+    environment, evaluated = document.get("environment"), _evaluated(document)
+    if isinstance(environment, dict):
+        _executable_of_id(environment, environment.get("type"))
+    if isinstance(evaluated, dict):  # without a type, it has that of the training
+        own = environment if isinstance(environment, dict) else {}
+        _executable_of_id(evaluated, evaluated.get("type", own.get("type")))
     if not _is_unity(document):
         return
-    environment = document.get("environment")
     if not isinstance(environment, dict):
         environment = document["environment"] = {}
     environment.setdefault("type", TYPES[0])
@@ -59,9 +61,9 @@ def _evaluated(document: Mapping[str, Any]) -> Any:
     return evaluation.get("environment") if isinstance(evaluation, dict) else None
 
 
-def _executable_of_id(environment: dict[str, Any]) -> None:
-    """Take the ``id`` for a player if it names one: ``--env`` sets it."""
-    named, kind = environment.get("id"), environment.get("type")
+def _executable_of_id(environment: dict[str, Any], kind: Any) -> None:
+    """Take the ``id`` for a player if it names one and ``kind`` is not another's: ``--env`` sets it."""
+    named = environment.get("id")
     if not isinstance(named, str) or named == environment.get("executable") or kind not in (None, *TYPES):
         return
     if named == EDITOR:
