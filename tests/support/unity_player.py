@@ -177,6 +177,8 @@ class Player:
 
     def _next(self, given: Any) -> Any:
         """Do what Python wants, and return the next message."""
+        if self.options.delay:
+            time.sleep(self.options.delay)
         if isinstance(self.world, FastWorld):
             return self._next_fast(given)
         channels = self._hear(given.side_channel)
@@ -184,8 +186,6 @@ class Player:
         heard = {name: {str(number): [*map(list, attrs_of(action))] for number, action in acted.items()}
                  for name, acted in actions.items()}  # fmt: skip
         self._note(command=Command(given.command).name, actions=heard, **channels)
-        if self.options.delay:
-            time.sleep(self.options.delay)
         if given.command == Command.RESET:
             reports = self.world.reset()
         else:
