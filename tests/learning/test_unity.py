@@ -77,7 +77,7 @@ def test_a_file_of_mlagents_is_learnt_over_a_stop_and_a_kill(kind: str, tmp_path
     found = train(tmp_path, written(kind, tmp_path), task)
     print(attrs.asdict(found))
     assert found.promise.startswith("statistical, because a player's state is neither saved nor set")
-    # The kill lost what came after the stop, and nothing else: the next session tells of the same steps again.
+    # The kill lost what came after the stop, and nothing else: the next session prints the same steps again.
     assert found.stopped < found.resumed <= found.killed
     lines = [json.loads(line) for line in (tmp_path / "results/it/metrics.jsonl").read_text("utf-8").splitlines()]
     steps = [line["step"] for line in lines if line["behavior"] == task.behavior]

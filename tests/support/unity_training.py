@@ -70,13 +70,13 @@ TASKS = (
 
 @attrs.frozen
 class Training:
-    """What was found.
+    """Steps and returns of a training that was stopped, killed and resumed.
 
     Attributes:
         promise: What the start of the run said of resuming.
         stopped: The step at which Ctrl-C ended the first session.
-        killed: The last step of which the second session told before it was killed.
-        resumed: The first step of which the third session told.
+        killed: The last step of which the second session printed before it was killed.
+        resumed: The first step of which the third session printed.
         before, after: The measure of these two.
         steps: At the end, of all sessions that count.
         reached: The measure then.
