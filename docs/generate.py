@@ -469,10 +469,11 @@ def _commands(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[t
 
 def plugins_page() -> str:
     """Return the page with the plugins of this repository; ``docs/plugin_list.py`` lists those of others."""
+    has_plugins = f"[project.entry-points.{plugin_list.ENTRY_POINT_GROUP}]"  # a library has none
     found = [
         plugin_list.from_project(path.parent)
         for path in ROOT.glob("*/*/pyproject.toml")
-        if path.parent.parent.name in MEMBERS and plugin_list.ENTRY_POINT_GROUP in path.read_text(encoding="utf-8")
+        if path.parent.parent.name in MEMBERS and has_plugins in path.read_text(encoding="utf-8")
     ]
     return "\n".join(
         [

@@ -75,8 +75,8 @@ class Training:
     Attributes:
         promise: What the start of the run said of resuming.
         stopped: The step at which Ctrl-C ended the first session.
-        killed: The last step of which the second session printed before it was killed.
-        resumed: The first step of which the third session printed.
+        killed: The last step that the second session printed before it was killed.
+        resumed: The first step that the third session printed.
         before, after: The measure of these two.
         steps: At the end, of all sessions that count.
         reached: The measure then.

@@ -1,6 +1,6 @@
 """The format ``mlagents``: demonstrations that Unity ML-Agents recorded, files ``*.demo``.
 
-Nothing of ML-Agents is needed: the messages are in :mod:`rlcore_mlagents_messages`.
+Nothing of ML-Agents is needed: the messages are in ``rlcore_mlagents_messages``.
 """
 
 from __future__ import annotations

@@ -111,9 +111,7 @@ class Player:
         self._server = PlayerServer(launch.address, launch.port(number), 4 * launch.largest, self._refused)
         try:
             if launch.command is None:
-                log.info(
-                    "waits for Unity's editor at port %d: press Play in the editor", self._server.port
-                )  # fmt: skip
+                log.info("waits for Unity's editor at port %d: press Play in the editor", self._server.port)
             else:
                 path = launch.logs(number)
                 command = launch.command(number, self._server.port, path)

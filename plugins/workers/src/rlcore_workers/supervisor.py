@@ -34,7 +34,12 @@ class WorkerTraceback(Exception):
 
 @attrs.define
 class Restarts:
-    """How often one worker was started again, and when."""
+    """How often one worker or player was started again, and when.
+
+    Attributes:
+        count: Restarts in the whole run.
+        times: When the latest ones were, in seconds of the monotonic clock; those before the period are dropped.
+    """
 
     count: int = 0
     times: deque[float] = attrs.field(factory=deque)
@@ -52,6 +57,7 @@ class Restarts:
         return None
 
     def add(self) -> None:
+        """Count a restart that begins now."""
         self.count += 1
         self.times.append(monotonic())
 

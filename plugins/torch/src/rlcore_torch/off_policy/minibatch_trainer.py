@@ -142,7 +142,7 @@ class MinibatchTrainer(TorchTrainer):
     def descend(self, loss: Tensor, batch: TransitionBatch, *names: str) -> None:
         """Move the parameters of the optimizers called ``names`` against the gradient of ``loss``, in all ranks.
 
-        Without names, those of all optimizers. ``loss`` must be a mean over the rows of ``batch``.
+        Without names, those of all optimizers. ``loss`` [] must be a mean over the rows of ``batch``.
         """
         chosen = [self.optimizers[name] for name in names or self.optimizers]
         for optimizer in chosen:
