@@ -34,6 +34,7 @@ for _package, _records in {
     "rlcore-report": "command: report",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
+    "rlcore-zoo": "command: zoo; collection: zoo",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
 }.items():
     for _record in _records.split("; "):
