@@ -399,8 +399,9 @@ class RunOptionSpec(Record):
     ``rlcore-study``. ``target(options, words, make_run)``, called by keyword instead of a training, returns the exit
     code. ``options`` has the values of the options of ``rlcore run`` by name, such as ``options["run_id"]``, the file
     as ``options["config"]``, and the values of the given options with this target, texts or True. ``words`` are the
-    words of the command line after ``rlcore run``. ``make_run()`` returns the :class:`rlcore.Run` that would be trained without
-    these options, before it starts, or raises ConfigError. Options that belong together have one target.
+    words of the command line after ``rlcore run``. ``make_run()`` returns the :class:`rlcore.Run` that would be
+    trained without these options, before it starts, or raises ConfigError. Options that belong together have one
+    target.
 
     Attributes:
         name: The option without its dashes.
