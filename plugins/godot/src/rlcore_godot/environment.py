@@ -398,7 +398,10 @@ def _rewards(values: list[Any]) -> NDArray[np.float32]:
     if not {int, float}.issuperset(map(type, values)):
         agent = next(agent for agent, value in enumerate(values) if type(value) not in (int, float))
         raise BadGame(f"sent {values[agent]!r:.100} as the reward of agent {agent}, which must be a number")
-    rewards = np.array(values, np.float64)
+    try:
+        rewards = np.array(values, np.float64)
+    except OverflowError:
+        raise BadGame("sent a reward of more than 300 digits, which is not a finite number") from None
     fits = np.abs(rewards) <= LARGEST_FLOAT
     if not fits.all():
         wrong = fits.argmin()
