@@ -33,6 +33,7 @@ for _package, _records in {
     "rlcore-migrate": "hints: migrate; command: convert",
     "rlcore-report": "command: report",
     "rlcore-checkpoints": "command: checkpoints",
+    "rlcore-hub": "command: push, pull",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
 }.items():
