@@ -149,7 +149,7 @@ def test_files_that_another_wrote_are_not_replaced(hub: Any, pole: Path, run_rlc
 FAILURES = {
     "unknown token": ("create", 401, "does not know who you are"),
     "no right": ("/preupload", 403, "may not do this (403)"),
-    "another commit meanwhile": ("/commit/", 412, "somebody changed the repository meanwhile"),
+    "another commit meanwhile": ("/commit/", 412, "the repository was changed meanwhile"),
     "a broken hub": ("/api/models", 500, "answered with an error (500)"),
     "storage of large files": ("PUT /lfs/", 403, "the upload failed, and nothing was changed there"),
 }

@@ -191,4 +191,4 @@ def _use(shared: Shared) -> Iterator[str]:
         yield ""
         yield f"`{policy}` is the exported policy of the last checkpoint; ONNX Runtime runs it without rlcore."
     yield ""
-    yield "Read `configuration.yaml` before you resume or evaluate a run of somebody else."
+    yield "Read `configuration.yaml` before you resume or evaluate a run of another user."

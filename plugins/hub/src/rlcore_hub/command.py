@@ -65,7 +65,7 @@ class Bytes(click.ParamType[int]):
     help="Also upload FILE, to files/.",
 )
 @click.option("--license", metavar="NAME", help="The license of the model, such as mit, for the card.")
-@click.option("--public", is_flag=True, help="Let everybody read a new repository; by default, it is private.")
+@click.option("--public", is_flag=True, help="Make a new repository public; by default, it is private.")
 @click.option("--message", help="The message of the commit.")
 @click.option("--dry-run", is_flag=True, help="Send nothing; show the files and the card.")
 @click.option("--yes", is_flag=True, help="Upload without a question.")
@@ -202,7 +202,7 @@ def packages_of(data: RunData) -> list[str]:
     configuration = data.configuration
     named: list[tuple[type[Any], Any]] = [(EnvironmentSpec, (configuration.get("environment") or {}).get("type"))]
     named += [(TrainerSpec, each.get("trainer_type")) for each in (configuration.get("behaviors") or {}).values()]
-    found = {}
+    found: dict[str, None] = {}
     for kind, name in named:
         try:
             record = plugins.record(kind, str(name))

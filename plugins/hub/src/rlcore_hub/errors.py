@@ -84,5 +84,5 @@ def _refusal(error: HfHubHTTPError) -> str:
     if status == 403:
         return f"your token may not do this (403){said}; use a token with the right to write there"
     if status in (409, 412):
-        return f"somebody changed the repository meanwhile ({status}){said}; run the command again"
+        return f"the repository was changed meanwhile ({status}){said}; run the command again"
     return f"the hub answered with an error ({status}){said}; try again later"

@@ -87,7 +87,7 @@ def with_list(entries: Sequence[Entry]) -> list[Entry]:
 def push(api: HfApi, repository: str, entries: Sequence[Entry], remote: Remote, private: bool, message: str) -> str:
     """Create the repository if there is none, and upload ``entries`` as one commit; return the address of the commit.
 
-    Nothing is changed if somebody else commits meanwhile. Raises RunStateError if the hub refuses.
+    Nothing is changed if another commit comes first. Raises RunStateError if the hub refuses.
     """
     additions = [
         CommitOperationAdd(each.name, each.source if isinstance(each.source, bytes) else str(each.source))
