@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rlcore_hub.contents import private_values
-from rlcore_hub.curve import points
-from rlcore_hub.score import interval
 from scipy.stats import binom
 
 from rlcore import SavedSummary
 from rlcore_devkit.fixtures import RunRlcore
+from rlcore_hub.contents import private_values
+from rlcore_hub.curve import points
+from rlcore_hub.score import interval
 
 PUSH = ("push", "pole", "ann/pole", "--yes", "--episodes", "0")
 OF_CHECKPOINT = ("CartPole.safetensors", "configuration.yaml", "manifest.json", "run.safetensors", "state.json")
