@@ -60,7 +60,7 @@ class Remote:
         return cls(True, info.sha, names, frozenset(ours) & names, info.private)
 
     def left_over(self, entries: Sequence[Entry]) -> list[str]:
-        """Its files of an earlier upload that ``entries`` do not replace."""
+        """Return the files of an earlier upload that ``entries`` do not replace."""
         return sorted(self.ours - {each.name for each in entries})
 
     def require_ours(self, where: str, entries: Sequence[Entry]) -> None:
