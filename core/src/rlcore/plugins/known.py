@@ -25,6 +25,9 @@ for _package, _records in {
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",
     "rlcore-tensorboard": "writer: tensorboard",
+    "rlcore-wandb": "writer: wandb",
+    "rlcore-mlflow": "writer: mlflow",
+    "rlcore-trackio": "writer: trackio",
     "rlcore-unity": "environment: unity",
     "rlcore-onnx": "exporter: onnx",
     "rlcore-intrinsic": "reward: curiosity, gail, rnd",
