@@ -14,7 +14,7 @@ class MlflowSettings(TrackerSettings):
 
     tracking_uri: str | None = setting(
         None,
-        "Store of MLflow, such as sqlite:////data/mlflow.db or the address of a server; by default mlflow.db beside the "
-        "run directory. The variable MLFLOW_TRACKING_URI is not read.",
+        "Store of MLflow, such as sqlite:////data/mlflow.db or the address of a server; by default mlflow.db beside "
+        "the run directory. The variable MLFLOW_TRACKING_URI is not read.",
     )
     tags: dict[str, str] = setting(factory=dict, description="Tags of the run.")

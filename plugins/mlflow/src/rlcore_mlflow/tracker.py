@@ -1,8 +1,8 @@
 """MLflow's store: by default an SQLite database beside the run directory, with a folder of artefacts.
 
 MLflow writes each call of ``log_batch`` in one transaction before it returns. The store is asked for the steps that it
-has, so no note of what was sent is needed. If MLflow's server gets a summary twice, because an answer was lost, it drops
-the second one: equal key, step, time and value are one row of its database.
+has, so no note of what was sent is needed. If MLflow's server gets a summary twice, because an answer was lost, it
+drops the second one: equal key, step, time and value are one row of its database.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class MlflowTracker:
 
         for summary in summaries:
             behavior, time = encoded(summary.behavior), int(summary.time * 1000)
-            values = {f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": mean for tag, mean in summary.means.items()}
+            values = {
+                f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": mean for tag, mean in summary.means.items()
+            }
             # The metric that says that the step is there comes last: a summary of several batches may be cut.
             values |= {f"{behavior}{STEP}": float(summary.step)}
             metrics = [Metric(key[-MAX_KEY:], value, time, summary.step) for key, value in values.items()]
@@ -104,7 +106,9 @@ class MlflowTracker:
         """Log the configuration as parameters, which MLflow lets nobody change, and whole as an artefact."""
         from mlflow.entities import Param
 
-        values = {encoded(key)[:MAX_KEY]: str(value)[:MAX_VALUE] for key, value in flat(self._tracked.configuration).items()}
+        values = {
+            encoded(key)[:MAX_KEY]: str(value)[:MAX_VALUE] for key, value in flat(self._tracked.configuration).items()
+        }
         parameters = [Param(key, value) for key, value in values.items() if key not in known]
         for start in range(0, len(parameters), MAX_PARAMETERS):
             self._client.log_batch(self._id, params=parameters[start : start + MAX_PARAMETERS])

@@ -15,6 +15,7 @@ from rlcore_trackers.lock import take
 from rlcore_trackers.sender import Moved, Sender
 
 FOREVER = 1e9  # seconds
+PATIENCE = 10.0  # seconds that the command waits for another sender
 FILMS = (".mp4", ".webm", ".gif")
 
 
@@ -23,7 +24,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m rlcore_trackers", description=__doc__)
     parser.add_argument("run", type=Path, help="the run directory")
     parser.add_argument("name", help="the tracker: wandb, mlflow or trackio")
-    parser.add_argument("--video", type=Path, action="append", default=[], help="also send a film, or a folder of films")
+    parser.add_argument(
+        "--video", type=Path, action="append", default=[], help="also send a film, or a folder of films"
+    )
     parser.add_argument("--session", help=argparse.SUPPRESS)
     options = parser.parse_args()
     places = Places(options.run.absolute(), options.name)
@@ -35,7 +38,7 @@ def main() -> int:
         return 2
     tell = _messages() if options.session else _print
     # A sender of an earlier process may still be at work, and its program of the tracker's library too.
-    if not take(places.file("lock"), FOREVER if options.session else 0.0):
+    if not take(places.file("lock"), FOREVER if options.session else PATIENCE):
         print("another process is sending the journal of this run, new entries too", file=sys.stderr)
         return 1
     try:

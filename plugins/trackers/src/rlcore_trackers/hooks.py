@@ -39,4 +39,5 @@ def run_finished(name: str, run: RunContext, outcome: str) -> None:
 
 
 def _writer(name: str, run: RunContext) -> TrackerWriter | None:
-    return run.stash.get(WRITERS, {}).get(name)
+    writers: dict[str, TrackerWriter] = run.stash.get(WRITERS, {})
+    return writers.get(name)

@@ -1,8 +1,8 @@
 """The journal of a run for one tracker: ``trackers/NAME.jsonl``, one JSON object a line, appended and never changed.
 
 It says what the store is to have. It does not say what the store has: the store is asked, because a note of what was
-sent may be missing after a kill. Files beside it: ``NAME.json``, the run as the tracker sees it; ``NAME.lock``, the lock
-of the sender; ``NAME.files``, the artefacts that were sent; ``NAME.log``, what the tracker's library printed.
+sent may be missing after a kill. Files beside it: ``NAME.json``, the run as the tracker sees it; ``NAME.lock``, the
+lock of the sender; ``NAME.files``, the artefacts that were sent; ``NAME.log``, what the tracker's library printed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Places:
     @property
     def patterns(self) -> list[str]:
         """The patterns of ``RunContext.own_files``."""
-        endings = ("json", "jsonl", "lock", "files", "log", "html")
+        endings = ("json", "jsonl", "lock", "files", "log")
         return [f"{FOLDER}/{self.name}", *(f"{FOLDER}/{self.name}.{ending}" for ending in endings)]
 
     def write_tracked(
@@ -60,9 +60,7 @@ class Places:
 
     def read_tracked(self) -> Tracked:
         """Return the run as the tracker sees it."""
-        return Tracked(
-            **read_object(self.file("json")), directory=self.directory, place=self.folder / self.name
-        )
+        return Tracked(**read_object(self.file("json")), directory=self.directory, place=self.folder / self.name)
 
 
 class Journal:

@@ -1,8 +1,8 @@
 """The second process of a tracker: reads the journal, asks the store what it has, and sends the rest.
 
-It ends when the journal has the end of its session, or the process that started it is gone. One sender works on a run at
-a time: the lock file is its standard input, which processes inherit that a tracker's library starts (``wandb-core``).
-So the next sender asks the store only when nothing writes to it any more.
+It ends when the journal has the end of its session, or the process that started it is gone. One sender works on a run
+at a time: the lock file is its standard input, which processes inherit that a tracker's library starts
+(``wandb-core``). So the next sender asks the store only when nothing writes to it any more.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rlcore_trackers.journal import Places, entries
@@ -135,10 +136,12 @@ class Sender:
             del self._summaries[:BATCH]
         while self._files:
             entry = self._files[0]
-            path = self._report() if entry["file"] == "report" else self._places.directory / entry["path"]
-            if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
-                tracker.send_file(TrackedFile(kind=entry["file"], path=path, step=entry["step"]))
-                self._note_file(entry)
+            with TemporaryDirectory() as folder:
+                report = entry["file"] == "report"
+                path = self._report(Path(folder)) if report else self._places.directory / entry["path"]
+                if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
+                    tracker.send_file(TrackedFile(kind=entry["file"], path=path, step=entry["step"]))
+                    self._note_file(entry)
             self._tell({"sent": entry["path"]})
             self._files.pop(0)
 
@@ -175,10 +178,12 @@ class Sender:
         with self._places.file("files").open("a", encoding="utf-8") as stream:
             stream.write(_file_key(entry) + "\n")
 
-    def _report(self) -> Path:
-        page = self._places.file("html")
-        command = [sys.executable, "-m", "rlcore", "report", str(self._places.directory), "-o", str(page), "--force"]
-        subprocess.run(command, check=True, stdout=sys.stderr, stdin=subprocess.DEVNULL)
+    def _report(self, folder: Path) -> Path:
+        """Write the page of the run into ``folder``; what rlcore-report says is in the log."""
+        page = folder / "report.html"
+        command = [sys.executable, "-m", "rlcore", "report", str(self._places.directory), "-o", str(page)]
+        if subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
+            self._tell({"warning": "the report of the run cannot be made; is rlcore-report installed?"})
         return page
 
 

@@ -64,9 +64,7 @@ class TrackerWriter:
         if (behavior, step) in self._journal.keys:
             return
         self._journal.keys.add((behavior, step))
-        means = {
-            tag: stat.mean for tag, stat in stats.items() if tag not in HIDDEN and math.isfinite(stat.mean)
-        }
+        means = {tag: stat.mean for tag, stat in stats.items() if tag not in HIDDEN and math.isfinite(stat.mean)}
         self._append({"summary": behavior, "step": step, "time": round(time.time(), 3), "means": means})
         if self._sender is not None and self._sender.poll() is not None:
             self._start()

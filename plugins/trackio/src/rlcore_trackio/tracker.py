@@ -93,7 +93,7 @@ class TrackioTracker:
     @contextmanager
     def _run(self) -> Iterator[Any]:
         """Trackio's object of the run, which writes all that it was given before it ends."""
-        from trackio import Run
+        from trackio.run import Run
 
         run = Run(url=None, project=self._project, client=None, name=self._tracked.run_id, run_id=self._tracked.id)
         try:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore_trackio.settings import TrackioSettings
 from rlcore_trackers.hooks import make_writer
+from rlcore_trackio.settings import TrackioSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext

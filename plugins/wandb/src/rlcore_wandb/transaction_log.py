@@ -1,8 +1,8 @@
 """Reads what Weights & Biases has written on disk: the transaction logs, ``run-ID.wandb``.
 
 ``wandb`` hands a summary to a process of its own, which writes it some time later; no call says when. So the logs are
-read instead. A log has blocks of 32 KiB with records of LevelDB's log format: a CRC-32, a length and a kind, then a part
-of a ``Record``, a protobuf of ``wandb``'s. The end of a log may be missing after a kill; records before it count.
+read instead. A log has blocks of 32 KiB with records of LevelDB's log format: a CRC-32, a length and a kind, then a
+part of a ``Record``, a protobuf of ``wandb``'s. The end of a log may be missing after a kill; records before it count.
 
 Format: https://github.com/google/leveldb/blob/main/doc/log_format.md, with a header of 7 bytes and a plain CRC-32.
 """
@@ -38,7 +38,8 @@ def records(content: bytes) -> Iterator[bytes]:
     """Return the records of a log up to the first one that is damaged or cut short."""
     if not content.startswith(HEADER):
         return
-    position, parts = HEADER_SIZE, []
+    position = HEADER_SIZE
+    parts: list[bytes] = []
     while True:
         left = BLOCK - position % BLOCK
         if left < PART.size:  # the rest of a block that has no place for a part

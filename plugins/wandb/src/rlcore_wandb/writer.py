@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlcore_wandb.settings import WandbSettings
 from rlcore_trackers.hooks import make_writer
+from rlcore_wandb.settings import WandbSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext
