@@ -28,6 +28,7 @@ def main() -> int:
         "--video", type=Path, action="append", default=[], help="also send a film, or a folder of films"
     )
     parser.add_argument("--session", help=argparse.SUPPRESS)
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     places = Places(options.run.absolute(), options.name)
     if not places.file("json").exists():
@@ -42,7 +43,7 @@ def main() -> int:
         print("another process is sending the journal of this run, new entries too", file=sys.stderr)
         return 1
     try:
-        return 1 if Sender(places, options.session, tell).run() else 0
+        return 1 if Sender(places, options.session, options.parent, tell).run() else 0
     except Moved:
         tell({"warning": f"{places.folder}: was moved or removed; a resume sends the rest"})
         return 1

@@ -39,11 +39,14 @@ class Sender:
         ended: The outcome in the journal's end of this session; None before it.
     """
 
-    def __init__(self, places: Places, session: str | None, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, places: Places, session: str | None, parent: int | None, tell: Callable[[dict[str, Any]], None]
+    ) -> None:
+        """``parent`` is the process that has the session and tells its end; without one, the journal is complete."""
         self.ended: str | None = None
         self._places, self._session, self._tell = places, session, tell
         self._tracked = places.read_tracked()
-        self._parent = os.getppid()
+        self._parent = parent
         self._offset = 0
         self._known: dict[SummaryKey, TrackedSummary] = {}
         self._summaries: list[TrackedSummary] = []  # not sent, as far as is known
@@ -55,8 +58,9 @@ class Sender:
         """Send until the end. Returns the number of entries that are left."""
         pause, tries, warned, error_text = FIRST_PAUSE, 0, False, ""
         while True:
+            alone = os.getppid() != self._parent  # asked before reading, so that its last line is read
             self._read()
-            over = self.ended is not None or self._session is None or os.getppid() != self._parent
+            over = alone or self.ended is not None
             try:
                 self._send()
                 pause, tries = FIRST_PAUSE, 0

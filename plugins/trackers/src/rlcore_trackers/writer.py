@@ -146,7 +146,7 @@ class TrackerWriter:
         try:
             with self._places.file("log").open("ab") as log:
                 self._sender = subprocess.Popen(
-                    [*command, "--session", self._session],
+                    [*command, "--session", self._session, "--parent", str(os.getpid())],
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
