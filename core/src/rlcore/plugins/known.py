@@ -39,6 +39,7 @@ for _package, _records in {
     "rlcore-study": "option: seeds, jobs",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
+    "rlcore-zoo": "command: zoo; collection: zoo",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
 }.items():
     for _record in _records.split("; "):
