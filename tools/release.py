@@ -286,8 +286,11 @@ def sdist_problems(directory: Path, sdist: Path) -> Iterator[str]:
 
 
 @contextmanager
-def local_index(wheels: Sequence[Path]) -> Iterator[str]:
-    """Serve ``wheels``, and nothing else, on a free port of this machine; yield the address for pip."""
+def local_index(wheels: Sequence[Path], uploads: bool = False) -> Iterator[str]:
+    """Serve ``wheels``, and nothing else, on a free port of this machine; yield the address for pip.
+
+    With ``uploads``, any program of this machine may add files.
+    """
     with tempfile.TemporaryDirectory() as made, socket.socket() as found:
         for wheel in wheels:
             shutil.copyfile(wheel, Path(made) / wheel.name)
@@ -296,7 +299,10 @@ def local_index(wheels: Sequence[Path]) -> Iterator[str]:
         found.close()
         # Without a fallback, pypiserver does not send pip to a public index for names that it lacks.
         options = ["--interface", "127.0.0.1", "--port", str(port), "--disable-fallback", "--hash-algo", "sha256"]
-        server = subprocess.Popen([sys.executable, "-m", "pypiserver", "run", *options, made])
+        options += ["--authenticate", ".", "--passwords", "."] if uploads else []
+        server = subprocess.Popen(
+            [sys.executable, "-m", "pypiserver", "run", *options, made], stderr=subprocess.DEVNULL
+        )
         try:
             address = f"http://127.0.0.1:{port}/simple/"
             for _ in range(300):
@@ -337,7 +343,15 @@ def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
         wanted = (f"rlcore[{','.join(extras)}]" if extras else "rlcore", "rlcore-devkit")  # which has the doctor
         pinned = [f"{name}=={version_of(root)}" for name in wanted]
         report = machine / "report.json"
-        options = ["-q", "-c", machine / "constraints.txt", "--extra-index-url", address, "--report", report]
+        options: list[str | Path] = [
+            "-q",
+            "-c",
+            machine / "constraints.txt",
+            "--extra-index-url",
+            address,
+            "--report",
+            report,
+        ]
         started = time.monotonic()
         there("python", "-m", "pip", "install", *options, *pinned)
         installed = json.loads(report.read_text(encoding="utf-8"))["install"]
