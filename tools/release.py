@@ -362,7 +362,7 @@ def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
         )
         there("python", "-m", "pip", "check")
         there("rlcore", "plugins", "doctor")
-        if {"ppo", "gymnasium"} <= set(extras) or "all" in extras:
+        if {"ppo", "gymnasium"} <= set(extras) or {"all", "standard"} & set(extras):
             (machine / "work/smoke.yaml").write_text(TRAINING, encoding="utf-8")
             there("rlcore", "run", "smoke.yaml")
             there("rlcore", "evaluate", "smoke", "--episodes", "4")
