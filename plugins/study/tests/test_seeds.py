@@ -31,6 +31,7 @@ def test_each_seed_is_the_run_that_is_started_by_hand(study: Study) -> None:
     assert done.returncode == 0, done.stderr
     assert [study.state(run) for run in RUNS] == by_hand(study)
     assert [line for line in done.stdout.splitlines() if line.startswith("s-seed-2  4,000 of 4,000 steps")]
+    assert study.scores(RUNS) == study.scores(["hand-1", "hand-2", "hand-3"])
     written = [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS]
     again = study.run(*SEEDS, "--resume")
     assert again.returncode == 0 and again.stdout.count("is done already") == 3
@@ -57,7 +58,7 @@ def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Stu
     os.kill(child, signal.SIGKILL)
     _, errors = parent.communicate(timeout=60)
     assert parent.returncode == 128 + signal.SIGKILL
-    assert errors == "1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n"
+    assert errors.endswith("1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n")
 
     (child, parent) = (0, study.start(*SEEDS, "--resume"))
     study.wait_for_checkpoint("s-seed-2", after=study.last_step("s-seed-2"))
@@ -69,6 +70,7 @@ def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Stu
     done = study.run(*SEEDS, "--resume")
     assert done.returncode == 0, done.stderr
     assert [study.state(run) for run in RUNS] == by_hand(study)
+    assert study.scores(RUNS) == study.scores(["hand-1", "hand-2", "hand-3"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.faults)])
@@ -108,7 +110,7 @@ def test_a_seed_that_fails_is_named_and_the_others_are_trained(study: Study) -> 
     done = study.run(*SEEDS, "--max-steps", "400")
     assert done.returncode == 5
     assert "s-seed-2  failed after" in done.stdout and "is not a run of rlcore" in done.stdout
-    assert done.stderr == "1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n"
+    assert done.stderr.endswith("1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n")
     assert [study.outcome(run) for run in (RUNS[0], RUNS[2])] == ["done", "done"]
     assert (study.place("s-seed-2") / "mine.txt").read_text() == "not a run"
 

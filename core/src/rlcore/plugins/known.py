@@ -33,7 +33,7 @@ for _package, _records in {
     "rlcore-ray": "executor: ray; command: ray",
     "rlcore-migrate": "hints: migrate; command: convert",
     "rlcore-report": "command: report",
-    "rlcore-study": "option: seeds, jobs",
+    "rlcore-study": "command: compare; option: seeds, jobs",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
