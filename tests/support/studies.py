@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,6 @@ class Study:
         for line in lines:
             del line["time"], line["stats"][STEPS_PER_SECOND]
         return lines, plain(read_checkpoint(self.place(run)).trainers)
-
-    def scores(self, runs: Sequence[str]) -> Any:
-        """What ``rlcore compare`` says about the numbers of runs, without names and times."""
-        command = [sys.executable, "-m", "rlcore", "compare", "--json", *(f"results/{run}" for run in runs)]
-        done = subprocess.run(command, cwd=self.directory, capture_output=True, text=True, timeout=120, check=True)
-        (group,) = json.loads(done.stdout)["configurations"]
-        return group["iqm"], [(run["seed"], run["score"], run["steps"]) for run in group["runs"]]
 
     def children(self, run: str) -> list[int]:
         """The processes of a run."""
