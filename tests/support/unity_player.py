@@ -23,6 +23,7 @@ Options of this player, which may also stand behind Unity's (``env_args``):
                            engine settings, parameters, other channels. The first has the handshake and the arguments
 ``--echo UUID``            a custom side channel whose messages are sent back
 ``--delay SECONDS``        how long a step of the simulation takes
+``--host ADDRESS``         where Python listens (127.0.0.1), for example ::1 or localhost
 =========================  =============================================================================================
 
 The seed that Python sends decides all that is drawn. An answer that a real player cannot use (a missing action, one
@@ -125,7 +126,9 @@ class Player:
     def play(self) -> int:
         """Play until Python ends the session; return the exit code."""
         most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-        with grpc.insecure_channel(f"127.0.0.1:{self.options.port}", options=most) as channel:
+        host = self.options.host
+        address = f"[{host}]" if ":" in host else host
+        with grpc.insecure_channel(f"{address}:{self.options.port}", options=most) as channel:
             self.call = channel.unary_unary(EXCHANGE)
             try:
                 self._begin()
@@ -386,6 +389,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--journal")
     made.add_argument("--echo")
     made.add_argument("--delay", type=float, default=0.0)
+    made.add_argument("--host", default="127.0.0.1")
     made.add_argument("--make", type=Path)
     return made
 
