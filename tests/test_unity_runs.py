@@ -20,7 +20,7 @@ from unity_games import drawn_actions, make_game, player_processes
 from unity_player import make_player
 from workspace import ROOT
 
-from rlcore import EnvironmentFailed, EnvSettings, EpisodeSeeds
+from rlcore import ConfigError, EnvironmentFailed, EnvSettings, EpisodeSeeds
 
 FILE = """\
 behaviors:
@@ -141,6 +141,15 @@ def test_players_of_workers_train_over_ipv6_and_their_run_is_only_alike_when_res
     assert text.count("environment.workers: statistics that players send in workers are not in the summaries") == 1
     assert "done: " in text
     assert {"Player-0.log", "Player-1.log"} <= set(os.listdir(tmp_path / "results/x/run_logs"))
+
+
+@pytest.mark.parametrize("key", ["address", "base_port"])
+def test_a_place_to_listen_at_that_cannot_be_had_is_an_error_of_its_key(key: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {"address": "192.0.2.1", "base_port": taken.getsockname()[1]}  # an address of no machine (RFC 5737)
+        with pytest.raises(ConfigError, match="cannot listen at") as caught:
+            make_game(tmp_path, settings={key: values[key]}, world="continuous")
+    assert caught.value.key == ("environment", key)
 
 
 def test_a_player_that_dies_is_started_again_and_only_its_episodes_are_dropped(tmp_path: Path) -> None:
