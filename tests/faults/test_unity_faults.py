@@ -48,6 +48,7 @@ SAYS = {
     "garbage": r"sent 501 bytes that are no message of ML-Agents",
     "half": r"sent \d+ bytes that are no message of ML-Agents",
     "empty": r"ended the session",
+    "large": r"sent a message of 17 MB in a step; environment.max_message_mb allows 16",
     "gigabytes": r"in a step.*The server has closed the connection with the message of 2 GB",
     "slow": PLAYS_ON,
     "children": r"was killed by SIGKILL in a step",

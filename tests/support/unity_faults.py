@@ -31,6 +31,7 @@ In the exchange:
 ``garbage``            sends random bytes instead of a message
 ``half``               sends half of the message
 ``empty``              sends a message without agents and without a status
+``large``              sends a message of 17 MB
 ``gigabytes``          announces a message of 2 GB, and sends zeros
 ``slow``               lets every exchange from this one on take a second more
 ``children``           starts a process that outlives it, and dies by SIGKILL
@@ -88,6 +89,7 @@ from uuid import UUID
 
 import cv2
 import numpy as np
+import plain_grpc as wire
 
 from rlcore_mlagents_messages import STATISTICS, UnityMessage, encode_messages
 
@@ -272,18 +274,18 @@ def half(player: Any, data: bytes) -> bytes:
     return data[: max(1, len(data) // 2)]
 
 
+def large(player: Any, data: bytes) -> bytes:
+    """Add a field that readers skip."""
+    return data + b"\x7a" + b"\x80\x80\xc0\x08" + bytes(17 << 20)
+
+
 def gigabytes(player: Any, data: bytes) -> bytes:
     """Announce 2 GB over a connection of its own, without the memory that a client of gRPC would need."""
-    name = b"/communicator_objects.UnityToExternalProto/Exchange"
-    pairs = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", name), (b":authority", b"localhost"),
-             (b"te", b"trailers"), (b"content-type", b"application/grpc")]  # fmt: skip
-    # HPACK without its table: every name and value is literal, with a length of seven bits.
-    headers = b"".join(b"\0" + bytes([len(n)]) + n + bytes([len(v)]) + v for n, v in pairs)
     with connected(player.options.port) as connection:
-        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, headers))
-        zeros = frame(0, 0, 1, bytes(16_000))
+        connection.sendall(wire.OPENING + wire.frame(wire.HEADERS, wire.END_HEADERS, 1, wire.CALL))
+        zeros = wire.frame(wire.DATA, 0, 1, bytes(16_000))
         try:
-            connection.sendall(frame(0, 0, 1, b"\0" + struct.pack(">I", 2**31 - 1)))
+            connection.sendall(wire.frame(wire.DATA, 0, 1, struct.pack(">BI", 0, 2**31 - 1)))
             connection.settimeout(60)
             for _ in range(2**31 // 16_000):
                 connection.sendall(zeros)
@@ -291,11 +293,6 @@ def gigabytes(player: Any, data: bytes) -> bytes:
             player.log.write("The server has closed the connection with the message of 2 GB\n")
             player.log.flush()
     os._exit(0)
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """A frame of HTTP/2."""
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 # ------------------------------------------------------------ messages that do not fit
@@ -488,6 +485,7 @@ MESSAGES: Mapping[str, Callable[[Any, Any], None]] = {
 DATA: Mapping[str, Callable[[Any, bytes], bytes]] = {
     "garbage": garbage,
     "half": half,
+    "large": large,
     "gigabytes": gigabytes,
     "shakes-twice": shakes_twice,
 }

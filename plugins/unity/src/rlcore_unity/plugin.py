@@ -1,4 +1,4 @@
-"""The hooks of rlcore-unity. rlcore imports this module at every start, so it must not import grpc."""
+"""The hooks of rlcore-unity. rlcore imports this module at every start, so it must not import protobuf."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             name="unity",
             target="rlcore_unity.create:make_environment",
             block="rlcore_unity.settings:UnitySettings",
-            libraries=("grpcio", "protobuf"),
+            libraries=("protobuf",),
             summary="a player that Unity built with ML-Agents, or Unity's editor",
         )
     ]
