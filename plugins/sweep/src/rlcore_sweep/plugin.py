@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlcore import CommandSpec, EvaluationResult, RunContext, hookimpl
+from rlcore import CommandSpec, hookimpl
+
+if TYPE_CHECKING:
+    from rlcore import EvaluationResult, RunContext
 
 
 @hookimpl

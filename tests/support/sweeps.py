@@ -16,7 +16,7 @@ import attrs
 
 from rlcore import find_checkpoints, read_checkpoint
 
-PLUGIN = Path(__file__).with_name("target_plugin.py")
+PLUGIN = Path(__file__).parents[2] / "plugins/sweep/tests/target_plugin.py"
 RATE, NOISE = "behaviors.Agent.hyperparameters.rate", "behaviors.Agent.hyperparameters.noise"
 SPACE: Mapping[str, Any] = {RATE: {"low": 0.05, "high": 2.0, "log": True}, NOISE: {"low": 0.0, "high": 0.1}}
 
@@ -68,7 +68,9 @@ class Place:
         found: dict[str, Any] = {"best": (self.results / "best.yaml").read_text()}
         for place in sorted(self.results.glob("trial-*")):
             found[place.name] = json.loads((place / "trial.json").read_text())
-            for run in sorted(each for each in place.iterdir() if each.is_dir() and not each.name.endswith(".replaced")):
+            for run in sorted(
+                each for each in place.iterdir() if each.is_dir() and not each.name.endswith(".replaced")
+            ):
                 if found[place.name]["state"] == "complete":
                     found[f"{place.name}/{run.name}"] = repr(read_checkpoint(run).trainers)
         return found
