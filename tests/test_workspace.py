@@ -199,6 +199,7 @@ def test_the_tools_know_every_member() -> None:
         "rlcore_devkit",
         "rlcore_torch",
         "rlcore_gymnasium",
+        "rlcore_study",
         "rlcore_workers",
     }
 

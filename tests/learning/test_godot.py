@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from godot_playing import play
-from godot_worlds import PROJECT
+from godot_worlds import engine_of, project_of
 
 from rlcore import AgentBatch, Player, Run, load_policies
 
@@ -25,7 +24,7 @@ WORLDS = {
 }
 
 
-def config(directory: Path, world: str, settings: dict[str, Any]) -> dict[str, Any]:
+def config(directory: Path, game: dict[str, Any], world: str, settings: dict[str, Any]) -> dict[str, Any]:
     behavior = {
         "trainer_type": "ppo",
         "max_steps": settings["max_steps"],
@@ -37,7 +36,7 @@ def config(directory: Path, world: str, settings: dict[str, Any]) -> dict[str, A
         "time_horizon": 128,
     }  # fmt: skip
     return {
-        "environment": {"type": "godot", "project": str(PROJECT), "args": [f"--world={world}"]},
+        "environment": {"type": "godot", "args": [f"--world={world}"], **game},
         "behaviors": {world: behavior},
         "export": {"onnx": {"profile": "godot"}},
         "checkpoint_settings": {"run_id": world, "results_dir": str(directory)},
@@ -46,22 +45,23 @@ def config(directory: Path, world: str, settings: dict[str, Any]) -> dict[str, A
     }
 
 
+@pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("world", WORLDS)
-def test_a_world_is_learned_in_the_engine_and_its_file_plays_there(world: str, tmp_path: Path) -> None:
-    engine = shutil.which("godot3-server")
-    if engine is None:
-        pytest.skip("godot3-server is not installed (apt install godot3-server)")
+def test_a_world_is_learned_in_the_engine_and_its_file_plays_there(world: str, version: int, tmp_path: Path) -> None:
+    engine = engine_of(version)
+    project = str(project_of(version, tmp_path))
     wanted, settings = WORLDS[world]
-    with Run(config(tmp_path, world, settings)) as run:
+    with Run(config(tmp_path, {"project": project, "engine": engine}, world, settings)) as run:
         run.train()
         reached = float(run.evaluate(40).behaviors[world].mean_reward)
     assert reached >= wanted
     file = tmp_path / world / f"{world}.onnx"
-    played = play(file, engine, world, tmp_path, episodes=40)
+    played = play(file, [engine, "--path", project], world, tmp_path, episodes=40)
     assert np.mean(played.returns) >= wanted
     seen = played.observations.astype(np.float32)
     session = onnxruntime.InferenceSession(str(file))
     feed = {"obs": seen, "state_ins": np.zeros(len(seen), np.float32)}
+    print("differs at most by", abs(played.outputs - session.run(["output"], feed)[0]).max(), played.returns[:3])
     np.testing.assert_allclose(played.outputs, session.run(["output"], feed)[0], atol=1e-4)
     none = np.zeros(len(seen), np.bool_)
     batch = AgentBatch({"obs": seen}, np.zeros(len(seen), np.float32), none, none)

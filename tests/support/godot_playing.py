@@ -1,4 +1,4 @@
-"""Play a policy's exported file inside Godot, without a trainer: ``play(file, godot, world)``.
+"""Play a policy's exported file inside Godot, without a trainer: ``play(file, [godot, "--path", project], world)``.
 
 The project ``tests/support/godot_project`` computes the graph of the file in GDScript (``network.gd``), which shares no
 code with rlcore or onnxruntime. Authors of worlds without Godot's C# build, which has onnxruntime, can copy it.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import onnx
-from godot_worlds import PROJECT
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
@@ -61,12 +61,15 @@ def graph_of(file: Path) -> dict[str, Any]:
     }
 
 
-def play(file: Path, engine: str, world: str, directory: Path, *arguments: str, episodes: int = 20) -> Played:
-    """Play ``episodes`` of ``world`` in Godot with the policy of ``file``; files are written into ``directory``."""
+def play(file: Path, game: Sequence[str], world: str, directory: Path, episodes: int = 20) -> Played:
+    """Play ``episodes`` of ``world`` with the policy of ``file``; files are written into ``directory``.
+
+    ``game`` is the command of the test project, without its arguments.
+    """
     network, record = directory / "network.json", directory / "record.json"
     network.write_text(json.dumps(graph_of(file)))
     words = {"world": world, "network": network, "record": record, "episodes": episodes, "env_seed": 3}
-    command = [engine, *(arguments or ("--path", str(PROJECT))), "--fixed-fps", "60"]
+    command = [*game, "--headless", "--fixed-fps", "60"]
     command += [f"--{name}={value}" for name, value in words.items()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert record.is_file(), done.stdout + done.stderr

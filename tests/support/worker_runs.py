@@ -1,4 +1,4 @@
-"""Small trainings with workers, and what two of them must have in common."""
+"""Small trainings, in workers too, and what two of them must have in common."""
 
 from __future__ import annotations
 
@@ -36,6 +36,40 @@ def train(
             "stats": {"console": False, "tensorboard": False},
         }
     ).train()
+
+
+def train_in(environment: dict[str, Any], directory: Path, steps: int, interval: int, **blocks: Any) -> None:
+    """Train PPO for ``steps``, with a summary and a checkpoint at each ``interval``; ``blocks`` are further ones."""
+    often = {"summary_freq": interval, "checkpoint_interval": interval, "keep_checkpoints": 9}
+    place = {"run_id": "run", "results_dir": str(directory), **blocks.pop("checkpoint_settings", {})}
+    rlcore.Run(
+        {
+            "environment": environment,
+            "behaviors": {"Player": {**PPO, "max_steps": steps, **often}},
+            "checkpoint_settings": place,
+            "env_settings": {"seed": 5},
+            "stats": {"console": False, "tensorboard": False},
+            **blocks,
+        }
+    ).train()
+
+
+def whole_run_that_a_resumed_one_equals(
+    environment: dict[str, Any], directory: Path, steps: int, interval: int, **blocks: Any
+) -> Path:
+    """Train as :func:`train_in` does, and again from the first checkpoint on: weights and summaries must be equal."""
+    whole, parts = directory / "whole", directory / "parts"
+    train_in(environment, whole, steps, interval, **blocks)
+    first = copy_of_run(whole, parts)
+    assert int(first) < steps / 2
+    halfway = weights(parts, first)
+    train_in(
+        environment, parts, steps, interval, checkpoint_settings={"resume": True, "checkpoint": first}, **blocks
+    )  # fmt: skip
+    assert weights(parts) == weights(whole) != []
+    assert weights(parts) != halfway
+    assert len(metrics(whole)) >= 3 and metrics(parts)[-3:] == metrics(whole)[-3:]
+    return whole / "run"
 
 
 def copy_of_run(directory: Path, copy: Path) -> str:

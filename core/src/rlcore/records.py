@@ -25,6 +25,7 @@ _OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PATH = re.compile(r"\w+(\.\w+)*")
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_TARGET_OR_NOTHING = re.compile(rf"({_TARGET.pattern})?")
 
 
 def _matching(pattern: re.Pattern[str]) -> Any:
@@ -394,20 +395,32 @@ class RunOptionSpec(Record):
     that is a ``flag`` has no value and sets ``true``. A plugin whose only use is in ``plugins.local`` of a
     configuration cannot add options, because they are read before the configuration.
 
+    An option with a ``target`` sets no key: it hands the command over to the plugin, such as ``--seeds`` of
+    ``rlcore-study``. ``target(options, words, make_run)``, called by keyword instead of a training, returns the exit
+    code. ``options`` has the values of the options of ``rlcore run`` by name, such as ``options["run_id"]``, the file
+    as ``options["config"]``, and the values of the given options with this target, texts or True. ``words`` are the
+    words of the command line after ``rlcore run``. ``make_run()`` returns the :class:`rlcore.Run` that would be
+    trained without these options, before it starts, or raises ConfigError. Options that belong together have one
+    target.
+
     Attributes:
         name: The option without its dashes.
-        target: Empty: an option names no code.
-        sets: The key of the configuration that the option sets, such as ``acme.team``.
-        flag: Whether the option has no value and sets ``true``.
+        target: The code that takes the command over, as ``"package.module:name"``; empty if the option sets a key.
+        sets: The key of the configuration that the option sets, such as ``acme.team``; empty if it has a target.
+        flag: Whether the option has no value; it sets ``true``.
     """
 
     kind: ClassVar[str] = "option"
     key: ClassVar[str] = "rlcore run"
 
     name: str = attrs.field(validator=_matching(_OPTION))
-    target: str = attrs.field(default="", init=False)
-    sets: str = attrs.field(validator=_matching(_PATH))
+    target: str = attrs.field(default="", validator=_matching(_TARGET_OR_NOTHING))
+    sets: str = attrs.field(default="")
     flag: bool = False
+
+    @sets.validator
+    def _is_a_key_unless_there_is_a_target(self, attribute: attrs.Attribute[str], value: str) -> None:
+        _matching(re.compile("") if self.target else _PATH)(self, attribute, value)
 
     @property
     def option(self) -> str:

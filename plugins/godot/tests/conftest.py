@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from godot_worlds import PLAYER
+from godot_worlds import PLAYER, engine_of, project_of
 
 from rlcore import EnvSettings
 from rlcore_godot.environment import GodotEnvironment, make_environment
@@ -18,13 +17,10 @@ if sys.platform == "win32":
     collect_ignore_glob = ["test_*.py"]  # the player is a program of POSIX
 
 
-@pytest.fixture
-def godot() -> str:
-    """The path of Godot 3, or a skipped test."""
-    engine = shutil.which("godot3-server")
-    if engine is None:
-        pytest.skip("godot3-server is not installed (apt install godot3-server)")
-    return engine
+@pytest.fixture(params=[3, pytest.param(4, marks=pytest.mark.learning)])
+def godot(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """Settings that play the test project in Godot 3, and in a nightly run in Godot 4 too, or a skipped test."""
+    return {"engine": engine_of(request.param), "project": str(project_of(request.param, tmp_path))}
 
 
 @pytest.fixture

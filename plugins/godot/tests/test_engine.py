@@ -15,17 +15,17 @@ import numpy as np
 import psutil
 import pytest
 import yaml
-from godot_worlds import PROJECT
 
 from rlcore import Actions, Environment, EnvironmentFailed, EpisodeSeeds
 from rlcore_devkit.playing import play, snapshot
 
 Make = Callable[..., Environment]
+Game = dict[str, str]
 
 
-def test_an_agent_in_the_engine_reaches_its_target(godot: str, make: Make) -> None:
+def test_an_agent_in_the_engine_reaches_its_target(godot: Game, make: Make) -> None:
     """Each agent walks straight to its target: every episode terminates there, where the reward is at least 1."""
-    reach = make("--world=reach", "--agents=3", project=str(PROJECT), num_envs=2)
+    reach = make("--world=reach", "--agents=3", **godot, num_envs=2)
     batch = reach.reset(EpisodeSeeds(1), np.zeros(2, np.int64))["reach"]
     assert reach.behaviors["reach"].env_index.tolist() == [0, 0, 0, 1, 1, 1]
     distances = ended = 0
@@ -47,8 +47,8 @@ def test_an_agent_in_the_engine_reaches_its_target(godot: str, make: Make) -> No
     assert ended > 3 and distances > 3
 
 
-def test_an_agent_that_stands_still_is_cut_off_at_the_limit(godot: str, make: Make) -> None:
-    reach = make("--world=reach", "--agents=1", project=str(PROJECT))
+def test_an_agent_that_stands_still_is_cut_off_at_the_limit(godot: Game, make: Make) -> None:
+    reach = make("--world=reach", "--agents=1", **godot)
     first = reach.reset(EpisodeSeeds(1), np.zeros(1, np.int64))["reach"].observations["obs"].copy()
     for decision in range(1, 41):
         batch = reach.step({"reach": Actions(np.zeros((1, 2), np.float32))})["reach"]
@@ -58,8 +58,8 @@ def test_an_agent_that_stands_still_is_cut_off_at_the_limit(godot: str, make: Ma
     assert abs(batch.observations["obs"] - first).max() > 1e-3
 
 
-def test_a_repeatable_game_plays_equal_episodes_after_equal_seeds(godot: str, make: Make) -> None:
-    pole = make("--world=pole", "--agents=2", project=str(PROJECT), repeatable=True)
+def test_a_repeatable_game_plays_equal_episodes_after_equal_seeds(godot: Game, make: Make) -> None:
+    pole = make("--world=pole", "--agents=2", **godot, repeatable=True)
     first, second, other = (
         [snapshot(batches)["pole"].observations["obs"] for batches in play(pole, 30, run_seed=seed)]
         for seed in (1, 1, 2)
@@ -73,10 +73,10 @@ def test_a_repeatable_game_plays_equal_episodes_after_equal_seeds(godot: str, ma
     [("freeze", "sent no answer within 1.5 s"), ("exit", "was killed by SIGKILL|ended with exit code")],
 )
 def test_an_engine_that_fails_is_one_message_with_its_last_lines(
-    godot: str, make: Make, fault: str, message: str
+    godot: Game, make: Make, fault: str, message: str
 ) -> None:
     pole = make(
-        "--world=pole", f"--fault={fault}", "--at=3", project=str(PROJECT), timeout=1.5,
+        "--world=pole", f"--fault={fault}", "--at=3", **godot, timeout=1.5,
         limits={"max_lifetime_restarts": 0},
     )  # fmt: skip
     with pytest.raises(EnvironmentFailed, match=message) as caught:
@@ -85,9 +85,9 @@ def test_an_engine_that_fails_is_one_message_with_its_last_lines(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the end of a process is noticed at once on Linux")
-def test_an_engine_ends_with_a_run_that_is_killed(godot: str, tmp_path: Path) -> None:
+def test_an_engine_ends_with_a_run_that_is_killed(godot: Game, tmp_path: Path) -> None:
     config: dict[str, Any] = {
-        "environment": {"type": "godot", "project": str(PROJECT), "args": ["--world=pole"]},
+        "environment": {"type": "godot", "args": ["--world=pole"], **godot},
         "behaviors": {"pole": {"trainer_type": "ppo"}},
     }
     (tmp_path / "pole.yaml").write_text(yaml.safe_dump(config))
@@ -102,7 +102,7 @@ def _engine_of(pid: int) -> psutil.Process:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for each in psutil.Process(pid).children(recursive=True):
-            if each.name().startswith("godot"):
+            if "--fixed-fps" in each.cmdline():
                 return each
         time.sleep(0.1)
     raise AssertionError("no engine was started")

@@ -65,6 +65,12 @@ def test_a_fault_is_one_message_with_the_last_lines_of_the_game(make: Make, faul
     assert any("a game begins, with" in line for line in lines)
 
 
+def test_a_game_that_does_not_start_leaves_the_directory_of_its_run_empty(make: Make, tmp_path: Path) -> None:
+    """The run can then be started again under its name."""
+    failed(make, "start_exit", num_envs=2)
+    assert not (tmp_path / "run_logs").exists()
+
+
 def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
     make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -267,6 +267,7 @@ def debug_option(command: Command) -> Command:
     return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
 
 
+OVER = "rlcore.cli.commands.over"  # in a context's meta: the option that hands the command over, and the values
 _PREFIX = "of_plugin_"  # of the names under which click passes their values
 
 
@@ -305,16 +306,26 @@ def options_of_plugins(
 
 
 def _option(record: RunOptionSpec) -> click.Option:
-    """An option whose value is the override that it stands for: ``("--acme-team", "acme.team=vision")``."""
+    """An option whose value is the override that it stands for: ``("--acme-team", "acme.team=vision")``.
+
+    An option with a target has no value: it is noted in ``ctx.meta[OVER]``, with all given options of that target.
+    """
 
     def override(ctx: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, str] | None:
         if value is None or value is False:
             return None
-        return record.option, f"{record.sets}={'true' if record.flag else value}"
+        if not record.target:
+            return record.option, f"{record.sets}={'true' if record.flag else value}"
+        taker, values = ctx.meta.setdefault(OVER, (record, {}))
+        if taker.target != record.target:
+            raise click.UsageError(f"{taker.option} and {record.option} exclude each other; give only one of them", ctx)
+        values[record.name] = value
+        return None
 
     kind: dict[str, Any] = {"is_flag": True} if record.flag else {"metavar": "VALUE"}
     name = f"{_PREFIX}{record.name.replace('-', '_')}"
-    return click.Option([record.option, name], help=f"{record.summary} Sets {record.sets}.", callback=override, **kind)
+    text = record.summary + (record.sets and f" Sets {record.sets}.")
+    return click.Option([record.option, name], help=text, callback=override, **kind)
 
 
 def taken(flags: dict[str, Any]) -> Mapping[str, str]:

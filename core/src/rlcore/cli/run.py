@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli import commands
 from rlcore.cli.commands import PluginFlags, complete_records, complete_runs, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, RlcoreError
+from rlcore.plugins.known import PACKAGES
 from rlcore.storage.files.access import user_path
 
 if TYPE_CHECKING:
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
 
 
 _ADDED = "rlcore.cli.run.options_of_plugins"
+_WORDS = "rlcore.cli.run.words"
 
 
 class RunCommand(click.Command):
     """Has the options of plugins, and says what to write instead of options of other programs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = tuple(args)
         ctx.meta[_ADDED], plugins = options_of_plugins(args, self.params)
         try:
             return super().parse_args(ctx, args)
@@ -42,6 +46,9 @@ class RunCommand(click.Command):
                 raise
             from rlcore.config.choices import Hints
 
+            if package := PACKAGES.get(("option", error.option_name.removeprefix("--"))):
+                where = f"an option of {package}; pip install it, or turn the plugin on"
+                raise click.UsageError(f"{error.option_name}: {where}", ctx) from None
             said = Hints(plugins, {}).message((error.option_name,), "", True)
             if said:
                 raise ConfigError(f"{error.option_name}: {said}") from None
@@ -88,8 +95,12 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
+    make, meta = partial(make_run, config, sets, flags, chosen), click.get_current_context().meta
     with lasting_console() as when_output_is_lost:
-        return train(lambda: make_run(config, sets, flags, chosen), when_output_is_lost)
+        if commands.OVER not in meta:
+            return train(make, when_output_is_lost)
+        taker, values = meta[commands.OVER]
+        return int(taker.resolve()(options={"config": config, **flags, **values}, words=meta[_WORDS], make_run=make))
 
 
 def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]) -> int:

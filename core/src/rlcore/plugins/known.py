@@ -25,13 +25,15 @@ for _package, _records in {
     "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
     "command: ratings",
     "rlcore-tensorboard": "writer: tensorboard",
-    "rlcore-unity": "environment: unity",
+    "rlcore-unity": "environment: unity; option: base-port, capture-frame-rate, env-args, height, no-graphics, "
+    "no-graphics-monitor, num-areas, quality-level, target-frame-rate, time-scale, timeout-wait, width",
     "rlcore-onnx": "exporter: onnx",
     "rlcore-intrinsic": "reward: curiosity, gail, rnd",
     "rlcore-workers": "executor: processes",
     "rlcore-ray": "executor: ray; command: ray",
     "rlcore-migrate": "hints: migrate; command: convert",
     "rlcore-report": "command: report",
+    "rlcore-study": "option: seeds, jobs",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",

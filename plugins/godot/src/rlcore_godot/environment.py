@@ -41,7 +41,7 @@ from rlcore_godot.launch import Launch, command_of
 from rlcore_godot.player import END_SECONDS, GameFailed, Player
 from rlcore_godot.settings import EDITOR_PORT, GodotSettings
 from rlcore_godot.spaces import Cast, Policy
-from rlcore_workers import Restarts
+from rlcore_workers import Restarts, remove_logs
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -94,7 +94,11 @@ def make_environment(settings: GodotSettings, run: RunContext) -> GodotEnvironme
         step_seconds=settings.timeout,
     )
     seeds = EpisodeSeeds(run.seed, run.first_env)
-    return GodotEnvironment(settings, launch, limits, run.num_envs, run.behavior_names, seeds, kept)
+    try:
+        return GodotEnvironment(settings, launch, limits, run.num_envs, run.behavior_names, seeds, kept)
+    except BaseException:
+        remove_logs(launch.log(run.first_env + number) for number in range(run.num_envs))
+        raise
 
 
 @attrs.define(eq=False)

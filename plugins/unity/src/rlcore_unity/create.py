@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from math import inf
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rlcore_unity.executable import find_player
 from rlcore_unity.hookspecs import SideChannelSpec
 from rlcore_unity.player import Launch
 from rlcore_unity.settings import EDITOR_PORT, UnitySettings
+from rlcore_workers import remove_logs
 
 MEGABYTE = 1 << 20
 LARGEST_SEED = 2**31 - 1
@@ -36,7 +36,7 @@ def make_environment(settings: UnitySettings, run: RunContext) -> UnityEnvironme
         )
     except BaseException:
         if settings.log_folder is None:
-            _remove_logs(launch, run.num_envs)
+            remove_logs(path for number in range(run.num_envs) for path in _written(launch.logs(number)))
         raise
     if run.purpose == "train":
         run.stash[TRAINED_IN] = environment
@@ -80,11 +80,6 @@ def _launch(settings: UnitySettings, run: RunContext) -> Launch:
     )
 
 
-def _remove_logs(launch: Launch, players: int) -> None:
-    """Remove the logs of players that did not start: the directory of a run that did not start goes too."""
-    folder = launch.logs(0).parent
-    for number in range(players):
-        for path in folder.glob(f"{launch.logs(number).stem}*"):
-            path.unlink(missing_ok=True)
-    with suppress(OSError):  # there are other logs
-        folder.rmdir()
+def _written(log: Path) -> list[Path]:
+    """What the player of a log has written: the log, and what came before it."""
+    return list(log.parent.glob(f"{log.stem}[.-]*"))

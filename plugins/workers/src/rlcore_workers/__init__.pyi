@@ -11,5 +11,6 @@ from .layout import Layout as Layout
 from .messages import PartMessages as PartMessages
 from .part import Part as Part
 from .player_process import PlayerProcess as PlayerProcess
+from .player_process import remove_logs as remove_logs
 from .settings import WorkerSettings as WorkerSettings
 from .supervisor import Restarts as Restarts

@@ -10,13 +10,13 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from rlcore_workers.ending_process import EndingProcess
 
-__all__ = ["PlayerProcess"]
+__all__ = ["PlayerProcess", "remove_logs"]
 
 KEPT_LINES = 20
 KEPT_BYTES = 65_536  # at the end of a log that are looked at
@@ -73,6 +73,17 @@ class PlayerProcess:
     def last_lines(self) -> list[str]:
         """Return the last lines of the output and of the log, without control characters."""
         return [*_last_lines(self.output), *([] if self.log is None else _last_lines(self.log))][-KEPT_LINES:]
+
+
+def remove_logs(logs: Iterable[Path]) -> None:
+    """Remove the logs of players that did not start, and their folder if nothing else is in it.
+
+    The directory of a run that did not start is then bare, so that the run can be started again under its name.
+    """
+    for path in logs:
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # there are other files
+            path.parent.rmdir()
 
 
 def _last_lines(path: Path) -> list[str]:

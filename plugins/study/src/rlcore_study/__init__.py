@@ -1,0 +1,1 @@
+"""Studies of rlcore: several runs side by side, and comparisons of configurations over seeds."""

@@ -1,0 +1,15 @@
+"""The hooks of rlcore-study. rlcore imports this module at every start, so it must import nothing heavy."""
+
+from __future__ import annotations
+
+from rlcore import RunOptionSpec, hookimpl
+
+_SEEDS = "rlcore_study.seeds:run_seeds"
+
+
+@hookimpl
+def rlcore_commands() -> list[RunOptionSpec]:
+    return [
+        RunOptionSpec(name="seeds", target=_SEEDS, summary="Train with each of these seeds, such as 1-5 or 1,3,7-9."),
+        RunOptionSpec(name="jobs", target=_SEEDS, summary="Runs of --seeds at a time; by default, one for each core."),
+    ]

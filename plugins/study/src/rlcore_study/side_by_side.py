@@ -1,0 +1,294 @@
+"""Runs several ``rlcore run`` processes side by side: progress lines, one Ctrl-C for all, and resumes after kills.
+
+A run belongs to the process that started it. When that process gets SIGINT, SIGTERM or SIGHUP, all runs get it too,
+and each saves a checkpoint; at the second one, all end at once. If that process is killed, each run saves a checkpoint
+and ends by itself (:mod:`rlcore_study.child`). Nothing but the run directories remembers which runs there were.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+from types import FrameType
+
+import attrs
+
+from rlcore import find_checkpoints, is_locked
+from rlcore_study.lines import Lines, Summaries
+
+__all__ = ["Ended", "Job", "Running", "cores", "has_checkpoint", "side_by_side"]
+
+LOOK_SECONDS = 0.1
+LOCK_SECONDS = 120.0  # for the runs of an earlier process, which was killed, to save their checkpoints
+TWICE_SECONDS = 0.5  # a signal repeated within these seconds counts as one, as in a run
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@attrs.frozen
+class Job:
+    """A run that is to be started, or continued.
+
+    Attributes:
+        run_id: The name of the run, for its line.
+        directory: The run directory.
+        words: The words after ``rlcore run``, without ``--resume``.
+        resume: Whether the run is continued if it has a checkpoint. Without one, it starts from the beginning.
+        new: The words for a start from the beginning, if they are others.
+        steps: Agent steps that all behaviors are to learn together; 0 if that is not known.
+    """
+
+    run_id: str
+    directory: Path
+    words: tuple[str, ...]
+    resume: bool = False
+    new: tuple[str, ...] | None = None
+    steps: int = 0
+
+
+@attrs.frozen
+class Ended:
+    """A run whose process has ended.
+
+    Attributes:
+        job: The run.
+        code: The exit code; 128 + N for a process that was killed by signal N.
+        error: The error that the process printed; empty if it printed none.
+        seconds: The time that the process took.
+    """
+
+    job: Job
+    code: int
+    error: str
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """The end in words, such as ``failed after 9.3 s: ...``."""
+        after = f"after {self.seconds:.1f} s"
+        if self.code == 0:
+            return f"done {after}"
+        if self.code in {128 + number for number in SIGNALS}:
+            return f"interrupted {after}"
+        if self.code > 128:
+            with suppress(ValueError):
+                return f"killed by {signal.Signals(self.code - 128).name} {after}"
+        return f"failed {after}: {self.error or f'exit code {self.code}'}"
+
+
+def cores() -> int:
+    """The number of processors that this process may use."""
+    with suppress(AttributeError):  # of systems without affinities
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def has_checkpoint(directory: Path) -> bool:
+    """Whether a run in ``directory`` can be continued."""
+    return bool(find_checkpoints(directory / "checkpoints"))
+
+
+class Running:
+    """A run that is going on.
+
+    Attributes:
+        job: The run.
+        summaries: The steps and the latest values that the run has written.
+    """
+
+    def __init__(self, job: Job, say: Callable[[str], None]) -> None:
+        self.job = job
+        self.summaries = Summaries(job.directory)
+        self._say = say
+        self._begun = monotonic()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors = ""
+        self._reader: threading.Thread | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the process is not started yet, because another one is still writing to the run directory."""
+        return self._process is None and is_locked(self.job.directory) and monotonic() - self._begun < LOCK_SECONDS
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal to the run; the first SIGINT or SIGTERM makes it save a checkpoint and end."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def start(self) -> None:
+        """Start the process. Later calls do nothing."""
+        if self._process is not None:
+            return
+        job, words = self.job, self.job.words
+        if job.resume and has_checkpoint(job.directory):
+            words = ("--resume", *words)
+        elif job.new is not None:
+            words = job.new
+        alone = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # import what the program rlcore would import
+        self._process = subprocess.Popen(
+            [sys.executable, *alone, "-m", "rlcore_study.child", "run", *words],
+            stdin=subprocess.PIPE,  # closed when this process ends, however it ends
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches it through this process
+        )
+        self._begun = monotonic()
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+
+    def _read_errors(self) -> None:
+        assert self._process is not None and self._process.stderr is not None
+        for line in self._process.stderr:
+            text = line.decode("utf-8", "replace").rstrip()
+            if text.lower().startswith("error: "):
+                self._errors = text[len("error: ") :]
+            elif text and not text.startswith("stopping: "):
+                self._say(text)
+
+    def ended(self) -> Ended | None:
+        """How the process has ended; None while it is going on."""
+        code = None if self._process is None else self._process.poll()
+        if code is None:
+            return None
+        return self._end(code)
+
+    def close(self) -> None:
+        """Let the run save a checkpoint and end, as after the end of this process, and wait for it."""
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._end(self._process.wait())
+
+    def _end(self, code: int) -> Ended:
+        assert self._process is not None and self._reader is not None and self._process.stdin is not None
+        self._reader.join(timeout=5.0)  # a worker that is left over may hold the other end
+        self._process.stdin.close()
+        seconds = monotonic() - self._begun
+        return Ended(self.job, 128 - code if code < 0 else code, self._errors, seconds)
+
+
+def side_by_side(
+    jobs: Iterable[Job | None],
+    at_once: int,
+    ended: Callable[[Ended], None] = lambda each: None,
+    look: Callable[[Running], None] = lambda each: None,
+) -> int | None:
+    """Run ``jobs``, at most ``at_once`` at a time, until all have ended.
+
+    A job is taken from ``jobs`` when there is room for it, so that an iterator may choose it by the results of earlier
+    ones; it yields None while it cannot choose yet. ``ended`` is called with each run that has ended, and
+    ``look`` several times a second with each run that is going on; it may stop it. A run that fails does not stop
+    others. Returns the number of the signal that ended all runs; None if none did. Call it in the main thread.
+    """
+    waiting, left = iter(jobs), True
+    running: list[Running] = []
+    seen: set[str] = set()
+    with Lines() as lines:
+
+        def say(text: str, run: str) -> None:
+            if text not in seen:  # a warning that all runs print is printed once
+                seen.add(text)
+                lines.say(f"{run}  {text}")
+
+        with _forwarded(running, lines.say) as received:
+            try:
+                while left or running:
+                    while left and not received and len(running) < at_once:
+                        job = next(waiting, _NONE_LEFT)
+                        left = job is not _NONE_LEFT
+                        if not isinstance(job, Job):
+                            break
+                        running.append(_begin(job, lines, say))
+                    left = left and not received
+                    for run in list(running):
+                        _look(run, running, lines, bool(received), ended, look)
+                    sleep(LOOK_SECONDS)
+            finally:  # after an error of a function that was given
+                for run in running:
+                    run.close()
+    return received[0] if received else None
+
+
+_NONE_LEFT = object()
+
+
+def _begin(job: Job, lines: Lines, say: Callable[[str, str], None]) -> Running:
+    run = Running(job, lambda text: say(text, job.run_id))
+    lines.start(job.run_id, job.steps, "waits for another process of this run to end" if run.waits else "")
+    return run
+
+
+def _look(
+    run: Running,
+    running: list[Running],
+    lines: Lines,
+    stopping: bool,
+    ended: Callable[[Ended], None],
+    look: Callable[[Running], None],
+) -> None:
+    """Start the run if it can be started, show what is new, and say how it has ended."""
+    job = run.job
+    if run.waits:
+        if stopping:
+            running.remove(run)
+            lines.end(job.run_id, "not started")
+        return
+    if not stopping:
+        run.start()
+    if run.summaries.read():
+        lines.show(job.run_id, run.summaries.steps, job.steps, run.summaries.text)
+    end = run.ended()
+    if end is None:
+        look(run)
+    else:
+        running.remove(run)
+        lines.end(job.run_id, end.text)
+        ended(end)
+
+
+@contextmanager
+def _forwarded(running: Sequence[Running], say: Callable[[str], None]) -> Iterator[list[int]]:
+    """Send signals that this process gets to all runs. The list that is yielded has the first one.
+
+    A signal that was ignored before stays ignored, as in a run.
+    """
+    received: list[int] = []
+    times: list[float] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not received:
+            received.append(number)
+            times.append(monotonic())
+        elif number not in (signal.SIGINT, signal.SIGTERM) or monotonic() - times[0] < TWICE_SECONDS:
+            return
+        for run in list(running):
+            run.stop(number)
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in ours:
+        signal.signal(number, handle)
+    over = threading.Event()
+    waiter = threading.Thread(target=_say_that_it_stops, args=(received, say, over), daemon=True)
+    waiter.start()
+    try:
+        yield received
+    finally:
+        over.set()
+        waiter.join()
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+
+
+def _say_that_it_stops(received: Sequence[int], say: Callable[[str], None], over: threading.Event) -> None:
+    while not over.wait(LOOK_SECONDS):
+        if received:
+            say("stopping: the runs save a checkpoint; a second Ctrl-C or SIGTERM ends them at once")
+            return

@@ -1,0 +1,156 @@
+"""``rlcore run --seeds``: the runs are those that were started by hand, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import click
+import pytest
+from studies import Study, wait_until
+
+from rlcore_devkit import RunRlcore
+from rlcore_study.seeds import read_seeds
+
+SEEDS = ("--seeds", "1-3", "--jobs", "2")
+RUNS = ("s-seed-1", "s-seed-2", "s-seed-3")
+
+
+def by_hand(study: Study) -> list[Any]:
+    """The states of the three runs, each started by a command of its own."""
+    for seed in (1, 2, 3):
+        done = study.run("--seed", str(seed), "--run-id", f"hand-{seed}")
+        assert done.returncode == 0, done.stderr
+    return [study.state(f"hand-{seed}") for seed in (1, 2, 3)]
+
+
+def test_each_seed_is_the_run_that_is_started_by_hand(study: Study) -> None:
+    done = study.run(*SEEDS)
+    assert done.returncode == 0, done.stderr
+    assert [study.state(run) for run in RUNS] == by_hand(study)
+    assert [line for line in done.stdout.splitlines() if line.startswith("s-seed-2  4,000 of 4,000 steps")]
+    written = [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS]
+    again = study.run(*SEEDS, "--resume")
+    assert again.returncode == 0 and again.stdout.count("is done already") == 3
+    assert [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS] == written
+    existing = study.run(*SEEDS)
+    assert existing.returncode == 5 and existing.stderr.count("\n") == 1
+    assert "s-seed-1: this run exists; continue the study (--resume)" in existing.stderr
+
+
+@pytest.mark.faults
+@pytest.mark.daily
+def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Study) -> None:
+    parent = study.start(*SEEDS)
+    study.wait_for_checkpoint("s-seed-1")
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not any(study.children(run) for run in RUNS))
+    assert study.outcome("s-seed-1") == "interrupted"  # its process saved a checkpoint, and ended
+
+    saved = study.last_step("s-seed-2")
+    parent = study.start(*SEEDS, "--resume")
+    study.wait_for_checkpoint("s-seed-2", after=saved)
+    (child,) = study.children("s-seed-2")
+    os.kill(child, signal.SIGKILL)
+    _, errors = parent.communicate(timeout=60)
+    assert parent.returncode == 128 + signal.SIGKILL
+    assert errors == "1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n"
+
+    (child, parent) = (0, study.start(*SEEDS, "--resume"))
+    study.wait_for_checkpoint("s-seed-2", after=study.last_step("s-seed-2"))
+    (child,) = study.children("s-seed-2")
+    os.kill(child, signal.SIGKILL)
+    parent.kill()
+    parent.wait()
+
+    done = study.run(*SEEDS, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [study.state(run) for run in RUNS] == by_hand(study)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.faults)])
+def test_one_signal_saves_all_runs_and_ends_them(study: Study, number: int) -> None:
+    parent = study.start(*SEEDS)
+    for run in RUNS[:2]:
+        study.wait_for_checkpoint(run)
+    parent.send_signal(number)
+    output, errors = parent.communicate(timeout=60)
+    assert parent.returncode == 128 + number
+    assert output.count("interrupted after") == 2
+    assert "interrupted; the same command with --resume continues" in errors
+    assert [study.outcome(run) for run in RUNS[:2]] == ["interrupted", "interrupted"]
+    assert not study.place("s-seed-3").exists()
+
+
+@pytest.mark.faults
+def test_a_second_signal_ends_all_runs_at_once(study: Study) -> None:
+    slow = ("--set", "environment.options.seconds=5")  # no step ends before the second signal
+    parent = study.start(*SEEDS, *slow)
+    for run in RUNS[:2]:
+        wait_until((study.place(run) / "configuration.yaml").exists)
+    time.sleep(1.0)
+    parent.send_signal(signal.SIGINT)
+    time.sleep(1.0)
+    begun = time.monotonic()
+    parent.send_signal(signal.SIGINT)
+    parent.communicate(timeout=60)
+    assert parent.returncode == 128 + signal.SIGINT
+    assert time.monotonic() - begun < 2.0
+    assert not any(study.children(run) for run in RUNS)
+
+
+def test_a_seed_that_fails_is_named_and_the_others_are_trained(study: Study) -> None:
+    study.place("s-seed-2").mkdir(parents=True)
+    (study.place("s-seed-2") / "mine.txt").write_text("not a run")
+    done = study.run(*SEEDS, "--max-steps", "400")
+    assert done.returncode == 5
+    assert "s-seed-2  failed after" in done.stdout and "is not a run of rlcore" in done.stdout
+    assert done.stderr == "1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n"
+    assert [study.outcome(run) for run in (RUNS[0], RUNS[2])] == ["done", "done"]
+    assert (study.place("s-seed-2") / "mine.txt").read_text() == "not a run"
+
+
+@pytest.mark.learning
+def test_a_study_is_resumed_without_its_configuration(study: Study) -> None:
+    assert study.run("--seeds", "1", "--run-id", "s", "--max-steps", "400").returncode == 0
+    done = study.run_without_file("--resume", "--run-id", "s", "--seeds", "1,2")
+    assert done.returncode == 0, done.stderr
+    assert study.run("--seed", "2", "--run-id", "hand", "--max-steps", "400").returncode == 0
+    assert study.state("s-seed-2") == study.state("hand")
+    longer = study.run_without_file("--resume", "--run-id", "s", "--seeds", "1,2", "--max-steps", "600")
+    assert longer.returncode == 0, longer.stderr
+    assert study.last_step("s-seed-1") == 600
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("7", [7]), ("1-3", [1, 2, 3]), ("1,3,7-9", [1, 3, 7, 8, 9]), ("0, 4-4", [0, 4])]
+)
+def test_seeds_are_written_as_ranges(text: str, seeds: list[int]) -> None:
+    assert read_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "5-1", "1-", "-1", "a", "1,,2", "1-3,2", "1.5", "1-2000000000"])
+def test_other_seeds_are_refused(text: str) -> None:
+    with pytest.raises(click.UsageError, match="--seeds"):
+        read_seeds(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--jobs", "2"], "--jobs says how many runs of --seeds train at a time; add --seeds 1-5"),
+        (["--seeds", "1-2", "--jobs", "none"], "--jobs 'none': must be a whole number"),
+        (["--seeds", "1-2", "--seed", "1"], "--seeds gives each run its seed; leave --seed out"),
+        (["--seeds", "1-2", "--inference"], "--seeds trains; --inference acts with one run"),
+        (["--seeds", "1-2", "--set", "behaviors.Agent.max_stepps=1"], "did you mean 'max_steps'?"),
+    ],
+)
+def test_a_mistake_is_refused_before_any_run_starts(
+    study: Study, run_rlcore: RunRlcore, words: list[str], message: str
+) -> None:
+    done = run_rlcore("run", study.directory / "run.yaml", *words)
+    assert done.exit_code == 2 and message in done.stderr
+    assert not (study.directory / "working/results").exists()
