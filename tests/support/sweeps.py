@@ -28,7 +28,7 @@ def configuration(sweep: Mapping[str, Any], seconds: float = 0.0, kind: str = "f
         "environment": {"type": kind, "num_envs": 2, "options": {"seconds": seconds}},
         "behaviors": {"Agent": behavior},
         "evaluation": {"interval": 100, "episodes": 2},
-        "plugins": {"autoload": False, "enable": ["sweep"], "local": [str(PLUGIN)]},
+        "plugins": {"autoload": False, "enable": ["sweep", "study"], "local": [str(PLUGIN)]},
         "sweep": {"parameters": dict(SPACE), **sweep},
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,27 +40,27 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_wrong_block_is_refused_in_one_line(run_rlcore: RunRlcore, tmp_path: Any, name: str) -> None:
+def test_a_wrong_block_is_refused_in_one_line(run_rlcore: RunRlcore, tmp_path: Path, name: str) -> None:
     changes, message = REFUSED[name]
     (tmp_path / "config.yaml").write_text(json.dumps(configuration(changes)))
-    refused = run_rlcore("sweep", "config.yaml")
+    refused = run_rlcore("sweep", tmp_path / "config.yaml")
     assert refused.exit_code == 2 and refused.stderr.count("\n") == 1
     assert message in refused.stderr
     assert not (tmp_path / "results").exists() or not [*(tmp_path / "results").glob("*/sweep.json")]
     if "path" not in name and "points" not in name:
-        assert run_rlcore("validate", "config.yaml").exit_code == 2
+        assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 2
 
 
-def test_a_metric_of_evaluations_needs_evaluations(run_rlcore: RunRlcore, tmp_path: Any) -> None:
+def test_a_metric_of_evaluations_needs_evaluations(run_rlcore: RunRlcore, tmp_path: Path) -> None:
     document = configuration({})
     del document["evaluation"]
     (tmp_path / "config.yaml").write_text(json.dumps(document))
-    refused = run_rlcore("sweep", "config.yaml")
+    refused = run_rlcore("sweep", tmp_path / "config.yaml")
     assert refused.exit_code == 2 and "metric: evaluation needs evaluations; give evaluation.interval" in refused.stderr
 
 
-def test_a_run_trains_with_the_values_of_a_file_with_a_sweep(run_rlcore: RunRlcore, tmp_path: Any) -> None:
+def test_a_run_trains_with_the_values_of_a_file_with_a_sweep(run_rlcore: RunRlcore, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(json.dumps(configuration({})))
-    assert run_rlcore("validate", "config.yaml").exit_code == 0
-    assert run_rlcore("run", "config.yaml", "--run-id", "alone").exit_code == 0
-    assert "sweep:" not in (tmp_path / "results/alone/configuration.yaml").read_text()
+    assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 0
+    assert run_rlcore("run", tmp_path / "config.yaml", "--results-dir", tmp_path, "--run-id", "alone").exit_code == 0
+    assert "sweep:" not in (tmp_path / "alone/configuration.yaml").read_text()

@@ -34,6 +34,7 @@ for _package, _records in {
     "rlcore-migrate": "hints: migrate; command: convert",
     "rlcore-report": "command: report",
     "rlcore-study": "option: seeds, jobs",
+    "rlcore-sweep": "command: sweep",
     "rlcore-checkpoints": "command: checkpoints",
     "rlcore-curriculum": "curriculum: lessons",
     "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",

@@ -131,10 +131,9 @@ class SweepSettings:
         for number, (name, parameter) in enumerate(self.parameters.items()):
             for other in parameter.when:
                 if other not in names[:number]:
-                    place = (
-                        "comes later; move it up" if other in names else f"is no parameter{did_you_mean(other, names)}"
-                    )
-                    raise SettingError("parameters", f"{name}: when: {other} {place}")
+                    unknown = f"is not a parameter{did_you_mean(other, names)}"
+                    problem = "comes later; move it up" if other in names else unknown
+                    raise SettingError("parameters", f"{name}: when: {other} {problem}")
             if self.sampler == "grid" and parameter.when:
                 raise SettingError("parameters", f"{name}: when cannot be combined with sampler: grid")
             if self.sampler == "grid" and parameter.choices is None and parameter.step is None and not parameter.whole:

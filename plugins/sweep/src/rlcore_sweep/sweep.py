@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
-from rlcore_study.side_by_side import Ended, Job, Running, side_by_side
 
 from rlcore import (
     EXIT_RUN_STATE,
@@ -25,6 +23,7 @@ from rlcore import (
     read_run,
     write_config,
 )
+from rlcore_study.side_by_side import Ended, Job, Running, side_by_side
 from rlcore_sweep.block import configuration
 from rlcore_sweep.pruning import PRUNED, evaluations_in
 from rlcore_sweep.study import Judge, values_of
@@ -133,7 +132,7 @@ class Sweep:
         if regular is None:
             words = (str(file), "--force") if directory.exists() else (str(file),)
         else:
-            words = ("--resume", *words, *regular)
+            words = ("--resume", *words, "--checkpoint", str(regular))
         steps = sum(each.max_steps for each in config.behaviors.values())
         return Job(f"{trial.name}/{name}", directory, words, steps=steps)
 
@@ -242,19 +241,15 @@ class Sweep:
         return path
 
 
-def _regular_checkpoint(directory: Path) -> tuple[str, ...] | None:
-    """The options of a resume from the newest regular checkpoint; None if there is none.
+def _regular_checkpoint(directory: Path) -> int | None:
+    """The step of the newest checkpoint that is surely a regular one; None if there is none.
 
-    A run that was interrupted ended with a checkpoint of its own, at a step that a run without a stop would not have
-    saved at. Where it ends all episodes, the continued run would not equal a run that was never stopped.
+    The last checkpoint of a process may be the one of its end: a signal, or the end of the sweep, made it save at a
+    step at which a run without a stop saves nothing. Where a checkpoint ends all episodes, a run that continues there
+    does not equal one that was never stopped. All others are regular ones, because a run continues only there.
     """
-    found = find_checkpoints(directory / "checkpoints")
-    interrupted = False
-    with suppress(FileNotFoundError, DamagedFile):
-        interrupted = read_object(directory / "result.json").get("outcome") == "interrupted"
-    if interrupted:
-        return ("--checkpoint", str(found[-2].step)) if len(found) > 1 else None
-    return () if found else None
+    sound = [each.step for each in find_checkpoints(directory / "checkpoints")[:-1] if not each.problems()]
+    return max(sound, default=None)
 
 
 def _score(metric: str, result: dict[str, Any]) -> float | None:
