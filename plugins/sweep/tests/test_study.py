@@ -9,12 +9,12 @@ import attrs
 import numpy as np
 import optuna
 import pytest
+
+from rlcore import derive_seed
 from rlcore_sweep.settings import EnvironmentCase, ParameterSettings, SweepSettings
 from rlcore_sweep.space import distributions
 from rlcore_sweep.study import Judge, importances, values_of
 from rlcore_sweep.trials import RunResult, Study, Trial
-
-from rlcore import derive_seed
 
 RANGES = {
     "a.rate": ParameterSettings(low=1e-4, high=1e-1, log=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from rlcore import (
 from rlcore_sweep.settings import SweepSettings
 from rlcore_sweep.space import size, typical
 
-__all__ = ["checked_block", "configuration", "read_block", "require_parameters"]
+__all__ = ["checked_block", "configuration", "plain", "planned_evaluations", "read_block", "require_parameters"]
 
 BLOCK = "sweep"
 
@@ -41,7 +42,7 @@ def read_block(document: Document) -> SweepSettings:
     if BLOCK not in document.data:
         where = document.path or "the configuration"
         raise ConfigError(f"{where}: has no block {BLOCK}; it names the parameters that rlcore sweep searches")
-    settings, found = read_settings(SweepSettings, document.data[BLOCK])
+    settings, found = read_settings(SweepSettings, plain(document.data[BLOCK]))
     problems = Problems(document)
     for path, message in found:
         problems.add((BLOCK, *path), message)
@@ -97,6 +98,11 @@ def planned_evaluations(configs: Sequence[RunConfig]) -> int:
         if interval is not None:
             found.append(-(-steps // interval))
     return max(found)
+
+
+def plain(data: Any) -> Any:
+    """Data of a document as dicts and lists that know no place in a file."""
+    return json.loads(json.dumps(data, default=str))
 
 
 def _yaml(value: Any) -> str:

@@ -8,7 +8,7 @@ import click
 
 
 @click.command("sweep")
-@click.argument("config", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("config", type=click.Path(path_type=Path))
 @click.option("--run-id", help="Name of the sweep; its directory is results/RUN_ID. By default the name of CONFIG.")
 @click.option("--results-dir", help="Directory of the directories of sweeps.")
 @click.option("--trials", type=click.IntRange(1), help="Trials in all; more than before continue a finished sweep.")

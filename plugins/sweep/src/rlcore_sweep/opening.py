@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from rlcore import (
     require_lock_file,
     user_path,
 )
-from rlcore_sweep.block import configuration, planned_evaluations, read_block, require_parameters
+from rlcore_sweep.block import configuration, plain, planned_evaluations, read_block, require_parameters
 from rlcore_sweep.settings import SweepSettings
 from rlcore_sweep.trials import STUDY, Study, read_study, writing
 
@@ -73,7 +72,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _study(directory: Path, document: Document, plugins: Plugins, settings: SweepSettings, base: RunConfig) -> Study:
-    data = json.loads(json.dumps(document.data, default=str))
+    data = plain(document.data)
     try:
         known = read_study(directory)
     except FileNotFoundError:
