@@ -58,7 +58,7 @@ def read_block(document: Document) -> SweepSettings:
 def configuration(document: Document, plugins: Plugins, values: dict[str, Any], seed: int | None = None) -> RunConfig:
     """The checked configuration of a run with ``values`` by dotted path. Raises ConfigErrors."""
     sets = [f"{name}={_yaml(value)}" for name, value in values.items()]
-    flags = {} if seed is None else {("env_settings", "seed"): seed}
+    flags: dict[tuple[str, ...], Any] = {} if seed is None else {("env_settings", "seed"): seed}
     config = load_config(apply_overrides(document, sets, flags), plugins)
     # A checkpoint may end all episodes, so that every trial saves at the same steps, however fast it is.
     behaviors = {

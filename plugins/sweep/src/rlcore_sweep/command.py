@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,7 +35,7 @@ def sweep_command(
     from rlcore_sweep.sweep import Sweep
     from rlcore_sweep.trials import ENDED
 
-    options = {
+    options: dict[tuple[str, ...], Any] = {
         ("sweep", "trials"): trials,
         ("sweep", "jobs"): jobs,
         ("checkpoint_settings", "run_id"): run_id,

@@ -34,7 +34,7 @@ def rebuilt(study: Study, trials: Mapping[int, Trial], number: int, seen: int) -
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     made = optuna.create_study(
         study_name=NAME,
-        direction=study.settings.direction,
+        direction="maximize" if study.settings.direction == "maximize" else "minimize",
         sampler=_sampler(study, number),
         pruner=_pruner(study),
     )
