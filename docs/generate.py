@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING, Any
 import api_reference
 import attrs
 import click
+import figures
+import gallery
+import notebooks
 import plugin_list
 
 from rlcore import (
@@ -487,6 +490,32 @@ def plugins_page() -> str:
     )
 
 
+# ---------------------------------------------------------------- zoo
+
+
+ZOO_TABLE = "<!-- rlcore zoo list -->"
+
+
+def with_zoo(markdown: str) -> str:
+    """Return the page about the zoo with the table of its files, and what they were measured with."""
+    from rlcore_zoo.command import row
+    from rlcore_zoo.entries import entries
+
+    every = entries()
+    head = ("name", "environment", "agent steps", "score", "95% interval of a new seed", "seeds", "CPU")
+    rows = [head, ("---",) * 2 + ("---:",) * 5, *((f"`{name}`", *cells) for name, *cells in map(row, every))]
+    lines = [each for entry in every for each in entry.measurements.values()]
+    dates, machines = sorted({each.date for each in lines}), sorted({each.machine for each in lines})
+    versions = sorted({f"{name} {version}" for each in lines for name, version in each.versions.items()})
+    pythons = sorted({f"Python {each.python}" for each in lines})
+    circumstances = (
+        f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))} on {' and '.join(machines)}, with "
+        f"{', '.join(pythons + versions)}."
+    )
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    return markdown.replace(ZOO_TABLE, f"{table}\n\n{circumstances}")
+
+
 # ---------------------------------------------------------------- text
 
 
@@ -510,19 +539,48 @@ PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages to the pages in docs/; a hook of MkDocs."""
+    """Add the generated pages and notebooks to the pages in docs/; a hook of MkDocs."""
     from mkdocs.structure.files import File
 
     for path, page in PAGES.items():
         files.append(File.generated(config, path, content=page()))
+    for path in notebooks.NOTEBOOKS:
+        files.append(File.generated(config, path, content=notebooks.notebook_of(path)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Link the names of code in sentences to the API reference; a hook of MkDocs."""
+    if page.file.src_uri == "how-to/zoo.md":
+        markdown = with_zoo(markdown)
     if page.file.src_uri == "how-to/porting.md":
         return ported(markdown)  # its names are those of other contracts
-    return markdown if page.file.src_uri.startswith("reference/api/") else api_reference.linked(markdown)
+    if not page.file.src_uri.startswith("reference/api/"):
+        markdown = api_reference.linked(markdown)
+    return with_drawings(markdown)
+
+
+def with_drawings(markdown: str) -> str:
+    """Return a page with films, curves and figures in place of the comments that ask for them."""
+    for comment, drawn in DRAWINGS.items():
+        if f"<!-- {comment} -->" in markdown:
+            markdown = markdown.replace(f"<!-- {comment} -->", drawn())
+    return markdown
+
+
+def _returns() -> str:
+    return figures.returns((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+
+
+DRAWINGS: Mapping[str, Callable[[], str]] = types.MappingProxyType(
+    {
+        "gallery": lambda: gallery.page(gallery.shown()),
+        "front agent": lambda: gallery.page(gallery.shown()[:1], "gallery/"),
+        "figures": lambda: figures.page(figures.cited()),
+        "front figures": lambda: figures.front(figures.cited()),
+        "returns": _returns,
+    }
+)
 
 
 def contract_names() -> str:

@@ -9,6 +9,7 @@ line it is written on, and has the path it is used at.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,6 +99,13 @@ def _read_text(path: Path) -> str:
     try:
         content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
+        collection, _, file = str(path).partition(":")
+        if file and os.sep not in collection:
+            from rlcore.plugins.call import load_plugins
+            from rlcore.plugins.select import selection_from
+
+            plugins = load_plugins(selection_from(None, os.environ, (), False))
+            return _read_text(plugins.record_of_kind("collection", collection).resolve()(file))
         hint = did_you_mean(str(path), map(str, path.parent.glob("*.y*ml")))
         raise _refused(f"{path}", f"no such file{hint}") from None
     except DamagedFile as error:

@@ -88,7 +88,9 @@ class Registry:
         registered = self._manager.registries.get(kind)
         if registered is None:
             package = first_package(kind)
-            raise NotInstalled(f"unknown {kind} {reference!r}; no plugin that is on has any", package, self.absent)
+            advice = f"; pip install {package}, or turn it on if it is installed" if package else ""
+            problem = f"unknown {kind} {reference!r}; no plugin that is on has any{advice}"
+            raise NotInstalled(problem, package, self.absent)
         return self.record(registered[1], reference)
 
     def _collect(self, hook: str, implementation: pluggy.HookImpl) -> tuple[Record, ...]:

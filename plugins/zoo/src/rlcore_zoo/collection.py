@@ -1,0 +1,28 @@
+"""The files of the zoo by name: ``ppo/CartPole-v1`` is ``files/ppo/CartPole-v1.yaml`` of this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore import ConfigError, did_you_mean
+
+FILES = Path(__file__).parent / "files"
+
+
+def names() -> list[str]:
+    """Return the names of all files, sorted."""
+    return sorted(path.relative_to(FILES).with_suffix("").as_posix() for path in FILES.glob("*/*.yaml"))
+
+
+def path_of(name: str) -> Path:
+    """Return the path of the file called ``name``, which may end in ``.yaml``.
+
+    Raises ConfigError for an unknown name, with the nearest one. A name without a trainer, such as ``CartPole-v1``, is
+    answered with the trainers that have a file for it.
+    """
+    name, known = name.removesuffix(".yaml"), names()
+    if name in known:
+        return FILES / f"{name}.yaml"
+    same = [each for each in known if each.rpartition("/")[2] == name.rpartition("/")[2]]
+    hint = f"; did you mean {' or '.join(map(repr, same))}?" if same else did_you_mean(name, known)
+    raise ConfigError(f"the zoo has no {name!r}{hint}; rlcore zoo list shows all {len(known)}")

@@ -1,0 +1,216 @@
+"""``rlcore zoo``: lists the configurations with measured scores, shows one, and checks one by training it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlcore_zoo.collection import names
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from rlcore_zoo.entries import Entry
+
+OUTSIDE = 1  # the exit code of a score outside its interval
+MAX_SEEDS = 1_000
+
+
+class SeedList(click.ParamType[tuple[int, ...]]):
+    """Seeds such as ``4``, ``1,3`` or ``1-5``."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        found: dict[int, None] = {}
+        for part in str(value).split(","):
+            match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+            if first > last or last - first >= MAX_SEEDS:
+                self.fail(f"{value!r} is not a list of seeds; write 4, 1,3 or 1-5", param, ctx)
+            found.update(dict.fromkeys(range(first, last + 1)))
+        return tuple(found)
+
+
+def complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem | str]:
+    """The names of the zoo that begin with ``incomplete``, for a shell."""
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+@click.group("zoo")
+def zoo_command() -> None:
+    """Configurations with measured scores, which rlcore run takes as zoo:NAME."""
+
+
+@zoo_command.command("list")
+@click.argument("text", required=False)
+@click.option("--trainer", metavar="NAME", help="Only files of this trainer, such as ppo; ghost is self-play.")
+@click.option("--kind", metavar="NAME", help="Only environments of this kind, such as mujoco.")
+@click.option("--measured/--not-measured", default=None, help="Only files that were, or were not, measured.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(text: str | None, trainer: str | None, kind: str | None, measured: bool | None, as_json: bool) -> None:
+    """List the files, or those whose name contains TEXT.
+
+    SCORE is the mean over the seeds that were measured, INTERVAL is where the score of a new seed lies with a
+    probability of 95%, CPU is the time of one training.
+    """
+    from rlcore import echo
+    from rlcore_zoo.entries import KINDS, entries
+
+    every = entries()
+    require_known("--trainer", trainer, sorted({each.trainer for each in every}))
+    require_known("--kind", kind, KINDS)
+    found = [
+        each
+        for each in every
+        if (text or "").lower() in each.name.lower()
+        and trainer in (None, each.trainer)
+        and kind in (None, each.world.kind)
+        and measured in (None, each.measured)
+    ]
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in found], indent=4))
+        return
+    if not found:
+        echo(f"none of the {len(every)} files is like that")
+        return
+    rows = [("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "CPU"), *map(row, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        echo("  ".join(map(str.ljust, cells, widths)).rstrip())
+    count = sum(each.measured for each in found)
+    echo(f"{len(found)} files, {count} of them measured; rlcore run zoo:NAME trains one")
+
+
+def require_known(option: str, value: str | None, allowed: tuple[str, ...] | list[str]) -> None:
+    """Raise UsageError for a value that no file has."""
+    from rlcore import did_you_mean
+
+    if value is not None and value not in allowed:
+        hint = did_you_mean(value, allowed)
+        raise click.UsageError(f"{option}: {value!r} is not one of {', '.join(allowed)}{hint}")
+
+
+def row(entry: Entry) -> tuple[str, ...]:
+    """The cells of an entry in the list."""
+    about = (entry.name, entry.world.kind, f"{entry.steps:,}")
+    if not entry.measured:
+        return (*about, "not measured", "", "", "")
+    low, high = entry.interval
+    cpu = "" if entry.cpu_seconds is None else duration(entry.cpu_seconds)
+    return (*about, number(entry.score), f"{number(low)} to {number(high)}", str(len(entry.measurements)), cpu)
+
+
+def number(value: float) -> str:
+    """A score with three or four digits: ``2,519``, ``-157.6``, ``0.955``."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, or ``12 min`` from two minutes on."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+@zoo_command.command("show")
+@click.argument("name", shell_complete=complete_names)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every measurement.")
+def show_command(name: str, as_json: bool) -> None:
+    """Show what was measured with NAME, and its file.
+
+    To change it: rlcore zoo show NAME > my.yaml
+    """
+    import attrs
+
+    from rlcore import echo
+    from rlcore_zoo.entries import entry_of
+
+    entry = entry_of(name)
+    if as_json:
+        every = [attrs.asdict(each) for each in entry.measurements.values()]
+        click.echo(json.dumps({**entry.to_json(), "measurements": every}, indent=4))
+        return
+    for line in about(entry):
+        echo(f"# {line}")
+    echo(entry.path.read_text(encoding="utf-8").removesuffix("\n"))
+
+
+def about(entry: Entry) -> list[str]:
+    """The lines about an entry, above its file."""
+    lines = [f"pip install {' '.join(entry.world.needs)}", f"rlcore run zoo:{entry.name}"]
+    if entry.needs_environment:
+        lines[-1] += " --env PROGRAM"
+    if not entry.measured:
+        return [*lines, "measured: false"]
+    low, high = entry.interval
+    lines.append(
+        f"Score {number(entry.score)}; of a new seed {number(low)} to {number(high)} with a probability of 95%. "
+        f"Each is the mean of {entry.episodes} episodes."
+    )
+    for seed, each in entry.measurements.items():
+        cpu = "" if each.cpu_seconds is None else f", {duration(each.cpu_seconds)} of CPU time"
+        lines.append(f"seed {seed}: {number(each.score)} after {each.steps:,} steps{cpu}, {each.date}, {each.command}")
+    last = each
+    versions = ", ".join(f"{name} {version}" for name, version in last.versions.items())
+    return [*lines, f"{last.machine}; Python {last.python}, {versions}"]
+
+
+@zoo_command.command("check")
+@click.argument("name", shell_complete=complete_names)
+@click.option(
+    "--seeds", type=SeedList(), help="Seeds to train, such as 4 or 1-5; by default one that was not measured."
+)
+@click.option("--env", metavar="ID", help="The environment of a file that needs one, such as a player of Unity.")
+@click.option(
+    "--results-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Directory of the runs. A run there that was interrupted is resumed.",
+)
+@click.option(
+    "--append", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Add the measurements to FILE."
+)
+def check_command(
+    name: str, seeds: tuple[int, ...] | None, env: str | None, results_dir: Path, append: Path | None
+) -> int:
+    """Train NAME in full with each seed, and compare each score with the interval.
+
+    Exit code 1 if a score is outside, or if nothing was measured to compare it with. The line that --append adds to a
+    file has what files/measured.jsonl of rlcore-zoo has.
+    """
+    import attrs
+
+    from rlcore import echo
+    from rlcore_zoo.entries import entry_of
+    from rlcore_zoo.trainings import train
+
+    entry = entry_of(name)
+    if entry.needs_environment and env is None:
+        raise click.UsageError(f"{entry.name} needs --env: the program to play, such as --env ./Player.x86_64")
+    outside = 0
+    for seed in seeds or (max(entry.measurements, default=0) + 1,):
+        found = train(entry, seed, results_dir, env)
+        if append is not None:
+            append.parent.mkdir(parents=True, exist_ok=True)
+            with append.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(attrs.asdict(found)) + "\n")
+        inside, line = verdict(entry, seed, found.score)
+        outside += not inside
+        echo(line)
+    return OUTSIDE if outside else 0
+
+
+def verdict(entry: Entry, seed: int, score: float) -> tuple[bool, str]:
+    """Return whether a score is inside of the interval, which a score that nothing was measured for is not."""
+    said = f"{entry.name}, seed {seed}: score {number(score)}"
+    if not entry.measured:
+        return False, f"{said}; measured: false, so there is no interval to compare it with"
+    low, high = entry.interval
+    inside = low <= score <= high
+    return inside, f"{said}, {'inside' if inside else 'OUTSIDE'} of {number(low)} to {number(high)}"

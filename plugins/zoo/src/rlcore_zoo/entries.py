@@ -1,0 +1,222 @@
+"""The entries of the zoo: a configuration, what it needs, and what was measured with it.
+
+``files/index.yaml`` maps each name to a :class:`World`; each line of ``files/measured.jsonl`` is a
+:class:`Measurement`. A measurement belongs to an entry while the file is still the one that was measured, which its
+:func:`fingerprint` says: after a change of the file, the entry counts as not measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal, get_args
+
+import attrs
+
+from rlcore import ConfigError, read_document
+from rlcore_zoo.collection import FILES, names, path_of
+from rlcore_zoo.intervals import prediction_interval
+
+INDEX, MEASURED = FILES / "index.yaml", FILES / "measured.jsonl"
+Kind = Literal["classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"]
+KINDS: tuple[str, ...] = get_args(Kind)
+_IS = attrs.validators.instance_of
+_NUMBER = _IS((int, float))
+_TEXTS = attrs.validators.deep_mapping(_IS(str), _IS(str), _IS(dict))
+
+
+@attrs.frozen(kw_only=True)
+class World:
+    """What the index says of a file.
+
+    Attributes:
+        kind: The family of the environment.
+        needs: The distributions to install, with their extras.
+    """
+
+    kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
+    needs: tuple[str, ...] = attrs.field(
+        converter=tuple, validator=attrs.validators.deep_iterable(_IS(str), attrs.validators.min_len(1))
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Measurement:
+    """One training that was measured: a line of ``measured.jsonl``.
+
+    Attributes:
+        name: The file.
+        fingerprint: That of the file, see :func:`fingerprint`.
+        seed: The seed of the training.
+        score: The score of the last policy: see :func:`rlcore_zoo.trainings.score_of`.
+        episodes: The number of episodes that were played for the score.
+        steps: Agent steps of the training.
+        cpu_seconds: CPU time of the training, its start included; None where only the wall clock was read.
+        wall_seconds: Time of the training by the wall clock, on a machine that also did other work.
+        date: The day, as ``2026-11-26``.
+        machine: Processor and number of cores.
+        python: The version of Python.
+        versions: The versions of the distributions that took part.
+        command: What trained and measured.
+    """
+
+    name: str = attrs.field(validator=_IS(str))
+    fingerprint: str = attrs.field(validator=_IS(str))
+    seed: int = attrs.field(validator=_IS(int))
+    score: float = attrs.field(validator=_NUMBER)
+    episodes: int = attrs.field(validator=_IS(int))
+    steps: int = attrs.field(validator=_IS(int))
+    cpu_seconds: float | None = attrs.field(validator=attrs.validators.optional(_NUMBER))
+    wall_seconds: float = attrs.field(validator=_NUMBER)
+    date: str = attrs.field(validator=attrs.validators.matches_re(r"\d{4}-\d\d-\d\d"))
+    machine: str = attrs.field(validator=_IS(str))
+    python: str = attrs.field(validator=_IS(str))
+    versions: Mapping[str, str] = attrs.field(validator=_TEXTS)
+    command: str = attrs.field(validator=_IS(str))
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Entry:
+    """A configuration of the zoo.
+
+    Attributes:
+        name: Its name, such as ``ppo/CartPole-v1``.
+        world: What the index says of it.
+        measurements: The trainings that were measured with this very file, by seed; empty if none was.
+    """
+
+    name: str
+    world: World
+    measurements: Mapping[int, Measurement]
+
+    @property
+    def trainer(self) -> str:
+        """The folder of the file: the trainer, or ``ghost`` for self-play."""
+        return self.name.partition("/")[0]
+
+    @property
+    def path(self) -> Path:
+        return path_of(self.name)
+
+    @cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The content of the file."""
+        return read_document(self.path).data
+
+    @property
+    def steps(self) -> int:
+        """Agent steps that the file trains for."""
+        blocks = [self.data.get("default_settings") or {}, *(self.data.get("behaviors") or {}).values()]
+        return int(max(block["max_steps"] for block in blocks if block and "max_steps" in block))
+
+    @property
+    def episodes(self) -> int:
+        """Episodes of one score."""
+        return int(self.data["evaluation"]["episodes"])
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether a score is that of the most likely actions, and not of drawn ones."""
+        return bool(self.data["evaluation"].get("deterministic", True))
+
+    @property
+    def needs_environment(self) -> bool:
+        """Whether the user must say with ``--env`` which program is played, such as a player of Unity."""
+        return not (self.data.get("environment") or {}).get("id")
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the file."""
+        first = self.path.read_text(encoding="utf-8").partition("\n")[0]
+        return first.removeprefix("#").strip()
+
+    @property
+    def measured(self) -> bool:
+        """Whether enough seeds were measured to expect something of the next one."""
+        return len(self.measurements) >= 2
+
+    @property
+    def score(self) -> float:
+        """The mean score of the measured seeds. Raises ValueError without any."""
+        return fmean(each.score for each in self.measurements.values())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the score of a new seed is expected; raises ValueError for an entry that is not measured."""
+        return prediction_interval([each.score for each in self.measurements.values()])
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Mean CPU time of the trainings whose CPU time was measured; None without any."""
+        known = [each.cpu_seconds for each in self.measurements.values() if each.cpu_seconds is not None]
+        return fmean(known) if known else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; ``measured`` is false without measurements."""
+        about = {"name": self.name, "summary": self.summary, "kind": self.world.kind, "needs": list(self.world.needs)}
+        if not self.measured:
+            return {**about, "steps": self.steps, "measured": False}
+        found = {
+            "score": self.score,
+            "interval": list(self.interval),
+            "seeds": {str(seed): each.score for seed, each in self.measurements.items()},
+            "episodes": self.episodes,
+            "cpu_seconds": self.cpu_seconds,
+            "dates": sorted({each.date for each in self.measurements.values()}),
+            "machines": sorted({each.machine for each in self.measurements.values()}),
+        }
+        return {**about, "steps": self.steps, "measured": found}
+
+
+def fingerprint(path: Path) -> str:
+    """Return 16 letters that stand for the content of a configuration, whatever its comments and its layout."""
+    content = json.dumps(read_document(path).data, sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()[:16]
+
+
+def read_measurements(path: Path = MEASURED) -> list[Measurement]:
+    """Return the lines of a file of measurements. Raises ConfigError, with file and line, for one that is not valid."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            found.append(Measurement(**json.loads(line)))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{path}:{number}: not a measurement: {error.args[0]}") from error
+    return found
+
+
+def read_index(path: Path = INDEX) -> dict[str, World]:
+    """Return the index. Raises ConfigError, with the name, for an entry that is not valid."""
+    found = {}
+    for name, block in read_document(path).data.items():
+        try:
+            found[name] = World(**block)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{path}: {name}: {error.args[0]}") from error
+    return found
+
+
+def entries() -> list[Entry]:
+    """Return all entries, sorted by name. Raises ConfigError if files and index do not have the same names."""
+    worlds, known = read_index(), names()
+    if odd := set(worlds) ^ set(known):
+        raise ConfigError(f"{INDEX}: {', '.join(sorted(odd))}: in the index or among the files, but not in both")
+    measured = read_measurements()
+    return [_entry(name, worlds[name], measured) for name in known]
+
+
+def entry_of(name: str) -> Entry:
+    """Return the entry called ``name``. Raises ConfigError for an unknown name, with the nearest one."""
+    name = path_of(name).relative_to(FILES).with_suffix("").as_posix()
+    return _entry(name, read_index()[name], read_measurements())
+
+
+def _entry(name: str, world: World, measured: list[Measurement]) -> Entry:
+    mine = [each for each in measured if each.name == name]
+    now = fingerprint(path_of(name)) if mine else ""
+    found = {each.seed: each for each in mine if each.fingerprint == now}
+    return Entry(name=name, world=world, measurements=dict(sorted(found.items())))

@@ -1,0 +1,93 @@
+"""``rlcore zoo``: the list with its filters, one file, and the verdict of a check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import yaml
+
+from rlcore import main
+from rlcore_zoo.command import SeedList, verdict
+from rlcore_zoo.entries import Entry, entries, entry_of
+from rlcore_zoo.trainings import score_of
+
+
+def listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert main(["zoo", "list", *options]) == 0
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]]
+
+
+def test_the_list_has_every_file_and_filters_narrow_it(capsys: pytest.CaptureFixture[str]) -> None:
+    every = entries()
+    assert listed(capsys) == [entry.name for entry in every]
+    assert listed(capsys, "--trainer", "ghost") == [entry.name for entry in every if entry.name.startswith("ghost/")]
+    mujoco = [entry.name for entry in every if entry.world.kind == "mujoco" and "hopper" in entry.name.lower()]
+    assert listed(capsys, "hopper", "--kind", "mujoco") == mujoco and len(mujoco) == 3
+    both = listed(capsys, "--measured") + listed(capsys, "--not-measured")
+    assert sorted(both) == [entry.name for entry in every]
+
+
+def test_the_list_as_json_has_the_scores_of_the_file_of_measurements(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "list", "td3/Reacher", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    path = Path(entry_of("td3/Reacher-v5").path).parents[1] / "measured.jsonl"
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    scores = {str(line["seed"]): line["score"] for line in lines if line["name"] == "td3/Reacher-v5"}
+    assert found["measured"]["seeds"] == scores and found["measured"]["score"] == pytest.approx(fmean(scores.values()))
+    assert main(["zoo", "list", "ppo/Humanoid", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["measured"] is False
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [("--trainer", "pp", "did you mean 'ppo'?"), ("--kind", "mujco", "did you mean 'mujoco'?")],
+)
+def test_an_unknown_filter_is_refused(option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "list", option, value]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_show_prints_is_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, said in (("td3/Reacher-v5", "pip install rlcore-td3"), ("ppo/Humanoid-v5", "measured: false")):
+        assert main(["zoo", "show", name]) == 0
+        text = capsys.readouterr().out
+        assert said in text
+        assert yaml.safe_load(text) == yaml.safe_load(entry_of(name).path.read_text("utf-8"))
+
+
+def test_a_score_is_judged_by_the_interval_with_its_bounds() -> None:
+    entry = entry_of("td3/Reacher-v5")
+    low, high = entry.interval
+    assert verdict(entry, 9, low)[0] and verdict(entry, 9, high)[0] and verdict(entry, 9, entry.score)[0]
+    for score in (low - 1e-9, high + 1e-9):
+        inside, line = verdict(entry, 9, score)
+        assert not inside and "OUTSIDE" in line and line.startswith("td3/Reacher-v5, seed 9: score ")
+    unmeasured = Entry(name=entry.name, world=entry.world, measurements={})
+    inside, line = verdict(unmeasured, 1, entry.score)
+    assert not inside and "measured: false" in line
+
+
+def test_a_score_has_what_a_group_shares_and_is_that_against_opponents() -> None:
+    alone, group = {"mean_reward": 3.0}, {"mean_reward": 1.0, "mean_group_reward": 0.5}
+    assert score_of({"behaviors": {"a": alone}}) == 3.0
+    assert score_of({"behaviors": {"a": alone, "b": group}}) == 2.25
+    assert score_of({"behaviors": {"a": alone}, "opponents": {}, "score": 0.4}) == 0.4
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("4", (4,)), ("1-3", (1, 2, 3)), ("2,1-2", (2, 1)), ("0", (0,))])
+def test_seeds_are_numbers_and_ranges(text: str, seeds: tuple[int, ...]) -> None:
+    assert SeedList().convert(text, None, None) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "3-1", "-1", "a", "1-5000", "1,,2"])
+def test_other_seeds_are_refused_before_anything_is_trained(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "check", "ppo/CartPole-v1", f"--seeds={text}"]) == 2
+    assert "is not a list of seeds; write 4, 1,3 or 1-5" in capsys.readouterr().err
+
+
+def test_a_player_of_unity_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "check", "ppo/UnityReach"]) == 2
+    assert "ppo/UnityReach needs --env: the program to play" in capsys.readouterr().err

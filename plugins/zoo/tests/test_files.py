@@ -1,0 +1,142 @@
+"""The files of the zoo are valid, their measurements are those of these very files, and commands find them by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlcore import ConfigError, load_config, load_plugins, main, read_document
+from rlcore_zoo.collection import names, path_of
+from rlcore_zoo.entries import entries, fingerprint, read_index, read_measurements
+
+KINDS = {"classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"}
+TRAINERS = {"ppo", "sac", "td3", "dqn", "poca", "ghost"}
+
+
+def test_every_file_is_valid_and_says_what_the_index_says() -> None:
+    plugins, run_ids = load_plugins(), set()
+    found = entries()
+    for entry in found:
+        config = load_config(read_document(entry.path), plugins)
+        run_ids.add(config.checkpoint_settings.run_id)
+        trainers = {behavior.trainer_type for behavior in config.behaviors.values()}
+        assert {entry.trainer} == trainers or (entry.trainer == "ghost" and trainers <= {"ppo", "poca"}), entry.name
+        assert {behavior.max_steps for behavior in config.behaviors.values()} == {entry.steps}, entry.name
+        assert config.evaluation is not None and config.evaluation.episodes == entry.episodes >= 20, entry.name
+        assert config.evaluation.deterministic == entry.deterministic, entry.name
+        assert entry.summary.endswith("."), entry.name
+    assert run_ids == {entry.name.replace("/", "-") for entry in found}
+    assert len(found) >= 40
+    assert {entry.trainer for entry in found} == TRAINERS and {entry.world.kind for entry in found} == KINDS
+
+
+def test_every_measurement_is_of_the_file_as_it_is() -> None:
+    known = {entry.name: entry for entry in entries()}
+    for line in read_measurements():
+        entry = known[line.name]
+        assert line.fingerprint == fingerprint(entry.path), f"{line.name} was changed: measure it again"
+        assert line.episodes == entry.episodes and 1.0 <= line.steps / entry.steps < 1.1, line.name
+        assert set(line.versions) >= {"rlcore", "torch", "numpy"}, line.name
+    assert sum(entry.measured for entry in known.values()) >= 10
+
+
+def test_a_changed_comment_is_the_same_file_and_a_changed_value_is_not(tmp_path: Path) -> None:
+    original = path_of("ppo/CartPole-v1")
+    text = original.read_text("utf-8")
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(f"# more words\n{text}", "utf-8")
+    assert fingerprint(copy) == fingerprint(original)
+    copy.write_text(text.replace("100000", "100001"), "utf-8")
+    assert fingerprint(copy) != fingerprint(original)
+
+
+def test_validate_and_run_take_a_name_for_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", "zoo:ppo/CartPole-v1"]) == 0
+    assert capsys.readouterr().out == "zoo:ppo/CartPole-v1: valid\n"
+    assert main(["run", "zoo:ppo/CartPole-v1", "--max-steps", "64", "--seed", "3"]) == 0
+    assert json.loads(Path("results/ppo-CartPole-v1/result.json").read_text("utf-8"))["outcome"] == "done"
+    # The saved configuration needs neither the name nor the zoo.
+    assert main(["run", "--resume", "--run-id", "ppo-CartPole-v1", "-p", "no:zoo"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("zoo:ppo/Cartpole-v1", "the zoo has no 'ppo/Cartpole-v1'; did you mean 'ppo/CartPole-v1'?"),
+        ("zoo:CartPole-v1", "did you mean 'dqn/CartPole-v1' or 'ppo/CartPole-v1' or 'sac/CartPole-v1'?"),
+        ("zoo:../index", "the zoo has no '../index'"),
+        ("zo:ppo/CartPole-v1", "unknown collection 'zo'; allowed: zoo; did you mean 'zoo'?"),
+        ("files/zoo:ppo/CartPole-v1", "files/zoo:ppo/CartPole-v1: no such file"),
+        ("ppo/CartPole-v1.yaml", "ppo/CartPole-v1.yaml: no such file"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(
+    config: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", config]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_the_zoo_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RLCORE_PLUGINS", "no:zoo")
+    assert main(["run", "zoo:ppo/CartPole-v1"]) == 2
+    assert "unknown collection 'zoo'; no plugin that is on has any; pip install rlcore-zoo" in capsys.readouterr().err
+
+
+def test_a_file_of_the_user_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("zoo:ppo").mkdir()
+    Path("zoo:ppo/CartPole-v1").write_text("debug: true\n", "utf-8")
+    assert dict(read_document(Path("zoo:ppo/CartPole-v1")).data) == {"debug": True}
+
+
+def test_a_plugin_may_have_a_collection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "acme_files.py"
+    module.write_text(
+        "from pathlib import Path\n"
+        "from rlcore import hookimpl\n"
+        "from rlcore_zoo import CollectionSpec\n"
+        "def find(file):\n"
+        "    return Path(__file__).parent / f'{file}.yaml'\n"
+        "@hookimpl\n"
+        "def rlcore_collections():\n"
+        "    return [CollectionSpec(name='acme', target='acme_files:find')]\n",
+        "utf-8",
+    )
+    (tmp_path / "robot.yaml").write_text("debug: true\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("RLCORE_PLUGINS", "module:acme_files")
+    assert dict(read_document(Path("acme:robot")).data) == {"debug": True}
+
+
+def test_a_line_that_is_no_measurement_is_named_with_its_place(tmp_path: Path) -> None:
+    line = {
+        "name": "ppo/A", "fingerprint": "0", "seed": 1, "score": 1.0, "episodes": 20, "steps": 10, "cpu_seconds": None,
+        "wall_seconds": 1.0, "date": "2026-11-26", "machine": "one", "python": "3.11", "versions": {}, "command": "c",
+    }  # fmt: skip
+    path = tmp_path / "measured.jsonl"
+    path.write_text(f"{json.dumps(line)}\n{json.dumps({**line, 'seed': 'one'})}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"measured\.jsonl:2: not a measurement: .*'seed' must be <class 'int'>"):
+        read_measurements(path)
+    path.write_text(json.dumps({**line, "speed": 3}), "utf-8")
+    with pytest.raises(ConfigError, match=r"measured\.jsonl:1: .*unexpected keyword argument 'speed'"):
+        read_measurements(path)
+
+
+def test_an_entry_of_the_index_with_an_unknown_kind_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "index.yaml"
+    path.write_text("ppo/A: {kind: clasic, needs: [rlcore-ppo]}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"index\.yaml: ppo/A: 'kind' must be in"):
+        read_index(path)
+
+
+def test_names_are_those_of_the_files() -> None:
+    assert "ppo/Hopper-v5" in names() and path_of("ppo/Hopper-v5.yaml") == path_of("ppo/Hopper-v5")
