@@ -109,15 +109,19 @@ def train(name: str, words: Sequence[str], seed: int) -> Path:
     return directory
 
 
-def entries_of(directories: Sequence[Path], commands: Mapping[str, str]) -> list[Entry]:
-    """Film and measure the runs, those that differ in their seed together."""
+def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -> list[Entry]:
+    """Film and measure the runs: together as ``name``, or without a name those that differ in nothing but the seed.
+
+    ``command`` is the one that trained the first of them, for the page.
+    """
     from rlcore_report.groups import grouped
     from rlcore_report.runs import read_runs
 
     runs, problems = read_runs(directories)
     for problem in problems:
         print(problem, file=sys.stderr)
-    return [_entry(group.name, list(group.runs), commands.get(group.name, "")) for group in grouped(runs)]
+    groups = grouped(runs, [(name, "*")] if name else [])
+    return [_entry(group.name, list(group.runs), command) for group in groups]
 
 
 def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
@@ -251,13 +255,13 @@ def main() -> None:
     parser.add_argument("--only", choices=[*TRAININGS], action="append", help="train this entry only; repeatable")
     options = parser.parse_args()
     if options.runs:
-        write(entries_of(options.runs, {}))
+        write(entries_of(options.runs))
         return
     for name in options.only or TRAININGS:
         words = TRAININGS[name]
         directories = [train(name, words, seed) for seed in SEEDS]
         quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
-        write(entries_of(directories, {name: f"rlcore run {quoted} --seed {SEEDS[0]}"}))
+        write(entries_of(directories, name, f"rlcore run {quoted} --seed {SEEDS[0]}"))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import attrs
 import click
 import figures
 import gallery
+import notebooks
 import plugin_list
 
 from rlcore import (
@@ -538,11 +539,13 @@ PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages to the pages in docs/; a hook of MkDocs."""
+    """Add the generated pages and notebooks to the pages in docs/; a hook of MkDocs."""
     from mkdocs.structure.files import File
 
     for path, page in PAGES.items():
         files.append(File.generated(config, path, content=page()))
+    for path in notebooks.NOTEBOOKS:
+        files.append(File.generated(config, path, content=notebooks.notebook_of(path)))
     return files
 
 

@@ -124,7 +124,7 @@ def test_runs_become_one_entry_with_a_film_a_curve_and_the_scores_of_their_seeds
                 "stats": {"console": False},
             }
         ).train()  # fmt: skip
-    gallery.write(gallery.entries_of([tmp_path / "pole-1", tmp_path / "pole-2"], {"pole": "rlcore run pole.yaml"}))
+    gallery.write(gallery.entries_of([tmp_path / "pole-1", tmp_path / "pole-2"], command="rlcore run pole.yaml"))
     (entry,) = gallery.shown(tmp_path / "gallery")
     assert (entry.name, entry.title, entry.seeds, entry.steps) == ("pole", "CartPole-v1", [1, 2], 1024)
     assert (tmp_path / "gallery/pole/film.mp4").stat().st_size > 1000
