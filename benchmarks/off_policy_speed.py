@@ -28,6 +28,7 @@ from rich.table import Table
 from sac_trainings import SACCase
 from side_by_side import (
     MISSED,
+    Figure,
     alternate,
     in_own_process,
     pairwise_ratio,
@@ -136,6 +137,17 @@ class SpeedBenchmark:
                 "case": attrs.asdict(case),
                 "results": results,
             },
+            [
+                Figure(
+                    f"{name} on {case.env_id}, {core}",
+                    result["ratio"],
+                    "x",
+                    PEER,
+                    result["target"],
+                    detail=f"{result['processor_ratio']:.2f}x by CPU time",
+                )
+                for core, result in results.items()
+            ],
         )
         if any(result["ratio"] < result["target"] for result in results.values()):
             sys.exit(MISSED)

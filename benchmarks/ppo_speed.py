@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import (
     MISSED,
+    Figure,
     alternate,
     in_own_process,
     pairwise_ratio,
@@ -136,6 +137,15 @@ def results_table(results: dict[str, Any]) -> Table:
     return table
 
 
+def figure(name: str, result: dict[str, Any], peer: str) -> Figure:
+    found, speeds = result["peers"][peer], result["steps_per_second"]
+    detail = (
+        f"{median(speeds[OURS]):,.0f} against {median(speeds[peer]):,.0f} agent steps/s, "
+        f"{found['processor_ratio']:.2f}x by CPU time"
+    )
+    return Figure(f"PPO, {name}", found["ratio"], "x", peer, found["target"], detail=detail)
+
+
 @click.command(help=__doc__)
 @click.option(
     "--case", "cases", multiple=True, type=click.Choice(list(COMPARISONS)), help="Only this case; repeatable."
@@ -151,7 +161,8 @@ def main(cases: tuple[str, ...], rounds: int, scale: float, json_file: Path | No
         for pinned in (True, False)
     }
     console.print(results_table(results))
-    write_report(json_file, {"benchmark": "ppo_speed", "rounds": rounds, "results": results})
+    figures = [figure(name, result, peer) for name, result in results.items() for peer in result["peers"]]
+    write_report(json_file, {"benchmark": "ppo_speed", "rounds": rounds, "results": results}, figures)
     if not all(peer["met"] for result in results.values() for peer in result["peers"].values()):
         sys.exit(MISSED)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 from rich.console import Console
-from side_by_side import MISSED, alternate, environment_with_threads, pairwise_ratio, write_report
+from side_by_side import MISSED, Figure, alternate, environment_with_threads, pairwise_ratio, write_report
 
 COUNT = 8  # environments
 RANKS = 2
@@ -85,7 +85,8 @@ def main(rounds: int, steps: int, json_file: Path | None, child: Path | None) ->
         Console().print(f"{way}: {median(measured):,.0f} agent steps/s")
     Console().print(f"{SEVERAL} are {ratio:.2f}x as fast as {ONE}; the target is {TARGET:g}x")
     report: dict[str, Any] = {"steps_per_second": speeds, "ratio": ratio, "target": TARGET, "met": ratio >= TARGET}
-    write_report(json_file, {"benchmark": "ranks", **report})
+    figure = Figure("PPO, steps of 1 ms, 2 ranks of torchrun", ratio, "x", ONE, TARGET)
+    write_report(json_file, {"benchmark": "ranks", **report}, [figure])
     if ratio < TARGET:
         sys.exit(MISSED)
 

@@ -20,6 +20,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeVar
 
+import attrs
 import click
 
 Measured = TypeVar("Measured")
@@ -49,6 +50,9 @@ DISTRIBUTIONS = (
     "mpe2",
 )
 
+# Processes that wanted to run in the minute before the benchmark began; far below 1 on an idle machine.
+LOAD = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+
 # Exit codes of every benchmark: 0 all targets met, 1 a target missed, 2 a measurement failed.
 MISSED = 1
 
@@ -57,6 +61,29 @@ class MeasurementFailed(click.ClickException):
     """There is nothing to compare: a library is missing, or its training raised."""
 
     exit_code = 2
+
+
+@attrs.frozen
+class Figure:
+    """One number that a benchmark prints; ``docs/figures.py`` makes an entry of ``docs/figures.yaml`` of it.
+
+    Attributes:
+        what: What was measured, such as ``PPO on CartPole-v1, pinned to one core``.
+        value: The number.
+        unit: Its unit, such as ``x`` for a ratio, or ``us``.
+        against: What a ratio compares with; empty for other numbers.
+        target: The number to reach; None without a target.
+        smaller: Whether smaller numbers are better.
+        detail: Other numbers that are printed beside it.
+    """
+
+    what: str
+    value: float
+    unit: str
+    against: str = ""
+    target: float | None = None
+    smaller: bool = False
+    detail: str = ""
 
 
 def environment_with_threads(count: int = 1) -> dict[str, str]:
@@ -135,6 +162,7 @@ def circumstances() -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "processor": processor(),
         "cpus": os.cpu_count(),
+        "load": LOAD,
         "versions": versions,
     }
 
@@ -148,10 +176,20 @@ def processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
-def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Writes a benchmark's figures as JSON, if a file was asked for."""
+def write_report(path: Path | None, report: dict[str, Any], figures: Sequence[Figure] = ()) -> None:
+    """Writes a benchmark's measurements and figures as JSON, with its command, if a file was asked for."""
     if path is not None:
-        path.write_text(json.dumps({**report, **circumstances()}, indent=2) + "\n")
+        cited = {"command": this_command(), "figures": [attrs.asdict(each) for each in figures]}
+        path.write_text(json.dumps({**report, **cited, **circumstances()}, indent=2) + "\n")
+
+
+def this_command() -> str:
+    """Return the command of this process as one types it, without ``--json FILE``."""
+    words = sys.argv[1:]
+    if "--json" in words:
+        place = words.index("--json")
+        del words[place : place + 2]
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def _child(target: str, result: Path) -> None:

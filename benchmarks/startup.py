@@ -24,6 +24,7 @@ from rich.table import Table
 from side_by_side import (
     HERE,
     MISSED,
+    Figure,
     MeasurementFailed,
     alternate,
     environment_with_threads,
@@ -136,7 +137,13 @@ def main(rounds: int, json_file: Path | None) -> None:
     table.add_row("rlcore run, after torch", shown, "", f"{FIRST_STEP_TARGET:.1f} s")
     Console().print(table)
     report = {"seconds": seconds, "ratios": ratios, "heavy_imports": imports, "first_step_seconds": first_steps}
-    write_report(json_file, {"benchmark": "startup", **report, "met": met})
+    figures = [
+        Figure(name, ratios[name], "x", f'python -c "{BASELINE}"', RATIO_TARGET, smaller=True,
+               detail=f"{median(seconds[name]) * 1e3:.0f} ms")
+        for name in ratios
+    ]  # fmt: skip
+    first = Figure("rlcore run to its first step, after torch", first_step, "s", target=FIRST_STEP_TARGET, smaller=True)
+    write_report(json_file, {"benchmark": "startup", **report, "met": met}, [*figures, first])
     if not met:
         sys.exit(MISSED)
 

@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING, Any
 import api_reference
 import attrs
 import click
+import figures
+import gallery
+import notebooks
 import plugin_list
 
 from rlcore import (
@@ -536,11 +539,13 @@ PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages to the pages in docs/; a hook of MkDocs."""
+    """Add the generated pages and notebooks to the pages in docs/; a hook of MkDocs."""
     from mkdocs.structure.files import File
 
     for path, page in PAGES.items():
         files.append(File.generated(config, path, content=page()))
+    for path in notebooks.NOTEBOOKS:
+        files.append(File.generated(config, path, content=notebooks.notebook_of(path)))
     return files
 
 
@@ -550,7 +555,32 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         markdown = with_zoo(markdown)
     if page.file.src_uri == "how-to/porting.md":
         return ported(markdown)  # its names are those of other contracts
-    return markdown if page.file.src_uri.startswith("reference/api/") else api_reference.linked(markdown)
+    if not page.file.src_uri.startswith("reference/api/"):
+        markdown = api_reference.linked(markdown)
+    return with_drawings(markdown)
+
+
+def with_drawings(markdown: str) -> str:
+    """Return a page with films, curves and figures in place of the comments that ask for them."""
+    for comment, drawn in DRAWINGS.items():
+        if f"<!-- {comment} -->" in markdown:
+            markdown = markdown.replace(f"<!-- {comment} -->", drawn())
+    return markdown
+
+
+def _returns() -> str:
+    return figures.returns((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+
+
+DRAWINGS: Mapping[str, Callable[[], str]] = types.MappingProxyType(
+    {
+        "gallery": lambda: gallery.page(gallery.shown()),
+        "front agent": lambda: gallery.page(gallery.shown()[:1], "gallery/"),
+        "figures": lambda: figures.page(figures.cited()),
+        "front figures": lambda: figures.front(figures.cited()),
+        "returns": _returns,
+    }
+)
 
 
 def contract_names() -> str:

@@ -26,7 +26,14 @@ every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 LARGE = {"envpool"}
 
 # Modules whose distribution has another name.
-DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "pyspiel": "open-spiel", "yaml": "pyyaml"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "mlflow": "mlflow-skinny",
+    "pyspiel": "open-spiel",
+    "yaml": "pyyaml",
+}
 
 
 def lines(name: str) -> list[str]:
@@ -70,10 +77,10 @@ def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
         assert specifier.contains(current) and not specifier.contains(following)
 
 
-def test_a_library_of_plugins_requires_nothing_of_rlcore() -> None:
-    assert [member.name for member in LIBRARIES] == ["rlcore-mlagents-messages"]
+def test_a_library_of_plugins_requires_no_plugin() -> None:
     ours = {member.name for member in MEMBERS}
-    assert {Requirement(text).name for member in LIBRARIES for text in member.requirements} & ours == set()
+    needs = {member.name: {Requirement(text).name for text in member.requirements} & ours for member in LIBRARIES}
+    assert needs == {"rlcore-mlagents-messages": set(), "rlcore-trackers": {"rlcore"}}
 
 
 def test_plugins_and_examples_declare_the_contract_of_this_core() -> None:
@@ -89,6 +96,12 @@ def test_the_core_has_an_extra_for_every_plugin(member: Member) -> None:
     (requirement,) = (Requirement(text) for text in extras[member.plugin])
     assert requirement.name == member.name and requirement.specifier.contains(member.project["version"])
     assert (member.plugin in Requirement(extras["all"][0]).extras) == (member.plugin not in LARGE)
+
+
+def test_the_standard_extra_installs_what_the_root_installs() -> None:
+    (standard,) = (Requirement(text) for text in CORE.project["optional-dependencies"]["standard"])
+    root = {Requirement(text).name for text in pyproject(ROOT)["project"]["dependencies"]}
+    assert {f"rlcore-{name}" for name in standard.extras} | {"rlcore"} == root
 
 
 # ------------------------------------------------------------ what members import

@@ -13,6 +13,7 @@ from typing import Any
 
 import generate
 import pytest
+from notebooks import NOTEBOOKS
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
 
@@ -42,7 +43,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 # Generated when the site is built; a checkout does not contain them.
-GENERATED = {ROOT / "docs" / name for name in generate.PAGES}
+GENERATED = {ROOT / "docs" / name for name in (*generate.PAGES, *NOTEBOOKS)}
 
 
 def links(page: Path) -> set[Path]:

@@ -48,6 +48,7 @@ SAYS = {
     "garbage": r"sent 501 bytes that are no message of ML-Agents",
     "half": r"sent \d+ bytes that are no message of ML-Agents",
     "empty": r"ended the session",
+    "large": r"sent a message of 17 MB in a step; environment.max_message_mb allows 16",
     "gigabytes": r"in a step.*The server has closed the connection with the message of 2 GB",
     "slow": PLAYS_ON,
     "children": r"was killed by SIGKILL in a step",
@@ -75,6 +76,9 @@ SAYS = {
     "many-agents": r"has 200003 agents in one message; 100000 are allowed",
     "bad-channel": r"sent a damaged message of a side channel: .* has 2147483647 bytes, but 3 are left",
     "unknown-channel": r"sent a damaged message of a side channel",
+    "path-statistics": PLAYS_ON,
+    "many-statistics": PLAYS_ON,
+    "steering": r"ended the session \(\?\[2J\?\[1;1Hdone: 1000000 steps",
     "stays": PLAYS_ON,
 }
 AT_FIRST = ("wrong-version", "no-version", "wrong-order", "shakes-twice", "hangs-handshake")

@@ -31,6 +31,7 @@ In the exchange:
 ``garbage``            sends random bytes instead of a message
 ``half``               sends half of the message
 ``empty``              sends a message without agents and without a status
+``large``              sends a message of 17 MB
 ``gigabytes``          announces a message of 2 GB, and sends zeros
 ``slow``               lets every exchange from this one on take a second more
 ``children``           starts a process that outlives it, and dies by SIGKILL
@@ -63,6 +64,10 @@ Messages that do not fit; all are sent in this exchange and play goes on:
 ``many-agents``        200,000 agents in one message
 ``bad-channel``        a side channel that announces 2,147,483,647 bytes
 ``unknown-channel``    a message of a side channel that does not exist, and of statistics with half a key
+``path-statistics``    statistics called ``../../../escaped`` and ``/tmp/escaped``, one with a line break, one that is
+                       not a number
+``many-statistics``    100,000 statistics
+``steering``           ends the session with a text that moves the cursor and clears the screen
 =====================  =================================================================================================
 
 When Python ends the session:
@@ -88,8 +93,9 @@ from uuid import UUID
 
 import cv2
 import numpy as np
+import plain_grpc as wire
 
-from rlcore_mlagents_messages import STATISTICS, UnityMessage, encode_messages
+from rlcore_mlagents_messages import STATISTICS, UnityMessage, Writer, encode_messages
 
 CRASH = """\
 Caught fatal signal - signo:6 code:-6 errno:0 addr:0x3e8000bca5d
@@ -272,18 +278,18 @@ def half(player: Any, data: bytes) -> bytes:
     return data[: max(1, len(data) // 2)]
 
 
+def large(player: Any, data: bytes) -> bytes:
+    """Add a field that readers skip."""
+    return data + b"\x7a" + b"\x80\x80\xc0\x08" + bytes(17 << 20)
+
+
 def gigabytes(player: Any, data: bytes) -> bytes:
     """Announce 2 GB over a connection of its own, without the memory that a client of gRPC would need."""
-    name = b"/communicator_objects.UnityToExternalProto/Exchange"
-    pairs = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", name), (b":authority", b"localhost"),
-             (b"te", b"trailers"), (b"content-type", b"application/grpc")]  # fmt: skip
-    # HPACK without its table: every name and value is literal, with a length of seven bits.
-    headers = b"".join(b"\0" + bytes([len(n)]) + n + bytes([len(v)]) + v for n, v in pairs)
     with connected(player.options.port) as connection:
-        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, headers))
-        zeros = frame(0, 0, 1, bytes(16_000))
+        connection.sendall(wire.OPENING + wire.frame(wire.HEADERS, wire.END_HEADERS, 1, wire.CALL))
+        zeros = wire.frame(wire.DATA, 0, 1, bytes(16_000))
         try:
-            connection.sendall(frame(0, 0, 1, b"\0" + struct.pack(">I", 2**31 - 1)))
+            connection.sendall(wire.frame(wire.DATA, 0, 1, struct.pack(">BI", 0, 2**31 - 1)))
             connection.settimeout(60)
             for _ in range(2**31 // 16_000):
                 connection.sendall(zeros)
@@ -291,11 +297,6 @@ def gigabytes(player: Any, data: bytes) -> bytes:
             player.log.write("The server has closed the connection with the message of 2 GB\n")
             player.log.flush()
     os._exit(0)
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """A frame of HTTP/2."""
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 # ------------------------------------------------------------ messages that do not fit
@@ -441,6 +442,26 @@ def unknown_channel(player: Any, message: Any) -> None:
     message.unity_output.rl_output.side_channel = encode_messages(told)
 
 
+def statistics(message: Any, named: Mapping[str, float]) -> None:
+    told = [(STATISTICS, Writer().write_string(n).write_float32(v).write_int32(0).payload) for n, v in named.items()]
+    message.unity_output.rl_output.side_channel = encode_messages(told)
+
+
+def path_statistics(player: Any, message: Any) -> None:
+    statistics(message, {"../../../escaped": 1.0, "/tmp/escaped": 1.0, "line\nbreak": 1.0, "odd": float("nan")})
+
+
+def many_statistics(player: Any, message: Any) -> None:
+    statistics(message, {f"Number{number}": 1.0 for number in range(100_000)})
+
+
+def steering(player: Any, message: Any) -> None:
+    message.header.status = 400
+    message.header.message = "\x1b[2J\x1b[1;1Hdone: 1000000 steps\r\n\x9b31m" + "a" * 10_000
+    player.log.write("\x1b[2J\x1b]0;owned\x07 the last words\n")
+    player.log.flush()
+
+
 # ------------------------------------------------------------ handshakes
 
 
@@ -482,12 +503,14 @@ MESSAGES: Mapping[str, Callable[[Any, Any], None]] = {
         hangs, stops, dies, crashes, leaves, quits, slow, children, floods, empty, nan, infinite, huge_image, png_bomb,
         bad_png, wrong_size, negative_shape, other_shape, missing_sensor, wrong_mask, same_ids, stranger, huge_actions,
         negative_actions, no_actions, path_names, absolute_names, odd_names, long_names, many_behaviors, many_agents,
-        bad_channel, unknown_channel, wrong_version, no_version, wrong_order,
+        bad_channel, unknown_channel, path_statistics, many_statistics, steering, wrong_version, no_version,
+        wrong_order,
     )
 }  # fmt: skip
 DATA: Mapping[str, Callable[[Any, bytes], bytes]] = {
     "garbage": garbage,
     "half": half,
+    "large": large,
     "gigabytes": gigabytes,
     "shakes-twice": shakes_twice,
 }

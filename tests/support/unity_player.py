@@ -22,7 +22,10 @@ Options of this player, which may also stand behind Unity's (``env_args``):
 ``--journal FILE``         a line of JSON for each message of Python: command, actions by behavior and agent,
                            engine settings, parameters, other channels. The first has the handshake and the arguments
 ``--echo UUID``            a custom side channel whose messages are sent back
-``--delay SECONDS``        how long a step of the simulation takes
+``--delay SECONDS``        how long a step of the simulation takes; the processor is free meanwhile
+``--work SECONDS``         how long the processor is busy in a step of the simulation
+``--client NAME``          ``grpcio`` (default), or ``plain`` for that of ``plain_grpc.py``, which costs a tenth
+``--host ADDRESS``         where Python listens (127.0.0.1), for example ::1 or localhost
 =========================  =============================================================================================
 
 The seed that Python sends decides all that is drawn. An answer that a real player cannot use (a missing action, one
@@ -38,7 +41,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import UUID
@@ -47,6 +51,7 @@ import cv2
 import grpc
 import numpy as np
 from google.protobuf import any_pb2
+from plain_grpc import PlainClient
 from unity_faults import Fault, fault_of
 from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Report, Sensor, World, make_world
 
@@ -124,15 +129,13 @@ class Player:
 
     def play(self) -> int:
         """Play until Python ends the session; return the exit code."""
-        most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-        with grpc.insecure_channel(f"127.0.0.1:{self.options.port}", options=most) as channel:
-            self.call = channel.unary_unary(EXCHANGE)
+        with self._connected() as self.call:
             try:
                 self._begin()
                 reply = self._send(UnityMessage())
                 while reply.header.status == OK and reply.unity_input.rl_input.command != Command.QUIT:
                     reply = self._send(self._next(reply.unity_input.rl_input))
-            except grpc.RpcError as error:
+            except (grpc.RpcError, ConnectionError) as error:
                 self._say(f"The connection to Python is lost: {error}")
             except (Refused, ForbiddenAction) as error:
                 self._say(f"UnityAgentsException: {error}")
@@ -140,6 +143,18 @@ class Player:
         self._say("Quit")
         self.fault.quit(self)
         return 0
+
+    @contextmanager
+    def _connected(self) -> Iterator[Callable[..., bytes]]:
+        """A connection to Python: what sends a message, and returns the answer."""
+        if self.options.client == "plain":
+            with closing(PlainClient(self.options.port, seconds=None)) as client:
+                yield client.call
+            return
+        most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        with grpc.insecure_channel(f"{host}:{self.options.port}", options=most) as channel:
+            yield channel.unary_unary(EXCHANGE)
 
     # ------------------------------------------------------------ messages
 
@@ -179,6 +194,9 @@ class Player:
         """Do what Python wants, and return the next message."""
         if self.options.delay:
             time.sleep(self.options.delay)
+        busy_until = time.perf_counter() + self.options.work
+        while time.perf_counter() < busy_until:
+            pass
         if isinstance(self.world, FastWorld):
             return self._next_fast(given)
         channels = self._hear(given.side_channel)
@@ -386,6 +404,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--journal")
     made.add_argument("--echo")
     made.add_argument("--delay", type=float, default=0.0)
+    made.add_argument("--host", default="127.0.0.1")
+    made.add_argument("--work", type=float, default=0.0)
+    made.add_argument("--client", choices=("grpcio", "plain"), default="grpcio")
     made.add_argument("--make", type=Path)
     return made
 

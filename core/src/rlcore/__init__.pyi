@@ -7,8 +7,10 @@ from .config.document import Problems as Problems
 from .config.dump import dump_config as dump_config
 from .config.dump import write_config as write_config
 from .config.load import config_from_mapping as config_from_mapping
+from .config.load import environment_modules as environment_modules
 from .config.load import load_config as load_config
 from .config.load import load_plugins_for as load_plugins_for
+from .config.load import local_references as local_references
 from .config.reading import document_from_mapping as document_from_mapping
 from .config.reading import read_document as read_document
 from .config.rewriting import NOT_SUPPORTED as NOT_SUPPORTED

@@ -6,43 +6,16 @@ that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 # Which distribution provides a record, by kind and name: what to install when a configuration names it.
-PACKAGES: dict[tuple[str, str], str] = {}
-for _package, _records in {
-    "rlcore-ppo": "trainer: ppo; preset: ppo-atari, ppo-continuous, ppo-discrete, ppo-mujoco",
-    "rlcore-torch": "encoder: simple; schedule: linear; behavior: behavioral_cloning; replay_sampler: prioritized",
-    "rlcore-her": "replay_sampler: her",
-    "rlcore-sac": "trainer: sac; preset: sac",
-    "rlcore-td3": "trainer: ddpg, td3; preset: td3",
-    "rlcore-dqn": "trainer: dqn; preset: dqn, dqn-atari",
-    "rlcore-poca": "trainer: poca",
-    "rlcore-offline": "trainer: bc, iql; recording: minari, mlagents",
-    "rlcore-gymnasium": "environment: gymnasium; command: init",
-    "rlcore-devkit": "command: plugins new, plugins doctor, schema",
-    "rlcore-pettingzoo": "environment: pettingzoo; command: play",
-    "rlcore-envpool": "environment: envpool",
-    "rlcore-godot": "environment: godot",
-    "rlcore-ghost": "behavior: self_play; evaluation: opponents, score_against; opponent: random, run; "
-    "command: ratings",
-    "rlcore-tensorboard": "writer: tensorboard",
-    "rlcore-unity": "environment: unity; option: base-port, capture-frame-rate, env-args, height, no-graphics, "
-    "no-graphics-monitor, num-areas, quality-level, target-frame-rate, time-scale, timeout-wait, width",
-    "rlcore-onnx": "exporter: onnx",
-    "rlcore-intrinsic": "reward: curiosity, gail, rnd",
-    "rlcore-workers": "executor: processes",
-    "rlcore-ray": "executor: ray; command: ray",
-    "rlcore-migrate": "hints: migrate; command: convert",
-    "rlcore-report": "command: report",
-    "rlcore-study": "option: seeds, jobs",
-    "rlcore-checkpoints": "command: checkpoints",
-    "rlcore-curriculum": "curriculum: lessons",
-    "rlcore-zoo": "command: zoo; collection: zoo",
-    "rlcore-adaptive-curricula": "curriculum: adr, learning_progress, prioritized_levels",
-}.items():
-    for _record in _records.split("; "):
-        _kind, _names = _record.split(": ")
-        for _name in _names.split(", "):
-            PACKAGES[_kind, _name] = _package
+PACKAGES: dict[tuple[str, str], str] = {
+    (kind, name): package
+    for package, records in tomllib.loads((Path(__file__).parent / "packages.toml").read_text(encoding="utf-8")).items()
+    for kind, names in records.items()
+    for name in names
+}
 
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"

@@ -1,6 +1,6 @@
 """The class :class:`Run`, with which a program trains, evaluates and stops a run.
 
-The words are explained in the glossary of the documentation's front page.
+The words are explained in the documentation's glossary.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,49 @@ from rlcore import Actions
 from rlcore_mlagents_messages import AgentAction, ListAgentAction
 from rlcore_unity.behaviors import Brain
 
+_VALUE = ListAgentAction.DESCRIPTOR.fields_by_name["value"].number
+_FIELDS = {name: field.number for name, field in AgentAction.DESCRIPTOR.fields_by_name.items()}
 
-def actions_of(brain: Brain, actions: Actions, slots: NDArray[np.intp], hybrid: bool) -> Any:
-    """Return a ListAgentAction with the actions of ``slots`` [agents]. Without ``hybrid``, as packages 1.x read it."""
-    count = len(slots)
-    parts: dict[str, list[list[Any]]] = {}
-    if actions.continuous is not None:
-        parts["continuous_actions"] = actions.continuous[slots].tolist()
-    if actions.discrete is not None:
-        parts["discrete_actions"] = actions.discrete[slots].tolist()
+
+def actions_of(actions: Actions, slots: NDArray[np.intp], hybrid: bool) -> Any:
+    """Return a ListAgentAction with the actions of ``slots`` [agents]. Without ``hybrid``, as packages 1.x read it.
+
+    The bytes of all agents are written as one array: protobuf's objects would be made one by one.
+    """
+    parts: list[NDArray[Any]] = [] if actions.continuous is None else [actions.continuous[slots]]
     if not hybrid:
-        joined = [list(chain(*rows)) for rows in zip(*parts.values(), strict=True)]
-        return ListAgentAction(value=[AgentAction(vector_actions_deprecated=row) for row in joined])
-    if len(parts) == 1:
-        ((name, rows),) = parts.items()
-        return ListAgentAction(value=[AgentAction(**{name: row}) for row in rows])
-    return ListAgentAction(
-        value=[AgentAction(**{name: rows[agent] for name, rows in parts.items()}) for agent in range(count)]
-    )
+        parts += [] if actions.discrete is None else [actions.discrete[slots]]
+        blocks = [_block(_FIELDS["vector_actions_deprecated"], _reals(np.hstack(parts)))]
+    else:
+        blocks = [_block(_FIELDS["continuous_actions"], _reals(part)) for part in parts]
+        if actions.discrete is not None:
+            blocks.append(_block(_FIELDS["discrete_actions"], _options(actions.discrete[slots])))
+    rows = blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+    return ListAgentAction.FromString(_block(_VALUE, rows).tobytes())
+
+
+def _block(field: int, rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Put a field's tag and length in front of each row [agents, bytes], as protobuf writes them."""
+    agents, length = rows.shape
+    head = [field << 3 | 2]
+    while length >= 0x80:
+        head.append(length & 0x7F | 0x80)
+        length >>= 7
+    head.append(length)
+    made = np.empty((agents, len(head) + rows.shape[1]), np.uint8)
+    made[:, : len(head)] = head
+    made[:, len(head) :] = rows
+    return made
+
+
+def _reals(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(numbers, "<f4").view(np.uint8)
+
+
+def _options(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    """Whole numbers below 2 ** 21, each in three bytes of seven bits, of which all but the last have the eighth bit."""
+    low, middle, high = numbers & 0x7F | 0x80, numbers >> 7 & 0x7F | 0x80, numbers >> 14
+    return np.stack([low, middle, high], axis=-1).astype(np.uint8).reshape(len(numbers), -1)
 
 
 def neutral(brain: Brain, agents: Sequence[Any]) -> Any:

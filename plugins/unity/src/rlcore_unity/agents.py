@@ -156,38 +156,46 @@ class Seated:
         if len(infos) > MAX_AGENTS:
             raise self._failed(f"has {len(infos)} agents in one message; {MAX_AGENTS} are allowed")
         deciding = [info for info in infos if not info.done]
+        ended: set[int] = set()  # numbers of agents
         if len(deciding) < len(infos):
             gone = [info for info in infos if info.done]
             self._end(gone)
-            ids = {info.id for info in gone}
-            both = [info.id in ids for info in deciding]
-        else:
-            both = None
-        arrays, slots, places = self._arrays, [], []
-        order: list[int] = []
-        self.without_slot = []
-        for place, info in enumerate(deciding):
-            slot = self._slots.get(info.id)
-            if slot is None and not (both is not None and both[place]):
-                slot = self._seat(info)
-            elif slot is not None:
-                arrays.reward[slot] = info.reward
-                arrays.group_reward[slot] = info.group_reward
-            if slot is None:
-                order.append(NOWHERE)
-                self.without_slot.append((place, info))
-            else:
-                order.append(slot)
-                slots.append(slot)
-                places.append(place)
-        if len(set(slots)) < len(slots):
+            ended = {info.id for info in gone}
+        numbers = [info.id for info in deciding]
+        if len(set(numbers)) < len(numbers):
             raise self._failed("lists an agent twice in one message")
-        self.order = np.array(order, np.intp)
+        slots = [self._slots.get(number, NOWHERE) for number in numbers]
+        self.without_slot = []
+        if NOWHERE in slots:
+            known = [place for place, slot in enumerate(slots) if slot != NOWHERE]
+            self._reward([slots[place] for place in known], [deciding[place] for place in known])
+            for place, info in enumerate(deciding):
+                if slots[place] == NOWHERE and numbers[place] not in ended:
+                    slots[place] = self._seat(info)
+                if slots[place] == NOWHERE:
+                    self.without_slot.append((place, info))
+        else:
+            self._reward(slots, deciding)
+        self.order = np.array(slots, np.intp)
+        if self.without_slot:
+            places = [place for place, slot in enumerate(slots) if slot != NOWHERE]
+            self._decide([slots[place] for place in places], [deciding[place] for place in places])
+        else:
+            self._decide(slots, deciding)
+        return bool(slots)
+
+    def _reward(self, slots: list[int], infos: Sequence[Any]) -> None:
+        """Note the rewards of agents."""
         if slots:
-            listed = deciding if len(slots) == len(deciding) else [deciding[place] for place in places]
-            self._observe(slots, listed, final=False)
-            arrays.needs_action[slots] = True
-        return bool(order)
+            self._arrays.reward[slots] = [info.reward for info in infos]
+            if self._arrays.spec.group is not None:
+                self._arrays.group_reward[slots] = [info.group_reward for info in infos]
+
+    def _decide(self, slots: list[int], infos: Sequence[Any]) -> None:
+        """Note what agents see that wait for actions. Raises PlayerFailed."""
+        if slots:
+            self._observe(slots, infos, final=False)
+            self._arrays.needs_action[slots] = True
 
     def _end(self, infos: Sequence[Any]) -> None:
         """End the episodes of agents. One that never acted had none."""
@@ -196,11 +204,10 @@ class Seated:
             slot = self._slots.pop(info.id, None)
             if slot is None:
                 continue
-            arrays.reward[slot] = info.reward
-            arrays.group_reward[slot] = info.group_reward
             (arrays.truncated if info.max_step_reached else arrays.terminated)[slot] = True
             slots.append(slot)
             known.append(info)
+        self._reward(slots, known)
         if slots:
             self._observe(slots, known, final=True)
             for slot in slots:
@@ -208,8 +215,8 @@ class Seated:
                 free.append(slot)
                 free.sort(reverse=True)
 
-    def _seat(self, info: Any) -> int | None:
-        """Give an agent a free slot of its group; None if there is none."""
+    def _seat(self, info: Any) -> int:
+        """Give an agent a free slot of its group; NOWHERE if there is none."""
         group = info.group_id
         free = None
         if group == NO_GROUP:
@@ -231,7 +238,7 @@ class Seated:
                     "largest number of agents (reported once)",
                     self.player.number, self.brain.full_name, len(self._all),
                 )  # fmt: skip
-            return None
+            return NOWHERE
         slot = free.slots.pop()
         self._slots[info.id] = slot
         return slot
@@ -258,10 +265,10 @@ def _seen(sensor: Sensor, infos: Sequence[Any]) -> NDArray[np.float32]:
     if not sensor.channels_first:
         # The bytes of packed numbers are those of an array, behind a tag and a length.
         packed = [info.observations[sensor.place].float_data.SerializeToString() for info in infos]
-        data, header = b"".join(packed), _header(4 * sensor.size)
+        header = _header(4 * sensor.size)
         row = header + 4 * sensor.size
-        if len(data) == row * len(packed) and all(len(each) == row for each in packed):
-            rows = np.frombuffer(data, np.uint8).reshape(len(packed), row)[:, header:]
+        if set(map(len, packed)) == {row}:
+            rows = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), row)[:, header:]
             return np.ascontiguousarray(rows).view("<f4").reshape(len(packed), *sensor.shape)
     return np.stack([sensor.array(info.observations[sensor.place]) for info in infos])
 

@@ -7,6 +7,7 @@ with at least one agent that waits for an action.
 from __future__ import annotations
 
 import logging
+import selectors
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -96,6 +97,7 @@ class UnityEnvironment:
         self._settings, self._launch, self._limits = settings, launch, limits
         self._own: dict[UUID, SideChannel] = {each.channel_id: each for each in side_channels}
         self._games: list[_Game] = []
+        self._sockets = selectors.DefaultSelector()  # of all players
         self._parameters: Parameters = {}
         self._aborted = 0
         self._brains: dict[tuple[int, str], Brain] = {}  # of agents without places, by player and name
@@ -136,11 +138,14 @@ class UnityEnvironment:
     def _player(self, number: int) -> Player:
         """Start a player. Raises PlayerFailed, and ConfigError for its port."""
         try:
-            return Player(number, self._launch)
+            return Player(number, self._launch, self._sockets)
         except PortTaken as error:
-            editor = self._launch.command is None
-            advice = "stop the training that uses it" if editor else "leave base_port out to have free ports"
-            raise ConfigError(f"{error}; {advice}", key=("environment", "base_port")) from error
+            key, advice = "base_port", "leave base_port out to have free ports"
+            if self._launch.port(number) == 0:  # there are free ones, so it is not the port
+                key, advice = "address", "write an address of this machine, such as 127.0.0.1 or ::1"
+            elif self._launch.command is None:
+                advice = "stop the training that uses it"
+            raise ConfigError(f"{error}; {advice}", key=("environment", key)) from error
 
     def _seat(self, seats: Sequence[Sequence[Seats]]) -> None:
         """Divide the slots of each behavior: player by player, and within one team by team."""
@@ -235,6 +240,7 @@ class UnityEnvironment:
         for game in self._games:
             with suppress(OSError):
                 game.player.close(deadline)
+        self._sockets.close()
 
     # ------------------------------------------------------------ messages
 
@@ -248,7 +254,7 @@ class UnityEnvironment:
         for name in game.answered:
             agents = game.agents[name]
             if agents.order.size:
-                part = actions_of(agents.brain, actions[agents.brain.name], agents.order, hybrid)
+                part = actions_of(actions[agents.brain.name], agents.order, hybrid)
                 for place, info in agents.without_slot:
                     part.value[place].CopyFrom(neutral(agents.brain, [info]).value[0])
                 parts[name] = part

@@ -25,7 +25,8 @@ from rlcore_mlagents_messages import (
     UnityMessage,
 )
 from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain
-from rlcore_unity.server import PlayerServer
+from rlcore_unity.http2 import TooLarge
+from rlcore_unity.server import PlayerServer, Sockets
 from rlcore_workers import PlayerProcess
 
 log = logging.getLogger("rlcore.plugin.unity")
@@ -100,15 +101,18 @@ class Player:
         capabilities: What the player can do, as it says.
     """
 
-    def __init__(self, number: int, launch: Launch) -> None:
-        """Start the player. Raises PlayerFailed, and PortTaken."""
+    def __init__(self, number: int, launch: Launch, sockets: Sockets) -> None:
+        """Start the player. ``sockets`` are those of all players of the environment.
+
+        Raises PlayerFailed, and PortTaken.
+        """
         self.number, self._launch = number, launch
         self.package_version = ""
         self.capabilities: Any = Capabilities()
         self.described: dict[str, Any] = {}
         self._process: PlayerProcess | None = None
         self._warned = False
-        self._server = PlayerServer(launch.address, launch.port(number), 4 * launch.largest, self._refused)
+        self._server = PlayerServer(launch.address, launch.port(number), launch.largest, self._refused, sockets)
         try:
             if launch.command is None:
                 log.info("waits for Unity's editor at port %d: press Play in the editor", self._server.port)
@@ -187,10 +191,13 @@ class Player:
 
     def _message(self, deadline: float, doing: str) -> Any:
         """Return ``unity_output`` of the next message."""
-        data = self._wait(deadline, doing)
-        if len(data) > self._launch.largest:
+        try:
+            data = self._wait(deadline, doing)
+        except TooLarge as error:
             allowed = self._launch.largest >> 20
-            raise self.failed(f"sent a message of {len(data) >> 20} MB; environment.max_message_mb allows {allowed}")
+            raise self.failed(
+                f"sent a message of {error.args[0] >> 20} MB in {doing}; environment.max_message_mb allows {allowed}"
+            ) from None
         try:
             message = UnityMessage.FromString(data)
         except DecodeError:
@@ -225,7 +232,7 @@ class Player:
     def quit(self) -> None:
         """Ask the player to end; :meth:`close` waits for it."""
         with suppress(Exception):
-            self._server.close(UnityMessage(header=Header(status=CLOSING)).SerializeToString())
+            self._server.end(UnityMessage(header=Header(status=CLOSING)).SerializeToString())
 
     def close(self, deadline: float = -inf) -> None:
         """Wait for the end of the player until ``deadline``, and kill it if it does not end."""

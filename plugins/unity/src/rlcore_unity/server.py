@@ -1,24 +1,27 @@
-"""The gRPC server that one player calls: it hands over the player's messages, and keeps the player waiting for replies.
+"""The server that one player calls: it hands over the player's messages, and keeps the player waiting for replies.
 
 Unity is the client and this process the server, because of which a port is needed for each player.
+
+There are no threads. Whoever waits for the message of one player serves the sockets of all players meanwhile, so that
+several can start at once, and no interpreter lock passes from thread to thread within a decision.
 """
 
 from __future__ import annotations
 
+import selectors
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from queue import Empty, SimpleQueue
-from threading import Lock
-from typing import Any
+from time import monotonic
 
-import grpc
+from rlcore_unity.http2 import BrokenConnection, Connection, Status, TooLarge
 
-from rlcore_mlagents_messages import EXCHANGE
-
-THREADS = 3  # one for the player's call, others to refuse a second player at once
 STOP_SECONDS = 1.0
+MOST_CLIENTS = 16  # connections at once; one is the player's
+PIECE = 1 << 18  # bytes that are read at once
+
+Sockets = selectors.BaseSelector
+"""The sockets of players that are served together; ``data`` of each is what to call when it is ready."""
 
 
 class PortTaken(OSError):
@@ -30,111 +33,162 @@ class PlayerServer:
 
     Attributes:
         port: The port that it listens at.
-        refused: Called with the address of a process that is refused, in a thread of the server.
+        refused: Called with the address of a process that is refused.
     """
 
-    def __init__(self, address: str, port: int, largest: int, refused: Callable[[str], None]) -> None:
+    def __init__(self, address: str, port: int, largest: int, refused: Callable[[str], None], sockets: Sockets) -> None:
         """Listen at ``address`` and ``port``, or at a free port for 0, for messages of ``largest`` bytes.
 
-        Raises PortTaken.
+        ``sockets`` are those that are served together with these. Raises PortTaken.
         """
         self.refused = refused
-        self._incoming: SimpleQueue[bytes | None] = SimpleQueue()
-        self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()
-        self._lock = Lock()
-        self._peer: str | None = None
-        self._calling = False  # whether the player's call waits for a reply
-        self._closed = False
-        _require_free(address, port)
-        self._threads = ThreadPoolExecutor(THREADS, "unity-player")
-        self._server = grpc.server(
-            self._threads,
-            handlers=[_Handler(self._exchange)],
-            options=[
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", largest),
-                ("grpc.max_send_message_length", -1),
-            ],
-        )
-        host = f"[{address}]" if ":" in address else address
+        self._largest = largest
+        self._sockets = sockets
+        self._clients: set[_Client] = set()
+        self._player: _Client | None = None
+        self._message: bytes | None = None
+        self._problem: Exception | None = None  # which the player has caused
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            self.port = self._server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError as error:
-            raise PortTaken(f"cannot listen at {address}, port {port}") from error
-        self._server.start()
+            self._listener = socket.create_server((address, port), family=family)
+        except OSError as error:
+            raise PortTaken(f"cannot listen at {address}, port {port} ({error.strerror})") from error
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._sockets.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def _exchange(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Answer one call, in a thread of the server."""
-        peer = context.peer()
-        with self._lock:
-            if self._peer is None and not self._closed:
-                self._peer = peer
-            accepted = self._peer == peer and not self._calling and not self._closed
-            if accepted:
-                self._calling = True
-        if not accepted:
-            if not self._closed:
-                self.refused(peer)
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a player is connected to this port already")
-        context.add_callback(self._hung_up)
-        self._incoming.put(request)
-        reply = self._outgoing.get()
-        with self._lock:
-            self._calling = False
-        if reply is None:
-            context.abort(grpc.StatusCode.CANCELLED, "the training has ended")
-            raise AssertionError
-        return reply
+    def _accept(self) -> None:
+        with suppress(OSError):
+            end, peer = self._listener.accept()
+            if len(self._clients) >= MOST_CLIENTS:
+                end.close()
+                return
+            client = _Client(self, end, f"{peer[0]}:{peer[1]}", self._largest, self._sockets)
+            self._clients.add(client)
+            client.send()
 
-    def _hung_up(self) -> None:
-        """A call of the player is over, because it got its reply, or because the connection is lost."""
-        with self._lock:
-            if self._calling:
-                self._incoming.put(None)
+    def called(self, client: _Client, message: bytes) -> None:
+        """Take the message of a call, or refuse it."""
+        if self._player is None:
+            self._player = client
+        if client is not self._player:
+            client.connection.refuse(Status.FAILED_PRECONDITION, "a player is connected to this port already")
+            self.refused(client.peer)
+        else:
+            self._message = message
+
+    def lost(self, client: _Client, problem: Exception) -> None:
+        """Serve a client no more: its connection is closed."""
+        self._clients.discard(client)
+        if client is self._player or (self._player is None and isinstance(problem, TooLarge)):
+            self._problem = problem
 
     def receive(self, seconds: float) -> bytes:
-        """Return the next message of the player. Raises TimeoutError, and ConnectionError if the player hung up."""
-        try:
-            message = self._incoming.get(timeout=seconds)
-        except Empty:
-            raise TimeoutError from None
-        if message is None:
-            raise ConnectionError
+        """Return the next message of the player.
+
+        Raises TimeoutError, TooLarge, and ConnectionError if the player hung up.
+        """
+        deadline, left = monotonic() + seconds, seconds
+        while self._message is None:
+            if self._problem is not None:
+                raise self._problem
+            if left < 0.0:
+                raise TimeoutError
+            for key, _ in self._sockets.select(left):
+                key.data()
+            left = deadline - monotonic()
+        message, self._message = self._message, None
         return message
 
     def reply(self, message: bytes) -> None:
         """Answer the message that was received last."""
-        self._outgoing.put(message)
+        if self._player is not None:
+            self._player.connection.reply(message)
+            self._player.send()
 
-    def close(self, last: bytes | None = None) -> None:
-        """Answer the player, if it waits, with a ``last`` message; stop listening."""
-        with self._lock:
-            self._closed = True
-            calling = self._calling
-        if calling and last is not None:
-            self._outgoing.put(last)
-        stopped = self._server.stop(STOP_SECONDS if calling and last is not None else 0)
-        stopped.wait(STOP_SECONDS * 2)
-        self._outgoing.put(None)  # of a thread whose player is gone
-        self._threads.shutdown(wait=False)
+    def end(self, last: bytes) -> None:
+        """Answer the player, if it waits, with a ``last`` message, and let it hang up; listen no more."""
+        self._stop_listening()
+        player = self._player
+        if player is None or not player.connection.waiting:
+            return
+        player.connection.reply(last)
+        player.connection.leave()
+        player.send()
+        deadline = monotonic() + STOP_SECONDS
+        while not player.gone and (left := deadline - monotonic()) > 0:
+            for key, _ in self._sockets.select(left):
+                key.data()
+
+    def close(self) -> None:
+        """Close all connections; listen no more."""
+        self._stop_listening()
+        for each in list(self._clients):
+            each.close()
+
+    def _stop_listening(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._sockets.unregister(self._listener)
+            self._listener.close()
 
 
-class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds the one method there is; the bytes of messages are passed as they are."""
+class _Client:
+    """One connection to a port.
 
-    def __init__(self, exchange: Callable[[bytes, Any], bytes]) -> None:
-        self._method = grpc.unary_unary_rpc_method_handler(exchange)
+    Attributes:
+        peer: The address at its other end.
+        connection: What is said on it.
+        gone: Whether it is closed.
+    """
 
-    def service(self, handler_call_details: Any) -> Any:
-        return self._method if handler_call_details.method == EXCHANGE else None
+    def __init__(self, server: PlayerServer, end: socket.socket, peer: str, largest: int, sockets: Sockets) -> None:
+        self.peer, self.connection, self.gone = peer, Connection(largest), False
+        self._server, self._end, self._sockets = server, end, sockets
+        end.setblocking(False)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sockets.register(end, selectors.EVENT_READ, self._read)
 
-
-def _require_free(address: str, port: int) -> None:
-    """Raise PortTaken with the system's reason; gRPC's own error has none."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with suppress(socket.gaierror), socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    def _read(self) -> None:
         try:
-            probe.bind((address, port))
-        except OSError as error:
-            raise PortTaken(f"cannot listen at {address}, port {port} ({error.strerror})") from error
+            data = self._end.recv(PIECE)
+            if not data:
+                raise ConnectionResetError
+            message = self.connection.take(data)
+        except BlockingIOError:
+            return
+        except TooLarge as problem:
+            self.close(problem)
+            return
+        except (OSError, BrokenConnection):
+            self.close()
+            return
+        if message is not None:
+            self._server.called(self, message)
+        elif self.connection.cancelled:
+            self.close()
+        self.send()
+
+    def send(self) -> None:
+        """Send what the other end takes. Until it has taken all, nothing more of it is read."""
+        outgoing = self.connection.outgoing
+        if not outgoing or self.gone:
+            return
+        try:
+            sent = self._end.send(outgoing)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.close()
+            return
+        del outgoing[:sent]
+        events, call = (selectors.EVENT_WRITE, self.send) if outgoing else (selectors.EVENT_READ, self._read)
+        if self._sockets.get_key(self._end).events != events:
+            self._sockets.modify(self._end, events, call)
+
+    def close(self, problem: Exception | None = None) -> None:
+        """Close the connection."""
+        if not self.gone:
+            self.gone = True
+            self._sockets.unregister(self._end)
+            self._end.close()
+            self._server.lost(self, problem or ConnectionResetError())

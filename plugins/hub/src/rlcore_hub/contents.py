@@ -1,0 +1,182 @@
+"""The files of a run that an upload has: its configuration, results and curves, chosen checkpoints and exports.
+
+Nothing else in a run directory is uploaded: neither ``run_logs``, nor the run's mark and lock, nor event files, nor a
+file that rlcore did not write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore import (
+    Checkpoint,
+    ConfigError,
+    DamagedFile,
+    KeyPath,
+    RunData,
+    RunStateError,
+    did_you_mean,
+    dotted,
+    find_checkpoints,
+    open_regular,
+    read_object,
+    read_regular,
+)
+
+__all__ = [
+    "CARD",
+    "CURVE",
+    "FILM",
+    "Entry",
+    "chosen_checkpoints",
+    "private_values",
+    "require_nothing_private",
+    "run_files",
+]
+
+CARD, CURVE, FILM = "README.md", "curve.png", "replay.mp4"  # the hub plays a file of the last name beside the card
+CONFIGURATION, RESULT, METRICS = "configuration.yaml", "result.json", "metrics.jsonl"
+_SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
+_PLACE = re.compile(r"~|/[^/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of an absolute path
+
+
+@attrs.frozen
+class Entry:
+    """A file of an upload.
+
+    Attributes:
+        name: Its path in the repository, with slashes.
+        source: The file on this machine, or its content.
+    """
+
+    name: str
+    source: Path | bytes = attrs.field(repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
+
+
+def chosen_checkpoints(directory: Path, chosen: Sequence[str]) -> list[Checkpoint]:
+    """The checkpoints ``last``, ``best``, ``all`` or of a step; without ``chosen``, the last one and the best one.
+
+    Raises RunStateError if a chosen checkpoint does not exist or is damaged, or if there is none at all.
+    """
+    regular = find_checkpoints(directory / "checkpoints")
+    best = find_checkpoints(directory / "checkpoints" / "best")
+    intact = [each for each in regular if not each.problems()]
+    found = {
+        "last": intact[-1:],
+        "best": best[-1:] if len(best) < 2 else [max(best, key=_score)],
+        "all": intact,
+        **{str(each.step): [each] for each in regular},
+    }
+    wanted = chosen or ("last", "best")
+    if unknown := [name for name in wanted if name not in found]:
+        names = [name for name, some in found.items() if some]
+        raise RunStateError(
+            f"{directory}: there is no checkpoint {unknown[0]!r}{did_you_mean(unknown[0], names)}; "
+            f"there are: {', '.join(names) or 'none'}"
+        )
+    if chosen and (absent := [name for name in chosen if not found[name]]):
+        raise RunStateError(f"{directory}: there is no intact checkpoint for --checkpoint {absent[0]}")
+    taken = {each.path: each for name in wanted for each in found[name]}
+    for each in taken.values():
+        if problems := each.problems():
+            raise RunStateError(f"{each.path}: is damaged: {problems[0]}; choose another one with --checkpoint")
+    if not taken:
+        raise RunStateError(f"{directory}: has no intact checkpoint, so there is nothing to share")
+    return list(taken.values())
+
+
+def _score(checkpoint: Checkpoint) -> float:
+    try:
+        return float(checkpoint.values()["run"]["score"])
+    except (RunStateError, KeyError, TypeError, ValueError):
+        return float("-inf")
+
+
+def run_files(data: RunData, checkpoints: Sequence[Checkpoint], added: Sequence[Path] = ()) -> list[Entry]:
+    """The files of a run that are uploaded, and those that the user ``added``, which go to ``files/``.
+
+    Raises RunStateError for a run that is training, and ConfigError for a file that cannot be uploaded.
+    """
+    if data.running:
+        raise RunStateError(f"{data.directory}: a process trains this run; push it when the process has ended")
+    exports = exported(data.directory)
+    names = [CONFIGURATION, *(name for name in (RESULT, METRICS) if (data.directory / name).is_file()), *exports]
+    paths = {name: data.directory / name for name in names}
+    for checkpoint in checkpoints:
+        paths |= {each.relative_to(data.directory).as_posix(): each for each in checkpoint.files()}
+    for path in added:
+        name = f"files/{path.name}"
+        if name in paths:
+            raise ConfigError(f"--add {path}: another file has the name {path.name}; rename one of them")
+        paths[name] = path
+    for path in paths.values():
+        if path.is_symlink():
+            raise ConfigError(f"{path}: is a symbolic link, which is not uploaded; put the file itself there")
+        try:
+            open_regular(path).close()
+        except (FileNotFoundError, DamagedFile) as error:
+            raise ConfigError(f"{path}: cannot be uploaded: {getattr(error, 'strerror', None) or error}") from None
+    return [Entry(name, path) for name, path in paths.items()]
+
+
+def exported(directory: Path) -> list[str]:
+    """The policies that the run exported at its end, such as ``CartPole.onnx``, by the mark of the run."""
+    try:
+        found = read_object(directory / "rlcore_run.json").get("exports")
+    except (FileNotFoundError, DamagedFile):
+        return []
+    names = found if isinstance(found, Mapping) else {}
+    plain = (name for name in names if isinstance(name, str) and Path(name).name == name and not name.startswith("."))
+    return [name for name in plain if (directory / name).is_file()]
+
+
+# ---------------------------------------------------------------- what others must not read
+
+
+def require_nothing_private(data: RunData, entries: Sequence[Entry]) -> None:
+    """Raise ConfigError if a file of the run names a place of this machine, or has a value that looks like a secret."""
+    found = [f"{CONFIGURATION}: {text}" for text in private_values(data.configuration)]
+    found += [f"{RESULT}: {text}" for text in private_values(data.result or {})]
+    here = {str(place).encode() for place in (Path.home(), Path.cwd(), data.directory.absolute().parent)}
+    here = {place for place in here if len(place) > 1}
+    for entry in entries:
+        if entry.name.endswith((".json", ".jsonl")) and isinstance(entry.source, Path) and entry.name != RESULT:
+            content = read_regular(entry.source, MAX_METRICS)
+            found += [f"{entry.name}: {place.decode(errors='replace')}" for place in here if place + b"/" in content]
+    if found:
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise ConfigError(
+            f"{data.directory}: has values that others should not read: {'; '.join(found[:5])}{more}; "
+            "--allow-private uploads them"
+        )
+
+
+MAX_METRICS = 2_000_000_000  # bytes; what rlcore itself reads of metrics is less
+
+
+def private_values(block: Any) -> Iterator[str]:
+    """Yield the key of each absolute path, with the path, and of each text that looks like a secret, without it."""
+    for path, value in _texts(block):
+        key = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if _SECRET.search(key) and value:
+            yield f"{dotted(path)} (looks like a secret)"
+        elif _PLACE.match(value):
+            yield f"{dotted(path)} ({value})"
+
+
+def _texts(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in entries:
+        yield from _texts(below, (*path, key))

@@ -1,0 +1,48 @@
+"""The curve of a run as an image for its card: returns over agent steps."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+from rlcore import CUMULATIVE_REWARD, EVALUATION_REWARD, SavedSummary
+
+__all__ = ["curve"]
+
+SHOWN = {CUMULATIVE_REWARD: "training episodes", EVALUATION_REWARD: "evaluations"}
+
+
+def points(summaries: Sequence[SavedSummary]) -> dict[str, list[tuple[int, float]]]:
+    """The finite points (agent steps, mean return) of each line, by its label, in the order of steps.
+
+    Of two summaries of one step, the later one counts. A line without a point is missing.
+    """
+    several = len({each.behavior for each in summaries}) > 1
+    lines: dict[str, dict[int, float]] = {}
+    for each in summaries:
+        for tag, label in SHOWN.items():
+            value = each.stats.get(tag)
+            if value is not None and math.isfinite(value):
+                lines.setdefault(f"{each.behavior}: {label}" if several else label, {})[each.step] = value
+    return {label: sorted(found.items()) for label, found in lines.items()}
+
+
+def curve(summaries: Sequence[SavedSummary], title: str) -> bytes | None:
+    """A PNG of the returns of a run; None if no summary has a return."""
+    lines = points(summaries)
+    if not lines:
+        return None
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), dpi=110, layout="constrained")
+    axes = figure.add_subplot()
+    for label, found in lines.items():
+        steps, values = zip(*found, strict=True)
+        axes.plot(steps, values, label=label, marker="o" if "evaluations" in label else None, markersize=3)
+    axes.set(title=title, xlabel="agent steps", ylabel="mean return")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    image = io.BytesIO()
+    figure.savefig(image, format="png", metadata={"Software": "rlcore-hub"})
+    return image.getvalue()

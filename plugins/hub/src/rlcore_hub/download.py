@@ -1,0 +1,198 @@
+"""A download of a run, which trusts nothing: neither names nor sizes nor contents.
+
+Only files with the names of a run's files are downloaded. They are put together beside their place and compared with
+the checksums of their checkpoints; then the whole directory gets its name, which no file had before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import attrs
+from huggingface_hub import HfApi
+from huggingface_hub.hf_api import RepoFile
+
+from rlcore import (
+    Checkpoint,
+    ConfigError,
+    KeyPath,
+    RunStateError,
+    dotted,
+    environment_modules,
+    find_checkpoints,
+    local_references,
+    read_document,
+    temporary_path,
+    write_atomically,
+)
+from rlcore_hub.contents import CARD, CONFIGURATION, METRICS, RESULT
+from rlcore_hub.errors import reached
+
+__all__ = ["SOURCE", "Listing", "listing", "named_code", "pull"]
+
+SOURCE = "pulled_from.json"
+"""The file in a downloaded run that says from where it came."""
+
+MAX_FILES = 10_000
+_CHECKPOINT_FILE = re.compile(
+    r"checkpoints/(best/)?[0-9]{1,18}/([^/\\\0]+\.safetensors|state\.json|manifest\.json|configuration\.yaml)"
+)
+_RUN_FILES = frozenset({CONFIGURATION, RESULT, METRICS, CARD})
+
+
+@attrs.frozen
+class Listing:
+    """The files of a repository at one commit.
+
+    Attributes:
+        commit: The commit.
+        wanted: Bytes of each file of a run, by name.
+        left_out: The names of the other files, which are not downloaded.
+    """
+
+    commit: str
+    wanted: Mapping[str, int]
+    left_out: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files of the run."""
+        return sum(self.wanted.values())
+
+
+def listing(api: HfApi, repository: str, revision: str | None) -> Listing:
+    """The files of ``repository`` at a branch, a tag or a commit; without ``revision``, at the newest commit.
+
+    Raises RunStateError if the hub cannot be asked, if a name leads outside of the repository, or if there is no run.
+    """
+    where = f"{repository} at {api.endpoint}"
+    with reached(api, repository, revision):
+        commit = api.model_info(repository, revision=revision).sha
+        assert commit is not None
+        found = {
+            each.path: each.size
+            for each in api.list_repo_tree(repository, recursive=True, revision=commit)
+            if isinstance(each, RepoFile)
+        }
+    for name in found:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or any(sign in name for sign in "\\\0:"):
+            raise RunStateError(f"{where}: names a file outside of the repository, {name!r}; nothing was downloaded")
+    wanted = {name: size for name, size in found.items() if name in _RUN_FILES or _CHECKPOINT_FILE.fullmatch(name)}
+    if CONFIGURATION not in wanted or not any(name.startswith("checkpoints/") for name in wanted):
+        raise RunStateError(f"{where}: is not a run that rlcore push uploaded (no {CONFIGURATION}, or no checkpoint)")
+    if len(wanted) > MAX_FILES:
+        raise RunStateError(f"{where}: has {len(wanted):,} files, more than {MAX_FILES:,}; nothing was downloaded")
+    if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in wanted.values()):
+        raise RunStateError(f"{where}: does not say how large its files are; nothing was downloaded")
+    return Listing(commit, wanted, sorted(set(found) - set(wanted)))
+
+
+def pull(api: HfApi, repository: str, files: Listing, place: Path, allow_local: bool) -> list[str]:
+    """Download the run to ``place``, which must not exist; return the code of its configuration that was allowed.
+
+    Files are kept in the cache of ``huggingface_hub``: after an interruption, the next call continues there. Raises
+    RunStateError, without a trace in the directory of ``place``, if a file cannot be downloaded or is damaged, and
+    ConfigError if the configuration names code or programs and ``allow_local`` is false.
+    """
+    building = temporary_path(place.parent, f"{place.name}-")
+    try:
+        building.mkdir()
+        for name, size in files.wanted.items():
+            with reached(api, repository):
+                cached = Path(api.hf_hub_download(repository, name, revision=files.commit))
+            if cached.stat().st_size != size:
+                raise RunStateError(
+                    f"{repository}: {name} has {cached.stat().st_size:,} bytes instead of {size:,}; "
+                    "run the command again"
+                )
+            target = building / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(cached, target)
+        require_intact(building, repository)
+        code = named_code(building)
+        if code and not allow_local:
+            raise ConfigError(
+                f"{repository}: its configuration has code or programs of this machine run: {', '.join(code)}; "
+                "nothing was kept; --allow-local keeps it"
+            )
+        source = {"hub": api.endpoint, "repository": repository, "commit": files.commit}
+        write_atomically(building / SOURCE, (json.dumps(source, indent=4) + "\n").encode())
+        require_free(place)
+        building.rename(place)
+    finally:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(building)
+    return code
+
+
+def require_free(place: Path) -> None:
+    """Raise ConfigError if something has the name of the run."""
+    if place.is_symlink() or place.exists():
+        raise ConfigError(f"{place}: exists, and is not touched; choose another name with --run-id")
+
+
+def checkpoints_in(directory: Path) -> list[Checkpoint]:
+    """All checkpoints of a run, those of the best evaluations too."""
+    return [*find_checkpoints(directory / "checkpoints"), *find_checkpoints(directory / "checkpoints" / "best")]
+
+
+def require_intact(directory: Path, repository: str) -> None:
+    """Raise RunStateError unless there is a checkpoint and every one has all its files, with their checksums."""
+    found = checkpoints_in(directory)
+    for each in found:
+        if problems := each.problems():
+            place = each.path.relative_to(directory)
+            problem = problems[0].replace(f"{directory}/", "")
+            raise RunStateError(f"{repository}: {place} is damaged: {problem}; nothing was kept")
+    if not found:
+        raise RunStateError(f"{repository}: has no checkpoint; nothing was kept")
+
+
+# ---------------------------------------------------------------- code that a configuration names
+
+
+def named_code(directory: Path) -> list[str]:
+    """The code and the programs that a configuration of a downloaded run has imported or started.
+
+    Each checkpoint has a configuration too, which rlcore uses if that of the run is damaged.
+    """
+    found: dict[str, None] = {}
+    for path in (directory / CONFIGURATION, *(each.path / CONFIGURATION for each in checkpoints_in(directory))):
+        if not path.is_file():
+            continue
+        document = read_document(path)
+        found |= dict.fromkeys(f"environment {each!r}" for each in environment_modules(document))
+        found |= dict.fromkeys(f"plugin {each!r}" for each in local_references(document))
+        data = document.data
+        evaluation = data.get("evaluation")
+        blocks = {
+            ("environment",): data.get("environment"),
+            ("env_settings",): data.get("env_settings"),
+            ("evaluation", "environment"): evaluation.get("environment") if isinstance(evaluation, Mapping) else None,
+        }
+        for key, block in blocks.items():
+            found |= dict.fromkeys(_programs(block, key))
+    return list(found)
+
+
+_PROGRAM_KEYS = ("executable", "env_path")
+
+
+def _programs(value: Any, path: KeyPath) -> Iterator[str]:
+    """Yield the keys that name a program, or a file of this machine, which an environment might start."""
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in entries:
+        yield from _programs(below, (*path, key))
+    if isinstance(value, str) and value:
+        is_file = False
+        with suppress(OSError, ValueError, RuntimeError):
+            is_file = Path(value).expanduser().is_file()
+        if is_file or path[-1] in _PROGRAM_KEYS:
+            yield f"program {value!r} ({dotted(path)})"

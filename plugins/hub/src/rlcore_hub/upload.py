@@ -1,0 +1,109 @@
+"""An upload of a run: one commit, which replaces the files of an earlier upload and touches no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import RepositoryNotFoundError
+
+from rlcore import ConfigError, DamagedFile, RunStateError, one_line, read_object
+from rlcore_hub.contents import Entry
+from rlcore_hub.errors import reached
+
+__all__ = ["UPLOADED", "Remote", "push", "with_list"]
+
+UPLOADED = "rlcore_upload.json"
+"""The file that lists what an upload wrote, so that the next one knows which files of a repository it may replace."""
+
+_OF_HUB = frozenset({".gitattributes"})  # which the hub itself puts into each repository
+
+
+@attrs.frozen
+class Remote:
+    """A repository before an upload.
+
+    Attributes:
+        exists: Whether there is one.
+        commit: Its newest commit; None without one.
+        files: The names of its files.
+        ours: The names of the files that `rlcore push` wrote.
+        private: Whether only its owners can read it; None if there is none.
+    """
+
+    exists: bool
+    commit: str | None = None
+    files: frozenset[str] = frozenset()
+    ours: frozenset[str] = frozenset()
+    private: bool | None = None
+
+    @classmethod
+    def of(cls, api: HfApi, repository: str) -> Remote:
+        """Look at ``repository``. Raises RunStateError if the hub cannot be asked."""
+        with reached(api, repository):
+            try:
+                info = api.model_info(repository)
+            except RepositoryNotFoundError:
+                return cls(False)
+            names = frozenset(each.rfilename for each in info.siblings or ())
+            listed: object = ()
+            if UPLOADED in names:
+                path = api.hf_hub_download(repository, UPLOADED, revision=info.sha)
+                try:
+                    listed = read_object(Path(path)).get("files")
+                except (FileNotFoundError, DamagedFile):
+                    listed = ()
+        ours = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
+        return cls(True, info.sha, names, frozenset(ours) & names, info.private)
+
+    def left_over(self, entries: Sequence[Entry]) -> list[str]:
+        """Return the files of an earlier upload that ``entries`` do not replace."""
+        return sorted(self.ours - {each.name for each in entries})
+
+    def require_ours(self, where: str, entries: Sequence[Entry]) -> None:
+        """Raise ConfigError if ``entries`` would replace files of ``where`` that `rlcore push` did not write."""
+        foreign = sorted({each.name for each in entries} & self.files - self.ours - _OF_HUB)
+        if foreign:
+            raise ConfigError(
+                f"{where}: has files that rlcore push did not write and would replace: {', '.join(foreign)}; "
+                "choose another repository, or replace them with --force"
+            )
+
+
+def with_list(entries: Sequence[Entry]) -> list[Entry]:
+    """``entries``, and the list of them that the next upload reads."""
+    from rlcore import __version__
+
+    content: Mapping[str, object] = {
+        "rlcore_version": __version__,
+        "files": sorted([*(each.name for each in entries), UPLOADED]),
+    }
+    return [*entries, Entry(UPLOADED, (json.dumps(content, indent=4) + "\n").encode())]
+
+
+def push(api: HfApi, repository: str, entries: Sequence[Entry], remote: Remote, private: bool, message: str) -> str:
+    """Create the repository if there is none, and upload ``entries`` as one commit; return the address of the commit.
+
+    Nothing is changed if another commit comes first. Raises RunStateError if the hub refuses.
+    """
+    additions = [
+        CommitOperationAdd(each.name, each.source if isinstance(each.source, bytes) else str(each.source))
+        for each in entries
+    ]
+    deletions = [CommitOperationDelete(name, is_folder=False) for name in remote.left_over(entries)]
+    with reached(api, repository):
+        if not remote.exists:
+            api.create_repo(repository, private=private)
+        try:
+            commit = api.create_commit(
+                repository, [*additions, *deletions], commit_message=message, parent_commit=remote.commit
+            )
+        except (RuntimeError, ValueError) as error:  # of the storage of large files, and of the check of the card
+            cause = error.__cause__ or error
+            raise RunStateError(
+                f"{repository} at {api.endpoint}: the upload failed, and nothing was changed there: {one_line(cause)}"
+            ) from error
+    return str(commit.commit_url)

@@ -1,0 +1,1 @@
+"""MLflow as a statistics writer of rlcore."""

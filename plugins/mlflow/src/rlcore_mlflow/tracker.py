@@ -1,0 +1,125 @@
+"""MLflow's store: by default an SQLite database beside the run directory, with a folder of artefacts.
+
+MLflow writes each call of ``log_batch`` in one transaction before it returns. The store is asked for the steps that it
+has, so no note of what was sent is needed. If MLflow's server gets a summary twice, because an answer was lost, it
+drops the second one: equal key, step, time and value are one row of its database.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rlcore_trackers import Tracked, TrackedFile, TrackedSummary, flat
+from rlcore_trackers.tracker import SummaryKey
+
+STEP = "/Step"  # ends the name of a metric of each behavior, which says what steps the store has
+ID = "rlcore.id"  # the tag by which a run is found again
+MAX_METRICS = 1_000  # MLflow's bounds of one log_batch
+MAX_PARAMETERS = 100
+MAX_VALUE = 6_000  # characters of a parameter
+MAX_KEY = 250  # characters of a name
+STATES = {"done": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
+FOLDERS = {"checkpoint": "checkpoints", "video": "videos", "report": ""}
+_NOT_ALLOWED = re.compile(r"[^\w.\- ]|_(?=x[0-9a-f]+_)")
+_REPLACED = re.compile(r"_x([0-9a-f]+)_")
+
+
+class MlflowTracker:
+    """A run in MLflow's store; see :class:`rlcore_trackers.Tracker`."""
+
+    def __init__(self, tracked: Tracked) -> None:
+        os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+        from mlflow import MlflowClient
+
+        self._tracked = tracked
+        results = tracked.directory.parent
+        self._uri = tracked.settings["tracking_uri"] or f"sqlite:///{results / 'mlflow.db'}"
+        client: Any = MlflowClient(self._uri)
+        self._client = client
+        experiment = self._experiment()
+        # A run that was made just before a kill is found by its tag, so none is made twice.
+        runs = client.search_runs([experiment], f"tags.`{ID}` = '{tracked.id}'")
+        if runs:
+            self._id: str = runs[0].info.run_id
+            client.update_run(self._id, status="RUNNING")
+        else:
+            tags = {**tracked.settings["tags"], ID: tracked.id}
+            self._id = client.create_run(experiment, tags=tags, run_name=tracked.run_id).info.run_id
+        self._log_configuration(set(runs[0].data.params) if runs else set())
+
+    def sent(self) -> set[SummaryKey]:
+        names = [key for key in self._client.get_run(self._id).data.metrics if key.endswith(STEP)]
+        return {
+            (decoded(name.removesuffix(STEP)), metric.step)
+            for name in names
+            for metric in self._client.get_metric_history(self._id, name)
+        }
+
+    def send(self, summaries: Sequence[TrackedSummary]) -> None:
+        from mlflow.entities import Metric
+
+        for summary in summaries:
+            behavior, time = encoded(summary.behavior), int(summary.time * 1000)
+            values = {
+                f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": mean for tag, mean in summary.means.items()
+            }
+            # The metric that says that the step is there comes last: a summary of several batches may be cut.
+            values |= {f"{behavior}{STEP}": float(summary.step)}
+            metrics = [Metric(key[-MAX_KEY:], value, time, summary.step) for key, value in values.items()]
+            for start in range(0, len(metrics), MAX_METRICS):
+                self._client.log_batch(self._id, metrics=metrics[start : start + MAX_METRICS])
+
+    def send_file(self, file: TrackedFile) -> None:
+        """Copy a file into the run's artefacts; one that is there already is written again."""
+        folder = FOLDERS[file.kind]
+        if file.path.is_dir():
+            self._client.log_artifacts(self._id, str(file.path), f"{folder}/{file.step}")
+        else:
+            self._client.log_artifact(self._id, str(file.path), folder or None)
+
+    def finish(self, outcome: str) -> str:
+        self._client.set_terminated(self._id, STATES[outcome])
+        return f"'mlflow ui --backend-store-uri {self._uri}' shows the run"
+
+    def close(self) -> None:
+        """Do nothing: MLflow keeps its connections."""
+
+    def _experiment(self) -> str:
+        """The id of the experiment, which another run may be making at this moment."""
+        name, results = self._tracked.settings["project"], self._tracked.directory.parent
+        place = (results / "mlflow-artifacts").as_uri() if self._uri.startswith("sqlite:") else None
+        for _ in range(2):
+            found = self._client.get_experiment_by_name(name)
+            if found is not None:
+                break
+            try:
+                made: str = self._client.create_experiment(name, artifact_location=place)
+            except Exception:
+                continue
+            return made
+        return str(self._client.get_experiment_by_name(name).experiment_id)
+
+    def _log_configuration(self, known: set[str]) -> None:
+        """Log the configuration as parameters, which MLflow lets nobody change, and whole as an artefact."""
+        from mlflow.entities import Param
+
+        values = {
+            encoded(key)[:MAX_KEY]: str(value)[:MAX_VALUE] for key, value in flat(self._tracked.configuration).items()
+        }
+        parameters = [Param(key, value) for key, value in values.items() if key not in known]
+        for start in range(0, len(parameters), MAX_PARAMETERS):
+            self._client.log_batch(self._id, params=parameters[start : start + MAX_PARAMETERS])
+        self._client.log_dict(self._id, dict(self._tracked.configuration), "configuration.json")
+
+
+def encoded(name: str) -> str:
+    """Replace the characters that MLflow refuses in a name: ``a[2]`` becomes ``a_x5b_2_x5d_``."""
+    return _NOT_ALLOWED.sub(lambda found: f"_x{ord(found[0]):x}_", name)
+
+
+def decoded(name: str) -> str:
+    """Undo :func:`encoded`."""
+    return _REPLACED.sub(lambda found: chr(int(found[1], 16)), name)

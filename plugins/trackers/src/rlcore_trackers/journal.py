@@ -1,0 +1,129 @@
+"""The journal of a run for one tracker: ``trackers/NAME.jsonl``, one JSON object a line, appended and never changed.
+
+It says what the store is to have. It does not say what the store has: the store is asked, because a note of what was
+sent may be missing after a kill. Files beside it: ``NAME.json``, the run as the tracker sees it; ``NAME.lock``, the
+lock of the sender; ``NAME.files``, the artefacts that were sent; ``NAME.log``, what the tracker's library printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import attrs
+
+from rlcore import WatchedDirectory, open_to_append, parse_json, read_object, read_regular, write_atomically
+from rlcore_trackers.tracker import SummaryKey, Tracked
+
+FOLDER = "trackers"
+MAX_JOURNAL = 1_000_000_000  # bytes, as for metrics.jsonl
+
+
+@attrs.frozen
+class Places:
+    """The files of one tracker in a run directory."""
+
+    directory: Path
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        return self.directory / FOLDER
+
+    def file(self, ending: str) -> Path:
+        return self.folder / f"{self.name}.{ending}"
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns of ``RunContext.own_files``."""
+        endings = ("json", "jsonl", "lock", "files", "log")
+        return [f"{FOLDER}/{self.name}", *(f"{FOLDER}/{self.name}.{ending}" for ending in endings)]
+
+    def write_tracked(
+        self, tracker: str, run_id: str, settings: Mapping[str, Any], configuration: Mapping[str, Any]
+    ) -> None:
+        """Write the run as the tracker sees it; a run that was tracked before keeps its id."""
+        path = self.file("json")
+        known = read_object(path).get("id") if path.exists() else None
+        about = {
+            "tracker": tracker,
+            "id": known or secrets.token_hex(8),
+            "run_id": run_id,
+            "settings": dict(settings),
+            "configuration": dict(configuration),
+        }
+        write_atomically(path, json.dumps(about, indent=1).encode())
+
+    def read_tracked(self) -> Tracked:
+        """Return the run as the tracker sees it."""
+        return Tracked(**read_object(self.file("json")), directory=self.directory, place=self.folder / self.name)
+
+
+class Journal:
+    """The journal, open for appending. Entries that cannot be written, as on a full disk, are written later.
+
+    Attributes:
+        keys: The summaries that the journal has.
+        waiting: The number of entries that could not be written yet.
+    """
+
+    def __init__(self, places: Places) -> None:
+        places.folder.mkdir(exist_ok=True)
+        self._path = places.file("jsonl")
+        self._directory = WatchedDirectory(places.folder)
+        self.keys: set[SummaryKey] = set()
+        self._waiting: list[bytes] = []
+        whole = 0
+        if self._path.exists():
+            content = read_regular(self._path, MAX_JOURNAL)
+            whole = content.rfind(b"\n") + 1
+            self.keys = {(entry["summary"], entry["step"]) for entry in entries(content[:whole]) if "summary" in entry}
+        self._file: BinaryIO = open_to_append(self._path)
+        self._file.truncate(whole)  # a last line that was cut short by a kill
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Append one entry after those that wait. Raises OSError if it has to wait too; nothing is lost then."""
+        self._waiting.append(json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the entries that wait. Raises OSError if they have to wait longer."""
+        if self._directory.lost(self._path, self._file) or self._directory.linked(self._file):
+            self._file.close()
+            self._file = open_to_append(self._path)
+        descriptor = self._file.fileno()
+        while self._waiting:
+            size = os.fstat(descriptor).st_size
+            line = self._waiting[0]
+            try:
+                written = os.write(descriptor, line)
+            except OSError:
+                self._file.truncate(size)
+                raise
+            if written < len(line):
+                self._file.truncate(size)
+                raise OSError("the disk is full")
+            self._waiting.pop(0)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def entries(content: bytes) -> Iterator[dict[str, Any]]:
+    """Return the entries of complete lines; unreadable lines are left out."""
+    for line in content.split(b"\n"):
+        if line.strip():
+            try:
+                entry = parse_json(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict):
+                yield entry

@@ -1,0 +1,204 @@
+"""The second process of a tracker: reads the journal, asks the store what it has, and sends the rest.
+
+It ends when the journal has the end of its session, or the process that started it is gone. One sender works on a run
+at a time: the lock file is its standard input, which processes inherit that a tracker's library starts
+(``wandb-core``). So the next sender asks the store only when nothing writes to it any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rlcore_trackers.journal import Places, entries
+from rlcore_trackers.lock import replaced
+from rlcore_trackers.tracker import SummaryKey, Tracked, TrackedFile, TrackedSummary, Tracker, text
+
+POLL = 0.2  # seconds between two looks at the journal
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds after an error; doubled each time
+LAST_TRIES = 6  # after the end of the journal
+BATCH = 200  # summaries of one send()
+
+
+class Moved(Exception):
+    """The run directory was moved, removed or replaced; a resume sends the rest from its new place."""
+
+
+class Sender:
+    """Sends the journal of one tracker.
+
+    Attributes:
+        ended: The outcome in the journal's end of this session; None before it.
+    """
+
+    def __init__(
+        self, places: Places, session: str | None, parent: int | None, tell: Callable[[dict[str, Any]], None]
+    ) -> None:
+        """``parent`` is the process that has the session and tells its end; without one, the journal is complete."""
+        self.ended: str | None = None
+        self._places, self._session, self._tell = places, session, tell
+        self._tracked = places.read_tracked()
+        self._parent = parent
+        self._offset = 0
+        self._known: dict[SummaryKey, TrackedSummary] = {}
+        self._summaries: list[TrackedSummary] = []  # not sent, as far as is known
+        self._files: list[dict[str, Any]] = []
+        self._files_sent = self._read_files_sent()
+        self._tracker: Tracker | None = None
+
+    def run(self) -> int:
+        """Send until the end. Returns the number of entries that are left."""
+        pause, tries, warned, error_text = FIRST_PAUSE, 0, False, ""
+        while True:
+            alone = os.getppid() != self._parent  # asked before reading, so that its last line is read
+            self._read()
+            over = alone or self.ended is not None
+            try:
+                self._send()
+                pause, tries = FIRST_PAUSE, 0
+                if over and not self._files and not self._summaries:
+                    note = self._finish(self.ended or "interrupted")
+                    if not self._summaries:
+                        self._tell({"left": 0, "note": note})
+                        return 0
+            except Moved:
+                raise
+            except Exception as error:
+                error_text = text(error)
+                if not warned:
+                    self._tell({"warning": f"{error_text}; it is tried again, and the training goes on"})
+                warned = True
+                print(f"{time.strftime('%F %T')} {error_text}", file=sys.stderr, flush=True)
+                self._close()
+                tries += over
+                if tries == LAST_TRIES:
+                    left = len(self._summaries) + len(self._files)
+                    self._tell({"left": left, "error": f"{left} entries were not sent: {error_text}"})
+                    return left
+                self._wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                continue
+            if not over:
+                time.sleep(POLL)
+
+    # ------------------------------------------------------------ the journal
+
+    def _read(self) -> None:
+        """Read the lines that were added since the last call."""
+        path = self._places.file("jsonl")
+        if replaced(self._places.file("lock")):
+            raise Moved
+        try:
+            with path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size < self._offset:
+                    self._offset = 0  # the file was removed and begun again
+                stream.seek(self._offset)
+                content = stream.read()
+        except FileNotFoundError as error:
+            raise Moved from error
+        whole = content.rfind(b"\n") + 1
+        self._offset += whole
+        for entry in entries(content[:whole]):
+            if "summary" in entry:
+                summary = TrackedSummary(
+                    behavior=entry["summary"], step=entry["step"], time=entry["time"], means=entry["means"],
+                    index=len(self._known),
+                )  # fmt: skip
+                if summary.key not in self._known:
+                    self._known[summary.key] = summary
+                    self._summaries.append(summary)
+            elif "file" in entry and _file_key(entry) not in self._files_sent and entry not in self._files:
+                self._files.append(entry)
+            elif "end" in entry and entry.get("session") == self._session:
+                self.ended = entry["end"]
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, but not once the session has ended."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(min(POLL, seconds))
+            before = self.ended
+            self._read()
+            if before is None and self.ended is not None:
+                return
+
+    # ------------------------------------------------------------ the store
+
+    def _send(self) -> None:
+        if self._tracker is None:
+            self._tracker = _open(self._tracked)
+            self._ask()
+        tracker = self._tracker
+        while self._summaries:
+            tracker.send(self._summaries[:BATCH])
+            del self._summaries[:BATCH]
+        while self._files:
+            entry = self._files[0]
+            with TemporaryDirectory() as folder:
+                report = entry["file"] == "report"
+                path = self._report(Path(folder)) if report else self._places.directory / entry["path"]
+                if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
+                    tracker.send_file(TrackedFile(kind=entry["file"], path=path, step=entry["step"]))
+                    self._note_file(entry)
+            self._tell({"sent": entry["path"]})
+            self._files.pop(0)
+
+    def _ask(self) -> None:
+        """Let the store say what is left to send."""
+        assert self._tracker is not None
+        sent = self._tracker.sent()
+        self._summaries = [summary for key, summary in self._known.items() if key not in sent]
+
+    def _finish(self, outcome: str) -> str:
+        """Finish the run in the tracker, and ask the store whether it has everything. Returns the line for the user."""
+        assert self._tracker is not None
+        note = self._tracker.finish(outcome)
+        self._ask()
+        self._close()
+        if self._summaries:
+            raise RuntimeError(f"the store lacks {len(self._summaries)} summaries that were sent")
+        return note
+
+    def _close(self) -> None:
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            with suppress(Exception):
+                tracker.close()
+
+    # ------------------------------------------------------------ files
+
+    def _read_files_sent(self) -> set[str]:
+        path = self._places.file("files")
+        return set(path.read_text("utf-8").split("\n")) if path.exists() else set()
+
+    def _note_file(self, entry: dict[str, Any]) -> None:
+        self._files_sent.add(_file_key(entry))
+        with self._places.file("files").open("a", encoding="utf-8") as stream:
+            stream.write(_file_key(entry) + "\n")
+
+    def _report(self, folder: Path) -> Path:
+        """Write the page of the run into ``folder``; what rlcore-report says is in the log."""
+        page = folder / "report.html"
+        command = [sys.executable, "-m", "rlcore", "report", str(self._places.directory), "-o", str(page)]
+        if subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
+            self._tell({"warning": "the report of the run cannot be made; is rlcore-report installed?"})
+        return page
+
+
+def _file_key(entry: dict[str, Any]) -> str:
+    return json.dumps([entry["file"], entry["path"], entry["step"]])
+
+
+def _open(tracked: Tracked) -> Tracker:
+    module, _, name = tracked.tracker.partition(":")
+    tracker: Tracker = getattr(import_module(module), name)(tracked)
+    return tracker

@@ -1,0 +1,23 @@
+"""The keys that all trackers have in their blocks under ``stats``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from rlcore import setting
+
+
+@attrs.frozen(kw_only=True)
+class TrackerSettings:
+    """Settings of every tracker."""
+
+    project: str = setting("rlcore", "Name of the project, or experiment, that the run belongs to.")
+    checkpoints: Literal["none", "last", "all"] = setting(
+        "last", "Checkpoints to keep as artefacts: the last one when the run ends, all, or none."
+    )
+    report: bool = setting(False, "Also keep the page of 'rlcore report' when the run ends; needs rlcore-report.")
+    finish_timeout: float = setting(
+        20.0, "Seconds that the end of a run may wait for what is still to be sent.", minimum=0, maximum=25
+    )

@@ -1,0 +1,118 @@
+"""The contract between the sender and a tracker's library: :class:`Tracker`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import attrs
+
+SummaryKey = tuple[str, int]
+"""Behavior and agent steps of a summary."""
+
+
+@attrs.frozen(kw_only=True)
+class Tracked:
+    """A run as a tracker sees it.
+
+    Attributes:
+        tracker: The class of the tracker, as ``"package.module:Name"``.
+        id: Random name of the run in the tracker's store; a resumed run has the same.
+        run_id: The id of the run, the name of its directory.
+        directory: The run directory.
+        place: Directory inside the run directory for files of the tracker; it may not exist.
+        settings: The tracker's block under ``stats``, as plain data.
+        configuration: The complete configuration of the run, as plain data.
+    """
+
+    tracker: str
+    id: str
+    run_id: str
+    directory: Path
+    place: Path
+    settings: Mapping[str, Any]
+    configuration: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class TrackedSummary:
+    """One summary of a behavior.
+
+    Attributes:
+        behavior: Name of the behavior.
+        step: Agent steps of the behavior.
+        time: Seconds since 1970.
+        means: Mean of each tag; means that are not finite are left out.
+        index: The number of summaries of the run before this one, over all behaviors.
+    """
+
+    behavior: str
+    step: int
+    time: float
+    means: Mapping[str, float]
+    index: int
+
+    @property
+    def key(self) -> SummaryKey:
+        """Behavior and step."""
+        return self.behavior, self.step
+
+
+@attrs.frozen(kw_only=True)
+class TrackedFile:
+    """A file or a directory to keep as an artefact.
+
+    Attributes:
+        kind: The kind of content.
+        path: Where it is; it exists when it is sent.
+        step: Agent steps of the run, over all behaviors.
+    """
+
+    kind: Literal["checkpoint", "video", "report"]
+    path: Path
+    step: int
+
+
+class Tracker(Protocol):
+    """A connection to a tracker's store, open for one run. The class is called with a :class:`Tracked`.
+
+    Any method may raise any exception: the sender then calls :meth:`close`, opens the tracker again after a while, asks
+    :meth:`sent`, and sends what is missing.
+    """
+
+    def sent(self) -> set[SummaryKey]:
+        """Return the summaries of this run that are safe in the store, and cannot be lost by a kill any more."""
+
+    def send(self, summaries: Sequence[TrackedSummary]) -> None:
+        """Send summaries that the store does not have."""
+
+    def send_file(self, file: TrackedFile) -> None:
+        """Keep a file as an artefact. Called again for the same file after a kill: the store must not have it twice."""
+
+    def finish(self, outcome: str) -> str:
+        """Note that the run is ``"done"``, ``"interrupted"`` or ``"failed"``; all that was sent is then in the store.
+
+        Returns a line for the user: where the store is, and what shows or uploads it.
+        """
+
+    def close(self) -> None:
+        """Free what the tracker holds, after an error too."""
+
+
+def flat(configuration: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return nested mappings as one, with dotted keys. Empty mappings and None are left out; lists stay values."""
+    found: dict[str, Any] = {}
+    for name, value in configuration.items():
+        key = f"{before}{name}"
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{key}.")
+        elif value is not None:
+            found[key] = value
+    return found
+
+
+def text(error: BaseException) -> str:
+    """Return an exception as one line of at most 300 characters."""
+    line = " ".join(str(error).split())
+    return f"{type(error).__name__}: {line}"[:300] if line else type(error).__name__

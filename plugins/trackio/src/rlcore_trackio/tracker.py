@@ -1,0 +1,111 @@
+"""Trackio's local database, one SQLite file for each project.
+
+Trackio's ``Run.log`` puts a summary into a queue of its own, and drops it with a warning if the database stays locked.
+So summaries are written by ``SQLiteStorage.bulk_log``, the function below it: one transaction, with the id of each row
+chosen here. Trackio keeps one row of an id. The database is asked for these ids, so no note of what was sent is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
+from rlcore_trackers.tracker import SummaryKey
+
+# Variables that would make Trackio send to a server.
+ONLINE = (
+    "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL", "TRACKIO_DATASET_ID", "TRACKIO_BUCKET_ID", "TRACKIO_WEBHOOK_URL",
+    "TRACKIO_REGISTRY_BUCKET_ID",
+)  # fmt: skip
+
+
+class TrackioTracker:
+    """A run in Trackio's database; see :class:`rlcore_trackers.Tracker`."""
+
+    def __init__(self, tracked: Tracked) -> None:
+        for name in ONLINE:
+            os.environ.pop(name, None)
+        os.environ |= {"HF_HUB_OFFLINE": "1", "TRACKIO_STORAGE_MODE": "sqlite"}
+        if tracked.settings["directory"]:
+            os.environ["TRACKIO_DIR"] = tracked.settings["directory"]
+        from trackio.sqlite_storage import SQLiteStorage
+
+        self._storage: Any = SQLiteStorage
+        self._tracked = tracked
+        self._project: str = tracked.settings["project"]
+        self._database = Path(SQLiteStorage.init_db(self._project))
+
+    def sent(self) -> set[SummaryKey]:
+        with closing(sqlite3.connect(self._database)) as database:
+            rows = database.execute(
+                "SELECT log_id FROM metrics WHERE run_id = ? AND log_id IS NOT NULL", (self._tracked.id,)
+            ).fetchall()
+        keys = [log_id.split(":", 2) for (log_id,) in rows if log_id.startswith(f"{self._tracked.id}:")]
+        return {(behavior, int(step)) for _, step, behavior in keys}
+
+    def send(self, summaries: Sequence[TrackedSummary]) -> None:
+        self._storage.bulk_log(
+            project=self._project,
+            run=self._tracked.run_id,
+            run_id=self._tracked.id,
+            metrics_list=[
+                {f"{summary.behavior}/{tag}": mean for tag, mean in summary.means.items()} for summary in summaries
+            ],
+            steps=[summary.step for summary in summaries],
+            timestamps=[datetime.fromtimestamp(summary.time, UTC).isoformat() for summary in summaries],
+            config={**self._tracked.configuration, "_Group": self._tracked.settings["group"]},
+            log_ids=[f"{self._tracked.id}:{summary.step}:{summary.behavior}" for summary in summaries],
+        )
+
+    def send_file(self, file: TrackedFile) -> None:
+        """Keep a file as an artefact of the project; Trackio keeps equal content once."""
+        if file.kind == "video":
+            self._send_film(file)
+            return
+        from trackio import Artifact
+
+        artifact = Artifact(f"{self._tracked.run_id}-{file.kind}", file.kind, metadata={"step": file.step})
+        if file.path.is_dir():
+            artifact.add_dir(file.path)
+        else:
+            artifact.add_file(file.path)
+        with self._run() as run:
+            run.log_artifact(artifact, aliases=[f"step-{file.step}"])
+
+    def _send_film(self, file: TrackedFile) -> None:
+        """Keep a film as the value of a row, which Trackio's pages play."""
+        from trackio import Video
+
+        film = f"video/{file.path.stem}"
+        with closing(sqlite3.connect(self._database)) as database:
+            rows = database.execute("SELECT metrics FROM metrics WHERE run_id = ?", (self._tracked.id,)).fetchall()
+        if not any(film in json.loads(row) for (row,) in rows):
+            with self._run() as run:
+                run.log({film: Video(str(file.path))}, step=file.step)
+
+    @contextmanager
+    def _run(self) -> Iterator[Any]:
+        """Trackio's object of the run, which writes all that it was given before it ends."""
+        from trackio.run import Run
+
+        run = Run(url=None, project=self._project, client=None, name=self._tracked.run_id, run_id=self._tracked.id)
+        try:
+            yield run
+        finally:
+            run.config = {}  # summaries have the configuration
+            run.finish()
+
+    def finish(self, outcome: str) -> str:
+        """Trackio's runs have no state to note."""
+        folder = f"TRACKIO_DIR={self._database.parent} " if "TRACKIO_DIR" in os.environ else ""
+        return f"'{folder}trackio show --project {self._project}' shows the run"
+
+    def close(self) -> None:
+        """Do nothing: no connection is open."""

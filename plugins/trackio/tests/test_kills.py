@@ -1,0 +1,57 @@
+"""A run that is killed twice has each step once in Trackio's database, which is read with sqlite3."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tracked_runs import in_senders, killed_twice, trained_and_killed_twice, writer, written_while_locked
+
+from rlcore import CUMULATIVE_REWARD
+from rlcore_trackio.settings import TrackioSettings
+
+TRACKER = "rlcore_trackio.tracker:TrackioTracker"
+
+
+def stored(folder: Path) -> list[tuple[str, int, float]]:
+    """Behavior, step and mean reward of each row."""
+    with closing(sqlite3.connect(folder / "rlcore.db")) as database:
+        rows = database.execute("SELECT step, metrics FROM metrics").fetchall()
+    return sorted(
+        (key.removesuffix(f"/{CUMULATIVE_REWARD}"), step, value)
+        for step, metrics in rows
+        for key, value in json.loads(metrics).items()
+        if key.endswith(CUMULATIVE_REWARD)
+    )
+
+
+def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "trackio"
+    expected = killed_twice("trackio", TRACKER, TrackioSettings(directory=str(folder)), tmp_path / "run", monkeypatch)
+    assert stored(folder) == expected
+    with closing(sqlite3.connect(folder / "rlcore.db")) as database:
+        ((name, configuration),) = database.execute("SELECT run_name, config FROM configs").fetchall()
+    assert name == "ppo" and json.loads(configuration)["behaviors"].keys() == {"Walker", "Striker"}
+
+
+@pytest.mark.faults
+def test_a_training_that_is_killed_twice_has_each_step_once_with_the_values_of_its_metrics(
+    tmp_path: Path,
+) -> None:
+    expected = trained_and_killed_twice("trackio", {"directory": "trackio"}, tmp_path)
+    assert stored(tmp_path / "trackio") == expected
+
+
+@pytest.mark.faults
+def test_a_locked_database_holds_no_training_up_and_loses_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_senders(monkeypatch)
+    folder = tmp_path / "trackio"
+    written_while_locked(
+        writer("trackio", TRACKER, TrackioSettings(directory=str(folder)), tmp_path / "run"), folder / "rlcore.db"
+    )
+    assert stored(folder) == [("Walker", 100, 1.0), ("Walker", 200, 2.0), ("Walker", 300, 3.0)]

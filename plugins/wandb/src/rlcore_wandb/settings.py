@@ -1,0 +1,22 @@
+"""The ``stats.wandb`` block. This module does not import wandb: checking a configuration imports it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from rlcore import setting
+from rlcore_trackers.settings import TrackerSettings
+
+
+@attrs.frozen(kw_only=True)
+class WandbSettings(TrackerSettings):
+    """Settings of Weights & Biases."""
+
+    mode: Literal["offline", "online"] = setting(
+        "offline", "offline writes files that 'wandb sync' uploads; online sends to the server of 'wandb login'."
+    )
+    entity: str | None = setting(None, "User or team that the project belongs to; by default that of the login.")
+    group: str | None = setting(None, "Group of runs, such as the seeds of one configuration.")
+    tags: list[str] = setting(factory=list, description="Tags of the run.")
