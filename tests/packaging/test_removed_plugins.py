@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import site
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -61,13 +62,15 @@ def unpacked(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything that is installed here but for the members."""
+    """Everything that is installed here but for the members, also where another environment's packages are seen."""
     directory = tmp_path_factory.mktemp("libraries")
     ours = {member.module for member in MEMBERS}
-    for place in map(Path, site.getsitepackages()):
+    seen = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    for place in map(Path, dict.fromkeys([*site.getsitepackages(), *seen])):
         for path in place.iterdir() if place.is_dir() else ():
-            if path.suffix != ".pth" and path.name.partition("-")[0].partition(".")[0] not in ours:
-                (directory / path.name).symlink_to(path)
+            name, link = path.name.partition("-")[0].partition(".")[0], directory / path.name
+            if path.suffix != ".pth" and name not in ours and not link.exists():
+                link.symlink_to(path)
     return directory
 
 
