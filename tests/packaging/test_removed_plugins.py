@@ -17,7 +17,7 @@ import plugin_list
 import pytest
 import yaml
 from virtualenvs import Venv
-from workspace import CORE, MEMBERS, PLUGINS, Member, required
+from workspace import CORE, PLUGINS, Member, required
 
 pytestmark = pytest.mark.packaging
 
@@ -62,14 +62,13 @@ def unpacked(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything that is installed here but for the members, also where another environment's packages are seen."""
+    """Everything that is installed here, also in an environment that this one sees, but for packages of rlcore."""
     directory = tmp_path_factory.mktemp("libraries")
-    ours = {member.module for member in MEMBERS}
     seen = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     for place in map(Path, dict.fromkeys([*site.getsitepackages(), *seen])):
         for path in place.iterdir() if place.is_dir() else ():
             name, link = path.name.partition("-")[0].partition(".")[0], directory / path.name
-            if path.suffix != ".pth" and name not in ours and not link.exists():
+            if path.suffix != ".pth" and not (name == CORE.module or name.startswith("rlcore_")) and not link.exists():
                 link.symlink_to(path)
     return directory
 
