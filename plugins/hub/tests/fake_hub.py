@@ -6,8 +6,8 @@ commit keeps its files, so that revisions can be pinned. It knows one token, and
 Xet storage nor branches, tags, gated repositories or limits.
 
 Tests change what it answers: ``failures`` maps a part of a request, such as ``POST /api/repos``, to a status, ``cut``
-the name of a file to a number of bytes after which each download breaks off, and ``sizes`` to the size in the listing; ``meanwhile`` is called during an
-upload.
+the name of a file to a number of bytes after which each download breaks off, and ``sizes`` to the size in the listing;
+``meanwhile`` is called during an upload.
 """
 
 from __future__ import annotations
