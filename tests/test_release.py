@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import release
@@ -57,6 +61,44 @@ def test_a_version_is_written_in_all_places(copy: Path, version: str, inside: st
     old = release.bounds(release.version_of(ROOT))
     assert {path.name for path, text in contents(copy).items() if old in text} <= {"CHANGELOG.md"}
     assert all(path.is_relative_to(copy) for path in changed) and release.set_version(copy, version) == []
+
+
+CHANGELOG = "# Changelog\n\nAbout versions.\n\n## 0.2.0 (unreleased)\n\n- Faster.\n\n## 0.1.0 (2026-01-02)\n\nFirst.\n"
+DAY = date(2027, 1, 31)
+OLD = ("0.1.0", "(2026-01-02)", "First.")
+SECTIONS = {
+    "a section that waits for its release": ("0.2.0", DAY, [("0.2.0", "(2027-01-31)", "- Faster."), OLD]),
+    "another number than was expected": ("0.3.0", DAY, [("0.3.0", "(2027-01-31)", "- Faster."), OLD]),
+    "no day yet": ("0.3.0", None, [("0.3.0", "(unreleased)", "- Faster."), OLD]),
+    "a version that was released": ("0.1.0", DAY, [("0.2.0", "(unreleased)", "- Faster."), OLD]),
+}
+
+
+def sections(changelog: str) -> list[tuple[str, str, str]]:
+    """The version, the rest of the heading and the text of each section."""
+    found = changelog.split("\n## ")[1:]
+    return [(*head.split(" ", 1), text.strip()) for head, text in (each.split("\n", 1) for each in found)]
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_changelog_gets_the_version_and_the_day(name: str) -> None:
+    version, day, expected = SECTIONS[name]
+    changed = release.with_section(CHANGELOG, version, day)
+    assert sections(changed) == expected and changed.startswith("# Changelog\n\nAbout versions.\n\n## ")
+    assert release.with_section(changed, version, day) == changed
+
+
+def test_a_member_without_changes_says_so() -> None:
+    released = release.with_section(CHANGELOG, "0.2.0", DAY)
+    following = release.with_section(release.with_section(released, "0.3.0"), "0.3.0", date(2027, 3, 1))
+    assert sections(following)[:2] == [("0.3.0", "(2027-03-01)", "No changes."), ("0.2.0", "(2027-01-31)", "- Faster.")]
+
+
+def test_one_command_makes_all_changelogs_ready_for_a_tag(copy: Path) -> None:
+    release.set_version(copy, "3.7.1", DAY)
+    for directory in release.members(copy):
+        (version, rest, text), *_ = sections((directory / "CHANGELOG.md").read_text(encoding="utf-8"))
+        assert (version, rest) == ("3.7.1", "(2027-01-31)") and text
 
 
 # ---------------------------------------------------------------- what was built
@@ -134,6 +176,30 @@ def test_a_tag_fits_the_version_and_changelogs_have_a_date(dist: Path) -> None:
     if "(unreleased)" in (ROOT / "plugins/report/CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2]:
         with pytest.raises(ReleaseError, match=r"CHANGELOG\.md has no section"):
             release.check(ROOT, dist, [REPORT], f"v{VERSION}")
+
+
+def test_a_local_index_has_the_given_wheels_and_nothing_else(dist: Path) -> None:
+    with release.local_index([wheel_of(dist)]) as address:
+
+        def asked(name: str) -> str:
+            with urllib.request.urlopen(f"{address}{name}/") as answer:
+                return str(answer.read().decode())
+
+        assert f"rlcore_report-{VERSION}-py3-none-any.whl" in asked(REPORT)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            asked("click")  # it does not send pip elsewhere
+
+
+def test_a_member_from_another_index_is_not_accepted() -> None:
+    here, elsewhere = "http://127.0.0.1:8080/packages/a.whl", "https://example.org/a.whl"
+
+    def report(**origins: str) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": name}, "download_info": {"url": url}} for name, url in origins.items()]
+
+    installed = report(rlcore=here, click=elsewhere) + report(**{"rlcore-ppo": here})
+    assert release.require_local(installed, "http://127.0.0.1:8080/simple/") == 2
+    with pytest.raises(ReleaseError, match="rlcore-ppo from https://example"):
+        release.require_local(report(**{"rlcore-ppo": elsewhere}), "http://127.0.0.1:8080/simple/")
 
 
 @pytest.mark.packaging

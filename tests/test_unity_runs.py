@@ -20,7 +20,7 @@ from unity_games import drawn_actions, make_game, player_processes
 from unity_player import make_player
 from workspace import ROOT
 
-from rlcore import EnvironmentFailed, EnvSettings, EpisodeSeeds
+from rlcore import ConfigError, EnvironmentFailed, EnvSettings, EpisodeSeeds
 
 FILE = """\
 behaviors:
@@ -122,6 +122,34 @@ def test_a_game_in_the_editor_trains_and_talks_with_the_side_channel_of_the_page
     assert text.count("player 0 says b'rain'") == 1
     assert "environment  unity editor" in text
     assert (tmp_path / "results/x/Reach.onnx").is_file()
+
+
+@pytest.mark.long
+def test_players_of_workers_train_over_ipv6_and_their_run_is_only_alike_when_resumed(tmp_path: Path) -> None:
+    """A run in workers promises what their environments do, and says what it does not know of their players."""
+    with socket.socket(socket.AF_INET6) as free:
+        try:
+            free.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    (tmp_path / "Reach.yaml").write_text(FILE, encoding="utf-8")
+    make_player(tmp_path, "Reach.x86_64", world="lessons", behavior="Reach", host="::1")
+    sets = ["--set", "environment.workers=2", "--set", "environment.address='::1'", "--set", "export={}"]
+    text = rlcore(tmp_path, "run", "Reach.yaml", "--env", "./Reach.x86_64", "--num-envs", "2", "--run-id", "x", *sets)
+    assert "unity ./Reach.x86_64, 2 copies in 2 workers" in text
+    assert "statistical, because a player's state is neither saved nor set" in text
+    assert text.count("environment.workers: statistics that players send in workers are not in the summaries") == 1
+    assert "done: " in text
+    assert {"Player-0.log", "Player-1.log"} <= set(os.listdir(tmp_path / "results/x/run_logs"))
+
+
+@pytest.mark.parametrize("key", ["address", "base_port"])
+def test_a_place_to_listen_at_that_cannot_be_had_is_an_error_of_its_key(key: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {"address": "192.0.2.1", "base_port": taken.getsockname()[1]}  # an address of no machine (RFC 5737)
+        with pytest.raises(ConfigError, match="cannot listen at") as caught:
+            make_game(tmp_path, settings={key: values[key]}, world="continuous")
+    assert caught.value.key == ("environment", key)
 
 
 def test_a_player_that_dies_is_started_again_and_only_its_episodes_are_dropped(tmp_path: Path) -> None:

@@ -98,6 +98,12 @@ def test_the_core_has_an_extra_for_every_plugin(member: Member) -> None:
     assert (member.plugin in Requirement(extras["all"][0]).extras) == (member.plugin not in LARGE)
 
 
+def test_the_standard_extra_installs_what_the_root_installs() -> None:
+    (standard,) = (Requirement(text) for text in CORE.project["optional-dependencies"]["standard"])
+    root = {Requirement(text).name for text in pyproject(ROOT)["project"]["dependencies"]}
+    assert {f"rlcore-{name}" for name in standard.extras} | {"rlcore"} == root
+
+
 # ------------------------------------------------------------ what members import
 
 

@@ -1,29 +1,39 @@
 """Release the distributions of this repository: one version for all, built, checked and installed in one place.
 
-    python tools/release.py version              print the version
-    python tools/release.py version 0.2.0        write it, and the bounds on rlcore, wherever they stand
-    python tools/release.py build dist           sdists of all members, and wheels built from the sdists
-    python tools/release.py check dist           what an index and its users would get
-    python tools/release.py smoke dist           install the wheels in a new virtual environment, and train there
+    python tools/release.py version                        print the version
+    python tools/release.py version 0.2.0                  write it, the bounds on rlcore, and headings of changelogs
+    python tools/release.py version 0.2.0 --date today     the same, and the date of the release in each changelog
+    python tools/release.py build dist                     sdists of all members, and wheels built from the sdists
+    python tools/release.py check dist                     what an index and its users would get
+    python tools/release.py smoke dist                     install from a local index with the wheels alone, and train
 
-``core/src/rlcore/__init__.py`` has the version. Each member repeats it in its ``pyproject.toml``, because its sdist
-must build where the others are not. ``version`` writes all places, and ``tests/test_workspace.py`` compares them.
+A member is each directory of ``core``, ``builtin_trainers/*`` and ``plugins/*`` with a ``pyproject.toml``: a new one
+needs no entry here. ``core/src/rlcore/__init__.py`` has the version. Each member repeats it in its ``pyproject.toml``,
+because its sdist must build where the others are not. ``version`` writes all places, and ``tests/test_workspace.py``
+compares them.
 """
 
 from __future__ import annotations
 
 import argparse
 import email
+import json
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import tomllib
+import urllib.request
 import venv
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -39,6 +49,20 @@ BOUND = re.compile(r"(\brlcore(?:-[a-z0-9]+)*(?:\[[a-z0-9,_-]+\])?)>=\d+\.\d+,<\
 CHANGELOG_HEADING = re.compile(r"(?m)^## (\S+)(.*)$")
 # Files whose text shows the bounds to authors of plugins.
 SHOWN = ("*.md", "plugins/devkit/src/rlcore_devkit/doctor.py")
+# Variables that an installation on another machine may need too: the way to an index, and a place for large files.
+NETWORK = (
+    "PIP_",
+    "SSL_",
+    "REQUESTS_",
+    "HTTP_",
+    "HTTPS_",
+    "NO_PROXY",
+    "http_",
+    "https_",
+    "no_proxy",
+    "TMPDIR",
+    "SYSTEMROOT",
+)
 TRAINING = """\
 environment: {type: gymnasium, id: CartPole-v1, num_envs: 4}
 behaviors: {CartPole: {trainer_type: ppo, max_steps: 4096, hyperparameters: {buffer_size: 1024}}}
@@ -84,8 +108,11 @@ def bounds(version: str) -> str:
     return f">={major}.{minor},<{major}.{minor + 1}"
 
 
-def set_version(root: Path, version: str) -> list[Path]:
-    """Write the version and the bounds in all places, and head the changelogs with it; return the changed files."""
+def set_version(root: Path, version: str, day: date | None = None) -> list[Path]:
+    """Write the version and the bounds in all places, and head the changelogs with it; return the changed files.
+
+    ``day`` is that of the release; without it, the changelogs say "(unreleased)".
+    """
     if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version):
         raise ReleaseError(f"{version!r} is not a version such as 0.2.0 or 0.2.0rc1")
     changed = []
@@ -108,22 +135,31 @@ def set_version(root: Path, version: str) -> list[Path]:
             write(path, bounded(path.read_text(encoding="utf-8")))
     for directory in members(root):
         path = directory / "CHANGELOG.md"
-        write(path, with_section(path.read_text(encoding="utf-8"), version))
+        write(path, with_section(path.read_text(encoding="utf-8"), version, day))
     return changed
 
 
-def with_section(changelog: str, version: str) -> str:
+def with_section(changelog: str, version: str, day: date | None = None) -> str:
     """Return the changelog with a section of this version at the top, unless it has one.
 
-    A section of a version that was never released is renamed: its changes are in the next one.
+    A section of a version that was never released is renamed: its changes are in the next one. With ``day``, the
+    heading has the date instead of "(unreleased)", and a section without an entry says that there are no changes.
     """
     headings = list(CHANGELOG_HEADING.finditer(changelog))
-    if any(heading[1] == version for heading in headings):
-        return changelog
+    own = next((each for each in headings if each[1] == version), None)
     first = headings[0]
-    if "(unreleased)" in first[2]:
-        return changelog[: first.start()] + f"## {version} (unreleased)" + changelog[first.end() :]
-    return f"{changelog[: first.start()]}## {version} (unreleased)\n\n{changelog[first.start() :]}"
+    if own is None and "(unreleased)" in first[2]:
+        changelog = changelog[: first.start()] + f"## {version} (unreleased)" + changelog[first.end() :]
+    elif own is None:
+        changelog = f"{changelog[: first.start()]}## {version} (unreleased)\n\n{changelog[first.start() :]}"
+    if day is None:
+        return changelog
+    before, heading, rest = changelog.partition(f"## {version} (unreleased)\n")
+    if not heading:
+        return changelog  # it has a date already
+    entries, following, older = rest.partition("\n## ")
+    entries = entries if entries.strip() else f"\nNo changes.\n{entries}"
+    return f"{before}## {version} ({day.isoformat()})\n{entries}{following}{older}"
 
 
 # ---------------------------------------------------------------- build
@@ -137,8 +173,9 @@ def build(root: Path, out: Path, only: Sequence[str] = (), isolation: bool = Tru
         target = out / (CORE if directory.name == "core" else PLUGINS)
         if target.exists() and list(target.glob(f"{file_name(directory)}-[0-9]*")):
             raise ReleaseError(f"{target} has files of {file_name(directory)} already; delete them first")
-        options = [] if isolation else ["--no-isolation"]
-        run([sys.executable, "-m", "build", *options, "--outdir", target, directory])
+        options = ["--build-constraints", root / "constraints.txt"] if isolation else ["--no-build-isolation"]
+        command = [sys.executable, "-m", "uv", "build", "--quiet", "--no-create-gitignore", "--python", sys.executable]
+        run([*command, *options, "--out-dir", target, directory])
 
 
 def file_name(directory: Path) -> str:
@@ -182,6 +219,12 @@ def check(root: Path, out: Path, only: Sequence[str] = (), tag: str | None = Non
             problems.append(strict.stdout + strict.stderr)
     if problems:
         raise ReleaseError("\n".join(problems))
+    print(f"{len(expected)} files of {len(chosen)} distributions, {megabytes(expected)}; twine check --strict: passed")
+
+
+def megabytes(paths: Iterable[Path]) -> str:
+    """Return the size of files together, such as ``2.1 MB``."""
+    return f"{sum(path.stat().st_size for path in paths) / 1e6:.1f} MB"
 
 
 def files(out: Path) -> set[Path]:
@@ -242,37 +285,124 @@ def sdist_problems(directory: Path, sdist: Path) -> Iterator[str]:
 # ---------------------------------------------------------------- smoke
 
 
-def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
-    """Install the built core with ``extras`` in a new virtual environment; check it, and train there if PPO can.
+@contextmanager
+def local_index(wheels: Sequence[Path], uploads: bool = False) -> Iterator[str]:
+    """Serve ``wheels``, and nothing else, on a free port of this machine; yield the address for pip.
 
-    What is not built here comes from the index that pip is configured with.
+    With ``uploads``, any program of this machine may add files.
     """
-    with tempfile.TemporaryDirectory() as made:
-        place = Path(made)
-        venv.create(place / "venv", with_pip=True)
-        python = next((place / "venv").glob("[bS]*/python*")).parent / ("python.exe" if os.name == "nt" else "python")
+    with tempfile.TemporaryDirectory() as made, socket.socket() as found:
+        for wheel in wheels:
+            shutil.copyfile(wheel, Path(made) / wheel.name)
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+        found.close()
+        # Without a fallback, pypiserver does not send pip to a public index for names that it lacks.
+        options = ["--interface", "127.0.0.1", "--port", str(port), "--disable-fallback", "--hash-algo", "sha256"]
+        options += ["--authenticate", ".", "--passwords", "."] if uploads else []
+        server = subprocess.Popen(
+            [sys.executable, "-m", "pypiserver", "run", *options, made], stderr=subprocess.DEVNULL
+        )
+        try:
+            address = f"http://127.0.0.1:{port}/simple/"
+            for _ in range(300):
+                if server.poll() is not None:
+                    raise ReleaseError(f"the local index ended with code {server.returncode}")
+                try:
+                    urllib.request.urlopen(address, timeout=5).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            else:
+                raise ReleaseError(f"the local index does not answer at {address}")
+            yield address
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def smoke(root: Path, out: Path, extras: Sequence[str]) -> None:
+    """Install the built core with ``extras`` from a local index; check it, and train there if PPO can.
+
+    The virtual environment and the home directory are new, and the working directory is empty: nothing of the checkout
+    can be imported. Members come from the local index alone, and all else from the index that pip is configured with,
+    with the versions of ``constraints.txt``.
+    """
+    wheels = sorted(path for folder in (CORE, PLUGINS) for path in (out / folder).glob("*.whl"))
+    with tempfile.TemporaryDirectory() as made, local_index(wheels) as address:
+        machine = Path(made)
+        for folder in ("home", "work"):
+            (machine / folder).mkdir()
+        venv.create(machine / "venv", with_pip=True)
+        scripts = machine / "venv" / ("Scripts" if os.name == "nt" else "bin")
+        shutil.copyfile(root / "constraints.txt", machine / "constraints.txt")
+
+        def there(*command: str | Path) -> None:
+            run([scripts / command[0], *command[1:]], machine / "work", empty_machine(machine / "home", scripts))
+
         wanted = (f"rlcore[{','.join(extras)}]" if extras else "rlcore", "rlcore-devkit")  # which has the doctor
         pinned = [f"{name}=={version_of(root)}" for name in wanted]
-        links = [f"--find-links={folder.resolve()}" for folder in (out / CORE, out / PLUGINS)]
-        constraints = ["-c", root / "constraints.txt"]
-        run([python, "-m", "pip", "install", "-q", *constraints, *links, *pinned], cwd=place)
-        run([python, "-m", "pip", "check"], cwd=place)
-        command = [python, "-m", "rlcore.cli.main"]
-        run([*command, "plugins", "doctor"], cwd=place)
-        if {"ppo", "gymnasium"} <= set(extras) or "all" in extras:
-            (place / "smoke.yaml").write_text(TRAINING, encoding="utf-8")
-            run([*command, "run", "smoke.yaml"], cwd=place)
-            run([*command, "evaluate", "smoke", "--episodes", "4"], cwd=place)
+        report = machine / "report.json"
+        options: list[str | Path] = [
+            "-q",
+            "-c",
+            machine / "constraints.txt",
+            "--extra-index-url",
+            address,
+            "--report",
+            report,
+        ]
+        started = time.monotonic()
+        there("python", "-m", "pip", "install", *options, *pinned)
+        installed = json.loads(report.read_text(encoding="utf-8"))["install"]
+        ours = require_local(installed, address)
+        print(
+            f"{ours} of {len(wheels)} wheels installed from a local index, {len(installed) - ours} distributions from "
+            f"the configured one, in {time.monotonic() - started:.0f} s"
+        )
+        there("python", "-m", "pip", "check")
+        there("rlcore", "plugins", "doctor")
+        if {"ppo", "gymnasium"} <= set(extras) or {"all", "standard"} & set(extras):
+            (machine / "work/smoke.yaml").write_text(TRAINING, encoding="utf-8")
+            there("rlcore", "run", "smoke.yaml")
+            there("rlcore", "evaluate", "smoke", "--episodes", "4")
+
+
+def require_local(installed: Sequence[Mapping[str, Any]], address: str) -> int:
+    """Return how many members pip installed, by its report. Raises ReleaseError if one is not from the local index."""
+    origins = {each["metadata"]["name"]: str(each["download_info"]["url"]) for each in installed}
+    ours = {name: url for name, url in origins.items() if name == "rlcore" or name.startswith("rlcore-")}
+    wrong = [f"{name} from {url}" for name, url in ours.items() if not url.startswith(address.removesuffix("simple/"))]
+    if wrong:
+        raise ReleaseError(f"installed from elsewhere than the local index: {', '.join(wrong)}")
+    return len(ours)
+
+
+def empty_machine(home: Path, scripts: Path) -> dict[str, str]:
+    """Return the environment variables of a user who has nothing but Python, and this machine's way to the network."""
+    kept = {name: text for name, text in os.environ.items() if name.startswith(NETWORK)}
+    search = os.pathsep.join([str(scripts), os.defpath.lstrip(os.pathsep)])
+    return kept | {"HOME": str(home), "PATH": search, "LANG": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
 
 
 # ---------------------------------------------------------------- the command
 
 
-def run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
-    """Run a command, without variables that would let this checkout shine through. Raises ReleaseError if it fails."""
-    variables = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "RLCORE_"))}
+def run(command: Sequence[str | Path], cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+    """Run a command. Raises ReleaseError if it fails.
+
+    Without ``environment``, it has the variables of this process but those that would let this checkout shine through.
+    """
+    variables = environment or {
+        name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "RLCORE_"))
+    }
     if subprocess.run(command, cwd=cwd, env=variables, check=False).returncode:
         raise ReleaseError(f"failed: {' '.join(map(str, command))}")
+
+
+def day_of(text: str) -> date:
+    """Return the day of ``2027-01-31`` or ``today``. Raises ValueError for another text."""
+    return date.today() if text == "today" else date.fromisoformat(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -281,10 +411,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("version", help="print the version, or write it in all places")
     command.add_argument("version", nargs="?")
+    command.add_argument("--date", type=day_of, help="the day of the release, such as 2027-01-31, or today")
     for name, text in (
         ("build", "build sdists, and wheels from them"),
         ("check", "check what was built"),
-        ("smoke", "install what was built in a new virtual environment"),
+        ("smoke", "install what was built from a local index, where nothing else is, and train"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("out", type=Path)
@@ -301,7 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "version" and given.version is None:
             print(version_of(ROOT))
         elif given.command == "version":
-            for path in set_version(ROOT, given.version):
+            for path in set_version(ROOT, given.version, given.date):
                 print(path.relative_to(ROOT))
         elif given.command == "build":
             build(ROOT, given.out, given.only, not given.no_isolation)

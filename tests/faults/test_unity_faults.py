@@ -76,6 +76,9 @@ SAYS = {
     "many-agents": r"has 200003 agents in one message; 100000 are allowed",
     "bad-channel": r"sent a damaged message of a side channel: .* has 2147483647 bytes, but 3 are left",
     "unknown-channel": r"sent a damaged message of a side channel",
+    "path-statistics": PLAYS_ON,
+    "many-statistics": PLAYS_ON,
+    "steering": r"ended the session \(\?\[2J\?\[1;1Hdone: 1000000 steps",
     "stays": PLAYS_ON,
 }
 AT_FIRST = ("wrong-version", "no-version", "wrong-order", "shakes-twice", "hangs-handshake")

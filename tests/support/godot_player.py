@@ -212,6 +212,7 @@ FAULTS: dict[str, Callable[[Message], bytes]] = {
     "reward_true": _set(reward=[True, 2, 3]),
     "reward_nan": _set(reward=[1, float("nan"), 3]),
     "reward_huge": _set(reward=[1, 1e300, 3]),
+    "reward_digits": _set(reward=[1, 10**400, 3]),
     "reward_few": _set(reward=[1]),
     "done_text": _set(done=["yes", False, False]),
     "done_few": _set(done=[]),

@@ -64,6 +64,10 @@ Messages that do not fit; all are sent in this exchange and play goes on:
 ``many-agents``        200,000 agents in one message
 ``bad-channel``        a side channel that announces 2,147,483,647 bytes
 ``unknown-channel``    a message of a side channel that does not exist, and of statistics with half a key
+``path-statistics``    statistics called ``../../../escaped`` and ``/tmp/escaped``, one with a line break, one that is
+                       not a number
+``many-statistics``    100,000 statistics
+``steering``           ends the session with a text that moves the cursor and clears the screen
 =====================  =================================================================================================
 
 When Python ends the session:
@@ -91,7 +95,7 @@ import cv2
 import numpy as np
 import plain_grpc as wire
 
-from rlcore_mlagents_messages import STATISTICS, UnityMessage, encode_messages
+from rlcore_mlagents_messages import STATISTICS, UnityMessage, Writer, encode_messages
 
 CRASH = """\
 Caught fatal signal - signo:6 code:-6 errno:0 addr:0x3e8000bca5d
@@ -438,6 +442,26 @@ def unknown_channel(player: Any, message: Any) -> None:
     message.unity_output.rl_output.side_channel = encode_messages(told)
 
 
+def statistics(message: Any, named: Mapping[str, float]) -> None:
+    told = [(STATISTICS, Writer().write_string(n).write_float32(v).write_int32(0).payload) for n, v in named.items()]
+    message.unity_output.rl_output.side_channel = encode_messages(told)
+
+
+def path_statistics(player: Any, message: Any) -> None:
+    statistics(message, {"../../../escaped": 1.0, "/tmp/escaped": 1.0, "line\nbreak": 1.0, "odd": float("nan")})
+
+
+def many_statistics(player: Any, message: Any) -> None:
+    statistics(message, {f"Number{number}": 1.0 for number in range(100_000)})
+
+
+def steering(player: Any, message: Any) -> None:
+    message.header.status = 400
+    message.header.message = "\x1b[2J\x1b[1;1Hdone: 1000000 steps\r\n\x9b31m" + "a" * 10_000
+    player.log.write("\x1b[2J\x1b]0;owned\x07 the last words\n")
+    player.log.flush()
+
+
 # ------------------------------------------------------------ handshakes
 
 
@@ -479,7 +503,8 @@ MESSAGES: Mapping[str, Callable[[Any, Any], None]] = {
         hangs, stops, dies, crashes, leaves, quits, slow, children, floods, empty, nan, infinite, huge_image, png_bomb,
         bad_png, wrong_size, negative_shape, other_shape, missing_sensor, wrong_mask, same_ids, stranger, huge_actions,
         negative_actions, no_actions, path_names, absolute_names, odd_names, long_names, many_behaviors, many_agents,
-        bad_channel, unknown_channel, wrong_version, no_version, wrong_order,
+        bad_channel, unknown_channel, path_statistics, many_statistics, steering, wrong_version, no_version,
+        wrong_order,
     )
 }  # fmt: skip
 DATA: Mapping[str, Callable[[Any, bytes], bytes]] = {

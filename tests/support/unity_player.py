@@ -25,6 +25,7 @@ Options of this player, which may also stand behind Unity's (``env_args``):
 ``--delay SECONDS``        how long a step of the simulation takes; the processor is free meanwhile
 ``--work SECONDS``         how long the processor is busy in a step of the simulation
 ``--client NAME``          ``grpcio`` (default), or ``plain`` for that of ``plain_grpc.py``, which costs a tenth
+``--host ADDRESS``         where Python listens (127.0.0.1), for example ::1 or localhost
 =========================  =============================================================================================
 
 The seed that Python sends decides all that is drawn. An answer that a real player cannot use (a missing action, one
@@ -151,7 +152,8 @@ class Player:
                 yield client.call
             return
         most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-        with grpc.insecure_channel(f"127.0.0.1:{self.options.port}", options=most) as channel:
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        with grpc.insecure_channel(f"{host}:{self.options.port}", options=most) as channel:
             yield channel.unary_unary(EXCHANGE)
 
     # ------------------------------------------------------------ messages
@@ -402,6 +404,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--journal")
     made.add_argument("--echo")
     made.add_argument("--delay", type=float, default=0.0)
+    made.add_argument("--host", default="127.0.0.1")
     made.add_argument("--work", type=float, default=0.0)
     made.add_argument("--client", choices=("grpcio", "plain"), default="grpcio")
     made.add_argument("--make", type=Path)

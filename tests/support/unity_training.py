@@ -101,7 +101,9 @@ class Session:
 
     def __init__(self, where: Path, task: Task, *arguments: str) -> None:
         words = [sys.executable, "-m", "rlcore", "run", *arguments]
-        self.process = subprocess.Popen(words, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(
+            words, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=_hears_ctrl_c
+        )
         self.task, self.text = task, ""
         self.summaries: list[tuple[int, float]] = []
 
@@ -127,6 +129,11 @@ class Session:
         os.kill(self.process.pid, number)
         self.text += self.process.stdout.read()
         return self.process.wait(PATIENCE)
+
+
+def _hears_ctrl_c() -> None:
+    """A shell starts background processes with SIGINT ignored, and their children would ignore it too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def train(where: Path, file: Path, task: Task, flags: Sequence[str] = ("--no-graphics", "--num-envs", "2")) -> Training:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+import rlcore_report.charts
 from rlcore.storage.files.lock import RunLock
 from rlcore_devkit.fixtures import RunRlcore
+from rlcore_study.groups import grouped
+from rlcore_study.runs import read_runs
 
 
 @pytest.fixture
@@ -124,3 +127,10 @@ def test_an_episode_that_cannot_be_played_is_replaced_by_the_reason(write_run: A
     write_run("a")
     text, warnings = page("a", "--episode")
     assert "warning: a: no episode: " in warnings and "There is no film: " in text
+
+
+def test_a_page_has_so_many_charts_and_counts_the_others(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rlcore_report.charts, "MAX_CHARTS", 1)
+    runs, _ = read_runs([write_run("a"), write_run("b", tag="Losses/Policy Loss")])
+    (section,), left = rlcore_report.charts.sections(grouped(runs), ["Agent"])
+    assert (section.title, section.behavior, len(section.charts), left) == ("Returns", "", 1, 1)

@@ -14,7 +14,8 @@ import pytest
 
 from rlcore import LESSON_NUMBER
 from rlcore_devkit.fixtures import RunRlcore
-from rlcore_report.render import duration, number, value_text
+from rlcore_report.render import value_text
+from rlcore_study.tables import duration, number
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"
 BIDI = "a\u202eb\x1b[31m\ud800"

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from studies import Study, study_in
+from written_runs import results, write_run
 
 from rlcore_devkit.fixtures import hook_calls, plugins, run_rlcore
 
-__all__ = ["hook_calls", "plugins", "run_rlcore"]
+__all__ = ["hook_calls", "plugins", "results", "run_rlcore", "write_run"]
 
 
 @pytest.fixture

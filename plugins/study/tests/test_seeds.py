@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,33 +18,57 @@ from rlcore_study.seeds import read_seeds
 
 SEEDS = ("--seeds", "1-3", "--jobs", "2")
 RUNS = ("s-seed-1", "s-seed-2", "s-seed-3")
+HAND = ("hand-1", "hand-2", "hand-3")
 
 
-def by_hand(study: Study) -> list[Any]:
-    """The states of the three runs, each started by a command of its own."""
-    for seed in (1, 2, 3):
-        done = study.run("--seed", str(seed), "--run-id", f"hand-{seed}")
-        assert done.returncode == 0, done.stderr
-    return [study.state(f"hand-{seed}") for seed in (1, 2, 3)]
+@pytest.fixture
+def by_hand(study: Study, run_rlcore: RunRlcore) -> Any:
+    """``by_hand(2, 600)``: train 600 steps with the seeds 1 and 2, each by its own command; return what was learned."""
+
+    def train(count: int, steps: int) -> list[Any]:
+        for seed, run in enumerate(HAND[:count], 1):
+            words = ("--seed", str(seed), "--run-id", run, "--max-steps", str(steps))
+            done = run_rlcore("run", study.directory / "run.yaml", *words, "--results-dir", study.place(""))
+            assert done.exit_code == 0, done.stderr
+        return [study.state(run) for run in HAND[:count]]
+
+    return train
 
 
-def test_each_seed_is_the_run_that_is_started_by_hand(study: Study) -> None:
-    done = study.run(*SEEDS)
+@pytest.fixture
+def scores(study: Study, run_rlcore: RunRlcore) -> Any:
+    """``scores(runs)``: what ``rlcore compare`` says of the numbers of runs, without names and times."""
+
+    def compare(runs: Sequence[str]) -> Any:
+        (group,) = json.loads(run_rlcore("compare", "--json", *map(study.place, runs)).stdout)["configurations"]
+        return group["iqm"], [(run["seed"], run["score"], run["steps"]) for run in group["runs"]]
+
+    return compare
+
+
+def test_each_seed_is_the_run_that_is_started_by_hand(
+    study: Study, run_rlcore: RunRlcore, by_hand: Any, scores: Any
+) -> None:
+    done = study.run("--seeds", "1-2", "--jobs", "2", "--max-steps", "600")
     assert done.returncode == 0, done.stderr
-    assert [study.state(run) for run in RUNS] == by_hand(study)
-    assert [line for line in done.stdout.splitlines() if line.startswith("s-seed-2  4,000 of 4,000 steps")]
-    written = [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS]
-    again = study.run(*SEEDS, "--resume")
-    assert again.returncode == 0 and again.stdout.count("is done already") == 3
-    assert [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS] == written
-    existing = study.run(*SEEDS)
-    assert existing.returncode == 5 and existing.stderr.count("\n") == 1
+    assert [study.state(run) for run in RUNS[:2]] == by_hand(2, 600)
+    assert scores(RUNS[:2]) == scores(HAND[:2])
+    assert [line for line in done.stdout.splitlines() if line.startswith("s-seed-2  600 of 600 steps")]
+    assert ["s-seed-2", "2", "done"] in [line.split()[:3] for line in done.stdout.splitlines()]  # of the table
+
+    written = [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS[:2]]
+    command = ("run", study.directory / "run.yaml", "--results-dir", study.place(""), "--seeds", "1-2")
+    command = (*command, "--max-steps", "600")
+    again = run_rlcore(*command, "--resume")
+    assert again.exit_code == 0 and again.stdout.count("is done already") == 2
+    assert [(study.place(run) / "result.json").stat().st_mtime_ns for run in RUNS[:2]] == written
+    existing = run_rlcore(*command)
+    assert existing.exit_code == 5 and existing.stderr.count("\n") == 1
     assert "s-seed-1: this run exists; continue the study (--resume)" in existing.stderr
 
 
 @pytest.mark.faults
-@pytest.mark.daily
-def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Study) -> None:
+def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Study, by_hand: Any, scores: Any) -> None:
     parent = study.start(*SEEDS)
     study.wait_for_checkpoint("s-seed-1")
     parent.kill()
@@ -57,9 +83,9 @@ def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Stu
     os.kill(child, signal.SIGKILL)
     _, errors = parent.communicate(timeout=60)
     assert parent.returncode == 128 + signal.SIGKILL
-    assert errors == "1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n"
+    assert errors.endswith("1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n")
 
-    (child, parent) = (0, study.start(*SEEDS, "--resume"))
+    parent = study.start(*SEEDS, "--resume")
     study.wait_for_checkpoint("s-seed-2", after=study.last_step("s-seed-2"))
     (child,) = study.children("s-seed-2")
     os.kill(child, signal.SIGKILL)
@@ -68,7 +94,8 @@ def test_a_study_whose_processes_were_killed_ends_as_one_that_was_not(study: Stu
 
     done = study.run(*SEEDS, "--resume")
     assert done.returncode == 0, done.stderr
-    assert [study.state(run) for run in RUNS] == by_hand(study)
+    assert [study.state(run) for run in RUNS] == by_hand(3, 4000)
+    assert scores(RUNS) == scores(HAND)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.faults)])
@@ -102,13 +129,14 @@ def test_a_second_signal_ends_all_runs_at_once(study: Study) -> None:
     assert not any(study.children(run) for run in RUNS)
 
 
+@pytest.mark.faults
 def test_a_seed_that_fails_is_named_and_the_others_are_trained(study: Study) -> None:
     study.place("s-seed-2").mkdir(parents=True)
     (study.place("s-seed-2") / "mine.txt").write_text("not a run")
     done = study.run(*SEEDS, "--max-steps", "400")
     assert done.returncode == 5
     assert "s-seed-2  failed after" in done.stdout and "is not a run of rlcore" in done.stdout
-    assert done.stderr == "1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n"
+    assert done.stderr.endswith("1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n")
     assert [study.outcome(run) for run in (RUNS[0], RUNS[2])] == ["done", "done"]
     assert (study.place("s-seed-2") / "mine.txt").read_text() == "not a run"
 

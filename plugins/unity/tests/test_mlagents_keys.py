@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import ConfigError
+from rlcore import ConfigError, config_from_mapping, load_plugins
 from rlcore_unity.executable import find_player, names_a_player
 from rlcore_unity.mlagents_keys import translate
 
@@ -59,6 +59,18 @@ def test_env_names_a_player(named: str) -> None:
 def test_env_names_an_environment(named: str) -> None:
     block = {"id": named, "num_envs": 2}
     assert environment_of({"environment": dict(block), "engine_settings": {"width": 84}}) == block
+
+
+@pytest.mark.parametrize("named", ["Walker.x86_64", "./plain", "gone/Game-v2.x86_64"])
+def test_a_file_with_default_settings_alone_has_no_behavior_of_the_players_name(named: str) -> None:
+    """An environment without names has one behavior, which has the name of its id; those of a player have names."""
+    document = {"default_settings": {"trainer_type": "ppo"}, "environment": {"id": named}}
+    plugins = load_plugins()
+    config = config_from_mapping(document, plugins)
+    assert config.environment is not None and config.environment.type == "unity"
+    assert not config.behaviors
+    own = {**document, "behaviors": {"Walker.x86_64": {"max_steps": 5}}}
+    assert [*config_from_mapping(own, plugins).behaviors] == ["Walker.x86_64"]
 
 
 def test_env_editor_waits_for_the_editor_whatever_the_file_says() -> None:

@@ -140,7 +140,8 @@ class RunDirectory:
         if find_checkpoints(self.best):
             message += f"; the policies of its best evaluation are in {self.best}"
         needs_force = mark is None or why_force(self.path, mark) is not None
-        return f"{message}; start it again {'with --force' if needs_force else 'without --resume'}"
+        how = "with --force" if needs_force else "without --resume"
+        return f"{message}; start it again {how}, and with a lower checkpoint_interval if it may be killed soon again"
 
     def _is_bare(self) -> bool:
         """Whether the directory holds only what :meth:`open` makes, because a run ended before its first step."""

@@ -15,8 +15,10 @@ from time import monotonic
 from typing import Any
 
 _SIZE = struct.Struct("<I")
+_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 SHOWN = 120  # characters of a game's text that messages show
 PIECE = 65_536  # bytes that are read at once
+SLACK = 0.01  # seconds
 
 
 class BadGame(Exception):
@@ -34,18 +36,26 @@ class Connection:
         """``largest`` is the number of bytes that a message may have."""
         self._socket = end
         self._largest = largest
+        self._seconds = end.gettimeout()
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, message: Mapping[str, Any], seconds: float | None) -> None:
         """Send a message, which the game must take within ``seconds``."""
-        data = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        data = _JSON.encode(message).encode()
         try:
-            self._socket.settimeout(seconds)
+            self._wait_at_most(seconds)
             self._socket.sendall(_SIZE.pack(len(data)) + data)
         except TimeoutError:
             raise BadGame(f"did not read a message within {seconds:.3g} s") from None
         except OSError as error:
             raise GameGone("has closed its connection") from error
+
+    def _wait_at_most(self, seconds: float | None) -> None:
+        """Set the socket's limit, unless it is at most :data:`SLACK` longer: each change is a call of the system."""
+        now = self._seconds
+        if seconds != now and (seconds is None or now is None or not seconds < now < seconds + SLACK):
+            self._socket.settimeout(seconds)
+            self._seconds = seconds
 
     def receive(self, seconds: float | None) -> dict[str, Any]:
         """Wait up to ``seconds`` for a message, and return it."""
@@ -69,7 +79,7 @@ class Connection:
         data = bytearray()
         while len(data) < least:
             try:
-                self._socket.settimeout(None if deadline is None else max(0.001, deadline - monotonic()))
+                self._wait_at_most(None if deadline is None else max(0.001, deadline - monotonic()))
                 piece = self._socket.recv(min(max(most - len(data), 1), 1 << 20))
             except TimeoutError:
                 part = f", only {before + len(data)} bytes of one" if before or data else ""
@@ -90,7 +100,7 @@ class Connection:
 
 def _read(data: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(data)
+        message = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         text = data[:SHOWN].decode("utf-8", "replace")
         hint = ""

@@ -38,11 +38,6 @@ class Ends:
     without_final: bool = False
     finals: dict[str, dict[int, dict[str, NDArray[Any]]]] = attrs.field(factory=dict)
 
-    @property
-    def any(self) -> bool:
-        """Whether an episode ended."""
-        return bool(self.terminated.any() or self.truncated.any())
-
     def read_finals(self, policy: Policy) -> dict[int, dict[str, NDArray[Any]]]:
         """Return the final observations, each [*shape], of the agents of a policy by their rows. Raises BadGame."""
         found = {}
@@ -54,18 +49,18 @@ class Ends:
         return found
 
 
-def read_ends(message: Mapping[str, Any], done: list[Any], means_truncated: bool) -> Ends:
-    """Return the ends that an answer reports. Raises BadGame.
+def read_ends(message: Mapping[str, Any], done: list[Any], means_truncated: bool) -> Ends | None:
+    """Return the ends that an answer reports; None if no episode ended. Raises BadGame.
 
     ``done`` has one entry for each agent. ``means_truncated`` says what an end means of which the game says no more.
     """
     agents = len(done)
+    if done.count(False) == agents:
+        return None
     ends = Ends(np.zeros(agents, np.bool_), np.zeros(agents, np.bool_))
     for agent, value in enumerate(done):
         if value is not False and value is not True and value not in (0, 1):
             raise BadGame(f"sent {shown(value)} as done of agent {agent}, which must be true or false")
-    if not any(done):
-        return ends
     infos = message.get("info") or [None] * agents
     if not isinstance(infos, list) or len(infos) != agents:
         raise BadGame(f"sent {shown(infos)} as 'info', which must be a list with one entry for each of {agents} agents")

@@ -40,7 +40,7 @@ from rlcore_godot.ends import Ends, read_ends
 from rlcore_godot.launch import Launch, command_of
 from rlcore_godot.player import END_SECONDS, GameFailed, Player
 from rlcore_godot.settings import EDITOR_PORT, GodotSettings
-from rlcore_godot.spaces import Cast, Policy
+from rlcore_godot.spaces import LARGEST_FLOAT, Cast, Policy
 from rlcore_workers import Restarts, remove_logs
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ class GodotEnvironment:
         self.behaviors: Mapping[str, BehaviorSpec] = {
             name: policy.behavior(name, num_envs) for name, policy in self._policies.items()
         }
+        self._places = {name: np.array(policy.agents) for name, policy in self._policies.items()}
         self._shown: dict[str, dict[str, NDArray[Any]]] = {}  # the latest observations of each behavior
 
     # ------------------------------------------------------------ starts
@@ -232,8 +233,8 @@ class GodotEnvironment:
         ends: list[tuple[int, Ends]] = []
         for env, seat in enumerate(self._seats):
             try:
-                if env not in failed:
-                    ends.append((env, self._write_step(env, seat.player, batches)))
+                if env not in failed and (found := self._write_step(env, seat.player, batches)):
+                    ends.append((env, found))
             except GameFailed as failure:
                 failed[env] = failure
         for env, reason in failed.items():
@@ -286,8 +287,8 @@ class GodotEnvironment:
             for key, values in policy.read(observations, "obs").items():
                 batches[name].observations[key][rows] = values
 
-    def _write_step(self, env: int, player: Player, batches: Mapping[str, AgentBatch]) -> Ends:
-        """Write what a game answered to its actions, and return the ends of episodes."""
+    def _write_step(self, env: int, player: Player, batches: Mapping[str, AgentBatch]) -> Ends | None:
+        """Write what a game answered to its actions, and return the ends of episodes, if there are any."""
         message = player.next()
         agents = self._cast.agents
         try:
@@ -295,21 +296,23 @@ class GodotEnvironment:
             rewards = _rewards(_listed(message, "reward", agents))
             ends = read_ends(message, _listed(message, "done", agents), self._settings.done_means == "truncated")
             for name, policy in self._policies.items():
-                places = np.array(policy.agents)
-                batch, rows = batches[name], _rows(policy, env)
+                places, batch, rows = self._places[name], batches[name], _rows(policy, env)
                 batch.reward[rows] = rewards[places]
-                batch.terminated[rows] = ends.terminated[places]
-                batch.truncated[rows] = ends.truncated[places]
-                # The final observations are checked while it is known which game sent them.
-                ends.finals[name] = ends.read_finals(policy)
+                if ends is not None:
+                    batch.terminated[rows] = ends.terminated[places]
+                    batch.truncated[rows] = ends.truncated[places]
+                    # The final observations are checked while it is known which game sent them.
+                    ends.finals[name] = ends.read_finals(policy)
         except BadGame as error:
             raise player.failed(str(error)) from error
         return ends
 
     def _finish(self, batches: Mapping[str, AgentBatch], ends: Sequence[tuple[int, Ends]]) -> None:
         """Complete batches in which episodes ended."""
+        if not ends:
+            return
         for name, batch in batches.items():
-            batch.ended = np.flatnonzero(batch.terminated | batch.truncated)
+            batch.ended = (batch.terminated | batch.truncated).nonzero()[0]
             if not batch.ended.size:
                 continue
             # The last observation of each episode before its end, unless the game sends the final one.
@@ -328,8 +331,7 @@ class GodotEnvironment:
                         values[int(np.searchsorted(batch.ended, first + row))] = number
             batch.final_info = info or None
         for env, each in ends:
-            if each.any:
-                self.episodes[env] += 1
+            self.episodes[env] += 1
             if each.untold and "untold" not in self._told:
                 self._told.add("untold")
                 log.info(UNTOLD, self._settings.done_means)
@@ -393,13 +395,15 @@ def _listed(message: Mapping[str, Any], key: str, agents: int) -> list[Any]:
 
 
 def _rewards(values: list[Any]) -> NDArray[np.float32]:
-    for agent, value in enumerate(values):
-        if type(value) not in (int, float):
-            raise BadGame(f"sent {value!r:.100} as the reward of agent {agent}, which must be a number")
-    rewards = np.array(values, np.float64)
-    with np.errstate(over="ignore"):
-        narrow = rewards.astype(np.float32)
-    wrong = np.flatnonzero(~np.isfinite(narrow))
-    if wrong.size:
-        raise BadGame(f"sent {rewards[wrong[0]]} as the reward of agent {wrong[0]}, which is not a finite number")
-    return narrow
+    if not {int, float}.issuperset(map(type, values)):
+        agent = next(agent for agent, value in enumerate(values) if type(value) not in (int, float))
+        raise BadGame(f"sent {values[agent]!r:.100} as the reward of agent {agent}, which must be a number")
+    try:
+        rewards = np.array(values, np.float64)
+    except OverflowError:
+        raise BadGame("sent a reward of more than 300 digits, which is not a finite number") from None
+    fits = np.abs(rewards) <= LARGEST_FLOAT
+    if not fits.all():
+        wrong = fits.argmin()
+        raise BadGame(f"sent {rewards[wrong]} as the reward of agent {wrong}, which is not a finite number")
+    return rewards.astype(np.float32)

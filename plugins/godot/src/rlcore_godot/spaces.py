@@ -30,6 +30,7 @@ MAX_KEYS = 256
 MAX_SIZE = 1 << 26  # numbers of one observation
 MAX_ACTIONS = 65_536  # real numbers, or options of one key
 MAX_DIMENSIONS = 8
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
 ONE_POLICY = "shared_policy"  # of games that send no names
 IMAGE = "2d"  # in the keys of images
 
@@ -266,11 +267,10 @@ def _values(seen: Seen, agents: Sequence[Any], places: Sequence[int], place: str
     except ValueError:  # lists of several lengths
         numbers = np.empty(0, object)
     if numbers.dtype.kind in "iuf" and numbers.size == len(values) * seen.spec.size:
+        if np.abs(numbers).max(initial=0) <= LARGEST_FLOAT:
+            return numbers.reshape(len(values), *shape).astype(np.float32)
         with np.errstate(over="ignore"):
-            array = numbers.reshape(len(values), *shape).astype(np.float32)
-        if np.isfinite(array).all():
-            return array
-        values = array.reshape(len(values), -1).tolist()
+            values = numbers.reshape(len(values), -1).astype(np.float32).tolist()
     for number, value in zip(places, values, strict=True):
         problem = _problem(value, seen.spec)
         if problem:

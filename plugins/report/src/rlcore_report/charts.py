@@ -23,11 +23,11 @@ from rlcore import (
     STEPS_PER_SECOND,
     WIN_RATE_AGAINST,
 )
-from rlcore_report.curves import Band, Series, band, shortened, smoothed
-from rlcore_report.groups import Group
-from rlcore_report.summary import Spread
+from rlcore_study.curves import Band, Series, band, efficiency, shortened, smoothed
+from rlcore_study.groups import Group
+from rlcore_study.summary import Spread
 
-__all__ = ["SMOOTHINGS", "Chart", "Section", "sections"]
+__all__ = ["SMOOTHINGS", "Chart", "Section", "efficiency_charts", "sections"]
 
 SMOOTHINGS = {"none": 0.0, "light": 0.6, "strong": 0.9}
 """Weights of the exponential moving averages that the page offers, by name."""
@@ -115,6 +115,45 @@ def sections(groups: Sequence[Group], behaviors: Sequence[str]) -> tuple[list[Se
     return found, max(0, number - MAX_CHARTS)
 
 
+def efficiency_charts(groups: Sequence[Group], behaviors: Sequence[str], evaluated: bool) -> list[Chart]:
+    """A chart for each behavior: the interquartile mean over seeds of evaluations, or of training episodes."""
+    tag = EVALUATION_REWARD if evaluated else CUMULATIVE_REWARD
+    charts = []
+    for number, behavior in enumerate(behaviors):
+        drawn = []
+        for index, group in enumerate(groups):
+            series = _finite(group, behavior, tag)
+            if series:
+                runs = [shortened(each) for each in series.values()]
+                drawn.append(_drawn(index, list(series), runs, [(efficiency(runs), runs)]))
+        if drawn:
+            element, title = f"efficiency-{number}", f"{_title(tag)} of {behavior}"
+            data = {"id": element, "held": False, "fixed": True, "groups": drawn}
+            charts.append(Chart(element, _title(tag) if len(behaviors) == 1 else title, tag, "", data, ()))
+    return charts
+
+
+def _finite(group: Group, behavior: str, tag: str) -> dict[str, Series]:
+    """The series of each run of a group that has a finite value."""
+    found = {run.name: run.series[behavior][tag] for run in group.runs if tag in run.series.get(behavior, {})}
+    return {name: series for name, series in found.items() if np.isfinite(series.values).any()}
+
+
+def _drawn(
+    index: int, names: list[str], runs: Sequence[Series], levels: Sequence[tuple[Band, Sequence[Series]]]
+) -> dict[str, Any]:
+    """The numbers of one group, whose unsmoothed series are ``runs``."""
+    raw = levels[0][0]
+    return {
+        "group": index,
+        "names": names,
+        "steps": _numbers(raw.steps),
+        "count": _numbers(raw.count),
+        "runSteps": [_numbers(series.steps) for series in runs],
+        "levels": [_level(each, series) for each, series in levels],
+    }
+
+
 def _order(tag: str) -> tuple[int, str]:
     return (FIRST.index(tag) if tag in FIRST else len(FIRST), tag)
 
@@ -126,8 +165,7 @@ def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Ch
     finals: list[tuple[str, int, Spread]] = []
     averaged = 1
     for index, group in enumerate(groups):
-        found = {run.name: run.series[behavior][tag] for run in group.runs if tag in run.series.get(behavior, {})}
-        found = {name: series for name, series in found.items() if np.isfinite(series.values).any()}
+        found = _finite(group, behavior, tag)
         if not found:
             continue
         levels = [
@@ -137,16 +175,7 @@ def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Ch
         bands = [band(runs, held) for runs in levels]
         raw, whole = bands[0], np.flatnonzero(bands[0].count == len(found))
         averaged = max(averaged, *(series.averaged for series in levels[0]))
-        drawn.append(
-            {
-                "group": index,
-                "names": list(found),
-                "steps": _numbers(raw.steps),
-                "count": _numbers(raw.count),
-                "runSteps": [_numbers(series.steps) for series in levels[0]],
-                "levels": [_level(each, runs) for each, runs in zip(bands, levels, strict=True)],
-            }
-        )
+        drawn.append(_drawn(index, list(found), levels[0], list(zip(bands, levels, strict=True))))
         if len(whole):
             last = (column[whole[-1]].item() for column in (raw.mean, raw.std, raw.low, raw.high))
             finals.append((group.name, int(raw.steps[whole[-1]]), Spread(len(found), *last)))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rlcore_report.groups import Group
     from rlcore_report.render import Report
-    from rlcore_report.runs import ReportedRun
+    from rlcore_study.groups import Group
+    from rlcore_study.runs import ReportedRun
 
 MARK = '<meta name="generator" content="rlcore-report'  # near the start of every page that this command wrote
 MAX_BEHAVIORS = 200  # on one page, the first by name
@@ -60,9 +60,9 @@ def report_command(
     network and no other file. Runs that are unfinished or damaged are shown as far as they can be read, with a note.
     """
     from rlcore import RunStateError, echo, require_output, write_atomically
-    from rlcore_report.groups import grouped
     from rlcore_report.render import page
-    from rlcore_report.runs import read_runs
+    from rlcore_study.groups import grouped, named_group
+    from rlcore_study.runs import read_runs
 
     existing = "exists and is not a report of rlcore"
     require_output(output, force or is_report(output), f"-o {output}", existing)
@@ -90,11 +90,12 @@ def report_command(
 def assembled(groups: list[Group], title: str | None, problems: list[str], episode: bool, allow_local: bool) -> Report:
     """Everything that the page shows."""
     from rlcore import RlcoreError
-    from rlcore_report.charts import sections
+    from rlcore_report.charts import efficiency_charts, sections
     from rlcore_report.defaults import chosen_values
     from rlcore_report.episodes import film
-    from rlcore_report.groups import differences
     from rlcore_report.render import Report, value_text
+    from rlcore_study.groups import differences
+    from rlcore_study.scores import compared
 
     chosen, no_defaults = {}, ""
     if len(groups) == 1:
@@ -103,6 +104,7 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
         except RlcoreError as error:
             no_defaults = " ".join(str(error).split())
     names = sorted({name for group in groups for run in group.runs for name in run.behaviors})
+    comparison = compared(groups) if any(len(group.runs) > 1 for group in groups) else None
     charts, more = sections(groups, names[:MAX_BEHAVIORS])
     if len(names) > MAX_BEHAVIORS:
         problems = [*problems, f"{len(names) - MAX_BEHAVIORS:,} more behaviors are left out of the page"]
@@ -114,6 +116,8 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
         groups=groups,
         behaviors=names[:MAX_BEHAVIORS],
         sections=charts,
+        comparison=comparison,
+        efficiency=[] if comparison is None else efficiency_charts(groups, names[:MAX_BEHAVIORS], comparison.evaluated),
         differences=differences(groups, value_text),
         chosen=chosen,
         no_defaults=no_defaults,
@@ -138,14 +142,6 @@ def best_run(group: Group) -> ReportedRun:
         return (low if run.best_score is None else run.best_score, sum(returns) if returns else low)
 
     return max(group.runs, key=rank)
-
-
-def named_group(text: str) -> tuple[str, str]:
-    """Name and pattern of ``--group NAME=PATTERN``."""
-    name, equals, pattern = text.partition("=")
-    if not (name and equals and pattern):
-        raise click.UsageError(f"--group {text}: write NAME=PATTERN, such as 'wide=wide-*'")
-    return name, pattern
 
 
 def is_report(path: Path) -> bool:

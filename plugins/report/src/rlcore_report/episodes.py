@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from rlcore import RlcoreError, SavedRun
-from rlcore_report.runs import ReportedRun
+from rlcore_study.runs import ReportedRun
 
 __all__ = ["Film", "film"]
 

@@ -19,11 +19,13 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rlcore import cells
-from rlcore_report.charts import SMOOTHINGS, Section
+from rlcore_report.charts import SMOOTHINGS, Chart, Section
 from rlcore_report.episodes import Film
-from rlcore_report.groups import Group
-from rlcore_report.runs import OTHER, TIMERS, ReportedRun
-from rlcore_report.summary import GroupResult, results, times
+from rlcore_study.groups import Group
+from rlcore_study.runs import OTHER, TIMERS, ReportedRun
+from rlcore_study.scores import Comparison
+from rlcore_study.summary import GroupResult, results, times
+from rlcore_study.tables import duration, ends, number, whole
 
 __all__ = ["GENERATOR", "Report", "page"]
 
@@ -41,6 +43,8 @@ class Report:
         groups: The groups of runs.
         behaviors: The behaviors that are shown.
         sections: The charts.
+        comparison: The scores of the groups; None if each has one run.
+        efficiency: The charts of the comparison.
         differences: The keys in which runs differ, with the values of each group; empty for one run.
         chosen: The keys in which a single configuration differs from the defaults, with value and default.
         no_defaults: The reason why ``chosen`` is unknown; empty if it is known.
@@ -53,6 +57,8 @@ class Report:
     groups: Sequence[Group]
     behaviors: Sequence[str]
     sections: Sequence[Section]
+    comparison: Comparison | None = None
+    efficiency: Sequence[Chart] = ()
     differences: Mapping[str, tuple[tuple[str, ...], ...]] = {}
     chosen: Mapping[str, tuple[Any, Any]] = {}
     no_defaults: str = ""
@@ -98,6 +104,7 @@ def page(report: Report) -> str:
     environment.filters |= {
         "number": number,
         "whole": whole,
+        "ends": ends,
         "duration": duration,
         "value": value_text,
     }
@@ -122,7 +129,11 @@ def _visible(value: Any) -> Any:
 def _data(report: Report) -> dict[str, Any]:
     return {
         "groups": [_visible(group.name) for group in report.groups],
-        "charts": [chart.data for section in report.sections for chart in section.charts],
+        "charts": [
+            chart.data
+            for charts in (report.efficiency, *(section.charts for section in report.sections))
+            for chart in charts
+        ],
     }
 
 
@@ -141,30 +152,6 @@ def _script(text: str) -> str:
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def number(value: float | None) -> str:
-    """A measured value with four significant digits; ``-`` for None."""
-    if value is None:
-        return "-"
-    if value == 0 or 0.01 <= abs(value) < 100_000:
-        return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{value:.3g}"
-
-
-def whole(value: int | None) -> str:
-    """A count with separators; ``-`` for None."""
-    return "-" if value is None else f"{value:,.0f}"
-
-
-def duration(seconds: float | None) -> str:
-    """``9.3 s``, ``4 min 10 s`` or ``2 h 5 min``; ``-`` for None."""
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def value_text(value: Any) -> str:

@@ -26,9 +26,11 @@ from rlcore import (
     read_run,
     user_path,
 )
+from rlcore_study.command import print_study
+from rlcore_study.names import run_id
 from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by_side
 
-__all__ = ["read_seeds", "run_id", "run_seeds"]
+__all__ = ["read_seeds", "run_seeds"]
 
 _PART = re.compile(r"(\d+)(?:-(\d+))?")
 MAX_SEEDS = 10_000  # a larger range is a slip
@@ -59,11 +61,6 @@ def read_jobs(text: str | None) -> int:
     return int(text)
 
 
-def run_id(study: str, seed: int) -> str:
-    """The id of the run of a seed: ``base-seed-3``."""
-    return f"{study}-seed-{seed}"
-
-
 def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callable[[], Run]) -> int:
     """Train with each seed, and return the exit code: 0 if all are done, otherwise that of the first that is not."""
     seeds, at_once = _read(options)
@@ -90,6 +87,7 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
             jobs.append(Job(directory.name, directory, words_of_run, True, new))
     failed: list[Ended] = []
     number = side_by_side(jobs, at_once, lambda each: failed.append(each) if each.code else None)
+    print_study(list(runs.values()))
     if number is not None:
         echo("interrupted; the same command with --resume continues", err=True)
         return 128 + number

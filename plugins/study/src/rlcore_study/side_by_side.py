@@ -59,7 +59,7 @@ class Ended:
     Attributes:
         job: The run.
         code: The exit code; 128 + N for a process that was killed by signal N.
-        error: The error that the process printed; empty if it printed none.
+        error: The error that the process printed, or its last line; empty if it printed none.
         seconds: The time that the process took.
     """
 
@@ -109,6 +109,7 @@ class Running:
         self._begun = monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = ""
+        self._last = ""  # line of standard error
         self._reader: threading.Thread | None = None
 
     @property
@@ -147,6 +148,7 @@ class Running:
         assert self._process is not None and self._process.stderr is not None
         for line in self._process.stderr:
             text = line.decode("utf-8", "replace").rstrip()
+            self._last = text or self._last
             if text.lower().startswith("error: "):
                 self._errors = text[len("error: ") :]
             elif text and not text.startswith("stopping: "):
@@ -171,7 +173,7 @@ class Running:
         self._reader.join(timeout=5.0)  # a worker that is left over may hold the other end
         self._process.stdin.close()
         seconds = monotonic() - self._begun
-        return Ended(self.job, 128 - code if code < 0 else code, self._errors, seconds)
+        return Ended(self.job, 128 - code if code < 0 else code, self._errors or (self._last if code else ""), seconds)
 
 
 def side_by_side(

@@ -17,6 +17,7 @@ from rlcore_unity.actions import neutral
 from rlcore_unity.behaviors import Brain
 from rlcore_unity.channels import Channels
 from rlcore_unity.player import Player
+from rlcore_unity.settings import MAX_AGENTS
 
 log = logging.getLogger("rlcore.plugin.unity")
 
@@ -99,6 +100,8 @@ class Census:
     def _add(self, output: Any) -> bool:
         grew = False
         for name, listed in output.agentInfos.items():
+            if len(listed.value) > MAX_AGENTS:
+                raise self._player.failed(f"has {len(listed.value)} agents in one message; {MAX_AGENTS} are allowed")
             if name not in self._found:
                 self._found[name] = _Counted(self._player.brain(name, listed.value))
             grew |= self._found[name].add(listed.value)

@@ -140,9 +140,12 @@ class UnityEnvironment:
         try:
             return Player(number, self._launch, self._sockets)
         except PortTaken as error:
-            editor = self._launch.command is None
-            advice = "stop the training that uses it" if editor else "leave base_port out to have free ports"
-            raise ConfigError(f"{error}; {advice}", key=("environment", "base_port")) from error
+            key, advice = "base_port", "leave base_port out to have free ports"
+            if self._launch.port(number) == 0:  # there are free ones, so it is not the port
+                key, advice = "address", "write an address of this machine, such as 127.0.0.1 or ::1"
+            elif self._launch.command is None:
+                advice = "stop the training that uses it"
+            raise ConfigError(f"{error}; {advice}", key=("environment", key)) from error
 
     def _seat(self, seats: Sequence[Sequence[Seats]]) -> None:
         """Divide the slots of each behavior: player by player, and within one team by team."""

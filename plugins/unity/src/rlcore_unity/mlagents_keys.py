@@ -7,6 +7,7 @@ A document is one of these if its environment is of type ``unity``, or if it nam
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -34,6 +35,7 @@ def translate(document: dict[str, Any]) -> None:
     """Change ``document`` in place if its environment is a player."""
     environment, evaluated = document.get("environment"), _evaluated(document)
     if isinstance(environment, dict):
+        _unname(document, environment)
         _executable_of_id(environment, environment.get("type"))
     if isinstance(evaluated, dict):  # without a type, it has that of the training
         own = environment if isinstance(environment, dict) else {}
@@ -70,6 +72,19 @@ def _executable_of_id(environment: dict[str, Any], kind: Any) -> None:
         environment.update(type=kind or TYPES[0], executable=None)
     elif names_a_player(named):
         environment.update(type=kind or TYPES[0], executable=named)
+
+
+def _unname(document: dict[str, Any], environment: Mapping[str, Any]) -> None:
+    """Remove the behavior that was named after an id without a type, before the id was known to be a player's.
+
+    The behaviors of a player have names of their own, and ``default_settings`` are for all of them.
+    """
+    named, behaviors = environment.get("id"), document.get("behaviors")
+    if environment.get("type") is not None or not isinstance(named, str) or not names_a_player(named):
+        return
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", re.split("[:/]", named)[-1])
+    if isinstance(behaviors, dict) and [*behaviors] == [name] and behaviors[name] == document.get("default_settings"):
+        del document["behaviors"]
 
 
 def _is_unity(document: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,9 @@ from rlcore import CommandSpec, EnvironmentSpec, RunOptionSpec, hookimpl
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore import RunContext, StatSummary
+    from rlcore import RunConfig, RunContext, StatSummary
+
+log = logging.getLogger("rlcore.plugin.unity")
 
 
 @hookimpl
@@ -70,8 +73,22 @@ def rlcore_modify_config(document: dict[str, Any]) -> None:
 
 
 @hookimpl
+def rlcore_check_config(config: RunConfig) -> None:
+    environment = config.environment
+    if environment is not None and _is_unity(environment.type) and environment.workers is not None:
+        log.warning(
+            "environment.workers: statistics that players send in workers are not in the summaries, and neither is how "
+            "often players were started again; num_envs alone plays several players side by side"
+        )
+
+
+def _is_unity(kind: str) -> bool:
+    return kind.rpartition("/")[2] == "unity"
+
+
+@hookimpl
 def rlcore_process_summary(run: RunContext, behavior: str) -> Mapping[str, StatSummary | float] | None:
-    if run.config.environment is None or "unity" not in run.config.environment.type:
+    if run.config.environment is None or not _is_unity(run.config.environment.type):
         return None
     from rlcore_unity.create import TRAINED_IN
 

@@ -50,12 +50,14 @@ class PartMade:
         saves_state: Whether its environments implement :class:`rlcore.SavesState`.
         saves_rows: Whether their state has rows: see :class:`rlcore.SavesRows`.
         factories: The plugins that took part in making them, by hook and label.
+        resume_limits: Why a resumed run is only alike: see :class:`rlcore.Environment`.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
     saves_state: bool
     saves_rows: bool
     factories: Mapping[tuple[str, str], Plugin] = attrs.field(factory=dict)
+    resume_limits: tuple[str, ...] = ()
 
 
 class WorkerFailed(Exception):

@@ -41,9 +41,11 @@ class WorkerEnvironment:
         num_envs: N, the number of environments.
         episodes: [N] number of the episode that each environment is in.
         aborted: Number of agents' episodes that were dropped because a worker failed.
+        resume_limits: Why a resumed run is only alike; empty if it is equal.
     """
 
     overlaps = False  # whether some workers step between two calls of `step`: see rlcore_workers.overlap
+    resume_limits: tuple[str, ...] = ()
     _turn = 0  # where groups of workers take turns: the one whose agents act next
 
     def __init__(
@@ -62,6 +64,8 @@ class WorkerEnvironment:
         self.num_envs = context.num_envs
         self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
         self.aborted = 0
+        limits = [*self.resume_limits, *(limit for part in parts for limit in part.resume_limits)]
+        self.resume_limits = tuple(dict.fromkeys(limits))
         self._supervisor = supervisor
         self._parts = parts
         self._layout = layout

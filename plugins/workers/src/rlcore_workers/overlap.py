@@ -33,14 +33,9 @@ class UpdatesEnvironment(WorkerEnvironment):
 
 
 class OverlappingEnvironment(WorkerEnvironment):
-    """Environments in workers of which some step between two calls of ``step``.
-
-    Attributes:
-        resume_limits: Why a resumed run is only alike; empty if it is equal.
-    """
+    """Environments in workers of which some step between two calls of ``step``."""
 
     overlaps = True
-    resume_limits: tuple[str, ...] = ()
 
 
 class HalvesEnvironment(OverlappingEnvironment):

@@ -35,7 +35,13 @@ class Part:
         context = context_of(self._task.context, plugins)
         environment = self._environment = make_environment(plugins, context)
         rows = isinstance(environment, SavesRows) and environment.saves_rows
-        return PartMade(dict(environment.behaviors), isinstance(environment, SavesState), rows, context.factories.found)
+        return PartMade(
+            dict(environment.behaviors),
+            isinstance(environment, SavesState),
+            rows,
+            context.factories.found,
+            tuple(getattr(environment, "resume_limits", ())),
+        )
 
     def attach(self, arrays: PartArrays) -> None:
         """Learn the rows that batches are written to."""

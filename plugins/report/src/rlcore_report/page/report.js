@@ -33,8 +33,8 @@
   }
 
   function traces(chart) {
-    const level = smoothing ? Number(smoothing.value) : 0;
-    const kind = spread ? spread.value : "none";
+    const level = smoothing && !chart.fixed ? Number(smoothing.value) : 0;
+    const kind = chart.fixed ? "range" : spread ? spread.value : "none";
     const shape = chart.held ? "hv" : "linear";
     const bands = [], lines = [];
     for (const found of chart.groups) {

@@ -1,4 +1,4 @@
-"""The runs of a report: their files, and notes about what is unfinished, missing or damaged."""
+"""The runs of a comparison or a report: their files, and notes about what is unfinished, missing or damaged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 
 from rlcore import ConfigError, PluginError, RunData, is_whole, read_run
-from rlcore_report.curves import Series, read_series
+from rlcore_study.curves import Series, read_series
+from rlcore_study.names import runs_named
 
 __all__ = ["ReportedRun", "at_path", "read_runs"]
 
@@ -32,7 +33,7 @@ OTHER = "other"
 
 @attrs.frozen(slots=False, eq=False)
 class ReportedRun:
-    """One run of a report.
+    """One run of a comparison or a report.
 
     Attributes:
         name: The name in the report: the run id, or the path if two runs have one id.
@@ -103,6 +104,17 @@ class ReportedRun:
         """The best score of the evaluations of the run; None without one."""
         return _number(self.scores.get("best_score"))
 
+    @property
+    def last_score(self) -> float | None:
+        """The score of the last evaluation of the run; None without one."""
+        return _number(self.scores.get("score"))
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the latest 100 training episodes, the mean over behaviors; None before the first episode."""
+        found = [value for name in self.behaviors if (value := self.final_return(name)) is not None]
+        return sum(found) / len(found) if found else None
+
     @cached_property
     def behaviors(self) -> set[str]:
         """The behaviors with statistics, a result or checkpoints."""
@@ -169,13 +181,14 @@ class ReportedRun:
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
-    """The runs that ``paths`` (run directories or run ids) name, each once, and a line for each unreadable run.
+    """The runs that ``paths`` name, each once, and a line for each unreadable run.
 
-    Raises RunStateError for a path that names no run.
+    A path is a run directory, the id of a run in ``results``, or the same for a study, which stands for its runs.
+    Raises RunStateError for a path that names neither.
     """
     found: dict[Path, RunData] = {}
     problems = []
-    for path in paths:
+    for path in (each for named in paths for each in runs_named(named)):
         try:
             data = read_run(path)
         except (ConfigError, PluginError) as error:

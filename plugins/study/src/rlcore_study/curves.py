@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore import SavedSummary
 
-__all__ = ["Band", "Series", "band", "read_series", "shortened", "smoothed"]
+__all__ = ["Band", "Series", "band", "efficiency", "read_series", "shortened", "smoothed"]
 
 MAX_POINTS = 400
 """Points of a curve at most; a longer curve shows means of consecutive summaries."""
@@ -126,6 +126,15 @@ def band(runs: Sequence[Series], held: bool = False, most: int = MAX_POINTS) -> 
         grid = grid[np.unique(np.linspace(0, len(grid) - 1, most).round().astype(np.int64))]
     with np.errstate(over="ignore", invalid="ignore"):  # of differences and squares of very large values
         return _spread(grid, np.stack([at(series, grid, held) for series in runs]))
+
+
+def efficiency(runs: Sequence[Series], most: int = MAX_POINTS) -> Band:
+    """Interquartile mean of R runs at the steps of :func:`band`, with its 95% interval as ``low`` and ``high``."""
+    from rlcore_study.statistics import iqm_curve
+
+    found = band(runs, most=most)
+    middle, low, high = iqm_curve(np.stack([at(series, found.steps) for series in runs]))
+    return attrs.evolve(found, mean=middle, low=low, high=high)
 
 
 def _spread(grid: NDArray[np.int64], values: Array) -> Band:

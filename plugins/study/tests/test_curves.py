@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlcore import SavedSummary
-from rlcore_report.curves import Series, at, band, read_series, shortened, smoothed
+from rlcore_study.curves import Series, at, band, read_series, shortened, smoothed
 
 NAN = math.nan
 

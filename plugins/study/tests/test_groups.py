@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from rlcore import ConfigError
-from rlcore_report import charts
-from rlcore_report.groups import differences, grouped
-from rlcore_report.render import value_text
-from rlcore_report.runs import ReportedRun, read_runs
-from rlcore_report.summary import Spread, results, times
+from rlcore_study.groups import differences, grouped
+from rlcore_study.runs import ReportedRun, read_runs
+from rlcore_study.summary import Spread, results, times
 
 
 def runs_of(*places: Path) -> list[ReportedRun]:
@@ -55,14 +53,14 @@ def test_groups_have_names_of_their_own(write_run: Any) -> None:
 
 
 def test_only_keys_that_differ_are_listed_with_the_values_of_each_group(runs: Any) -> None:
-    assert differences(grouped(runs), value_text) == {"behaviors.Agent.hyperparameters.lr": (("0.1",), ("0.5",))}
+    assert differences(grouped(runs), repr) == {"behaviors.Agent.hyperparameters.lr": (("0.1",), ("0.5",))}
     together = grouped(runs, [("all", "*")])
-    assert differences(together, value_text) == {"behaviors.Agent.hyperparameters.lr": (("0.1", "0.5"),)}
+    assert differences(together, repr) == {"behaviors.Agent.hyperparameters.lr": (("0.1", "0.5"),)}
 
 
 def test_a_key_that_a_run_lacks_is_not_set(write_run: Any) -> None:
     runs = runs_of(write_run("a", x=1), write_run("b"))
-    listed = differences(grouped(runs), value_text)
+    listed = differences(grouped(runs), repr)
     assert listed["behaviors.Agent.hyperparameters.x"] == (("1",), ("not set",))
 
 
@@ -87,13 +85,6 @@ def test_a_run_counts_to_its_result_and_has_a_row_without_any(write_run: Any) ->
     assert ended.steps == 200
     (row,) = results(grouped([fresh]), ["Agent"])
     assert (row.behavior, row.outcomes, row.returns.runs) == ("", "not finished", 0)
-
-
-def test_a_page_has_so_many_charts_and_counts_the_others(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charts, "MAX_CHARTS", 1)
-    runs = runs_of(write_run("a"), write_run("b", tag="Losses/Policy Loss"))
-    (section,), left = charts.sections(grouped(runs), ["Agent"])
-    assert (section.title, section.behavior, len(section.charts), left) == ("Returns", "", 1, 1)
 
 
 def test_time_is_split_into_known_parts_and_the_rest(runs: Any) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 import attrs
 
-from rlcore_report.groups import Group
+from rlcore_study.groups import Group
 
 __all__ = ["GroupResult", "Spread", "results", "times"]
 

@@ -1,4 +1,4 @@
-"""Groups of runs: those that differ only in their seed, or those that the user names."""
+"""Groups of runs: those that differ only in their seed, such as the runs of a study, or those that the user names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from itertools import takewhile
 from typing import Any
 
 import attrs
+import click
 
 from rlcore import ConfigError, did_you_mean, dotted
-from rlcore_report.runs import ReportedRun
+from rlcore_study.names import study_of
+from rlcore_study.runs import ReportedRun
 
-__all__ = ["Group", "differences", "flat", "grouped", "without_start"]
+__all__ = ["Group", "differences", "flat", "grouped", "named_group", "without_start"]
 
 
 @attrs.frozen(eq=False)
@@ -79,9 +81,12 @@ def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), 
 
 
 def _name(runs: Sequence[ReportedRun]) -> str:
-    """The run's own name, or the beginning that the names of several runs share."""
+    """The run's own name, the name of their study, or the beginning that the names of several runs share."""
     if len(runs) == 1:
         return runs[0].name
+    studies = {study_of(run.name) for run in runs}
+    if len(studies) == 1 and (study := studies.pop()) is not None:
+        return study
     letters = zip(*[run.name for run in runs], strict=False)
     equal = takewhile(lambda each: len(set(each)) == 1, letters)
     shared = "".join(each[0] for each in equal).rstrip("-_./0123456789 ")
@@ -110,3 +115,11 @@ def differences(groups: Sequence[Group], shown: Any) -> dict[str, tuple[tuple[st
         if len({text for group in texts for text in group}) > 1:
             found[dotted(key)] = texts
     return found
+
+
+def named_group(text: str) -> tuple[str, str]:
+    """Name and pattern of ``--group NAME=PATTERN``. Raises click.UsageError for another text."""
+    name, equals, pattern = text.partition("=")
+    if not (name and equals and pattern):
+        raise click.UsageError(f"--group {text}: write NAME=PATTERN, such as 'wide=wide-*'")
+    return name, pattern

@@ -1,0 +1,84 @@
+"""``rlcore compare``: how good configurations are over their seeds, and how sure that is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rlcore_study.scores import Comparison
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--group",
+    "named",
+    multiple=True,
+    metavar="NAME=PATTERN",
+    help="Compare the runs with matching names, such as wide-*, as one configuration. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def compare_command(runs: tuple[Path, ...], named: tuple[str, ...], as_json: bool) -> None:
+    """Compare the scores of configurations over their seeds.
+
+    RUN is the name of a study of rlcore run --seeds, a run directory, or the id of a run in results/. Runs whose
+    configurations differ in nothing but the seed are one configuration.
+    """
+    from rlcore import RunStateError, echo
+    from rlcore_study.groups import grouped, named_group
+    from rlcore_study.runs import read_runs
+    from rlcore_study.scores import compared
+    from rlcore_study.tables import to_json
+
+    found, problems = read_runs(runs)
+    for problem in problems:
+        echo(f"warning: {problem}", err=True)
+    if not found:
+        raise RunStateError("no run can be read, so there is nothing to compare")
+    comparison = compared(grouped(found, [named_group(text) for text in named]))
+    if as_json:
+        click.echo(json.dumps(to_json(comparison), indent=4))
+    else:
+        print_comparison(comparison)
+
+
+def print_study(directories: Sequence[Path]) -> None:
+    """Print the table of the runs of one study that can be read; nothing if there are none."""
+    from rlcore_study.groups import grouped
+    from rlcore_study.runs import read_runs
+    from rlcore_study.scores import compared
+
+    found, _ = read_runs([each for each in directories if (each / "configuration.yaml").is_file()])
+    if found:
+        print_comparison(compared(grouped(found)))
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the runs of a single configuration, or else the configurations and how probably one is better."""
+    from rlcore import cells, echo
+    from rlcore_study.tables import rows_of_groups, rows_of_pairs, rows_of_runs
+
+    if len(comparison.groups) == 1:
+        tables = [rows_of_runs(comparison, comparison.groups[0])]
+    else:
+        tables = [table for table in (rows_of_groups(comparison), rows_of_pairs(comparison)) if table]
+    for table in tables:
+        rows = [cells(*row) for row in table]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            echo(line.rstrip(), file=sys.stdout)
+        echo("", file=sys.stdout)
+    echo(f"score: {comparison.measure}", file=sys.stdout)
+    echo(
+        "IQM: mean of the scores without the lowest and the highest quarter; intervals: 95%, bootstrap", file=sys.stdout
+    )
+    for warning in comparison.warnings:
+        echo(f"warning: {warning}", err=True)

@@ -1,0 +1,51 @@
+"""The names of the runs of a study: ``base-seed-3`` is the run of seed 3 of the study ``base``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rlcore import RunStateError, find_run
+
+__all__ = ["run_id", "runs_named", "study_of"]
+
+_RUN = re.compile(r"(.+)-seed-(0|[1-9]\d*)")
+
+
+def run_id(study: str, seed: int) -> str:
+    """The id of the run of a seed: ``base-seed-3``."""
+    return f"{study}-seed-{seed}"
+
+
+def study_of(name: str) -> str | None:
+    """The study that a run belongs to by its id or its path; None for another run."""
+    match = _RUN.fullmatch(name)
+    return None if match is None else match[1]
+
+
+def runs_named(path: Path) -> list[Path]:
+    """The run that ``path``, a run directory or the id of a run, names, or else the runs of the study of this name.
+
+    The runs of a study are in the order of their seeds. Raises RunStateError if there is neither.
+    """
+    try:
+        find_run(path)
+    except RunStateError:
+        for parent in (path.parent, Path("results") / path.parent):
+            found = {
+                int(match[2]): place
+                for place in (parent.iterdir() if parent.is_dir() else ())
+                if (match := _RUN.fullmatch(place.name)) and match[1] == path.name and _is_run(place)
+            }
+            if found:
+                return [place for _, place in sorted(found.items())]
+        raise
+    return [path]
+
+
+def _is_run(place: Path) -> bool:
+    try:
+        find_run(place.absolute())
+    except RunStateError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""The scores of groups of runs, and how the groups compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import attrs
+
+from rlcore_study.groups import Group
+from rlcore_study.runs import ReportedRun, at_path
+from rlcore_study.statistics import FEW_SEEDS, Interval, iqm, probability_of_improvement
+
+__all__ = ["Comparison", "GroupScore", "Pair", "compared"]
+
+EVALUATION = "score of the last evaluation"
+TRAINING = "mean return of the last 100 training episodes"
+
+
+@attrs.frozen(eq=False)
+class GroupScore:
+    """The scores of one group.
+
+    Attributes:
+        group: The group.
+        scores: The score of each run that counts, in the order of the runs.
+        left_out: The runs that do not count, with the reason.
+        iqm: Their interquartile mean; None if no run counts.
+    """
+
+    group: Group
+    scores: tuple[float, ...]
+    left_out: tuple[tuple[ReportedRun, str], ...]
+    iqm: Interval | None
+
+
+@attrs.frozen
+class Pair:
+    """How probable it is that a seed of ``better`` has a larger score than a seed of ``than``; names of groups."""
+
+    better: str
+    than: str
+    probability: Interval
+
+
+@attrs.frozen(eq=False)
+class Comparison:
+    """The scores of all groups.
+
+    Attributes:
+        evaluated: Whether the score of a run is that of its last evaluation. It is if one of the runs has evaluations;
+            otherwise it is the mean return of its last 100 training episodes, the mean over behaviors.
+        groups: The scores of each group.
+        pairs: The probability of improvement for each pair of groups with scores, in the direction in which it is at
+            least one half.
+    """
+
+    evaluated: bool
+    groups: tuple[GroupScore, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def measure(self) -> str:
+        """What the score of a run is, in words."""
+        return EVALUATION if self.evaluated else TRAINING
+
+    def score(self, run: ReportedRun) -> float | None:
+        """The score of a run, finished or not; None if there is none."""
+        return run.last_score if self.evaluated else run.mean_return
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each run that does not count, and for each group with too few seeds."""
+        return list(self._warnings())
+
+    def _warnings(self) -> Iterator[str]:
+        worlds = {each.group.name: _world(each.group.runs[0]) for each in self.groups}
+        if len(set(worlds.values())) > 1:
+            named = ", ".join(f"{name} learns in {world}" for name, world in worlds.items())
+            yield f"scores of different environments cannot be compared: {named}"
+        for each in self.groups:
+            for run, reason in each.left_out:
+                yield f"{run.name} does not count: {reason}"
+            seeds = [run.seed for run in each.group.runs]
+            if twice := sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1}):
+                count = seeds.count(twice[0])
+                yield f"{each.group.name}: {count} runs have seed {twice[0]}; runs with equal seeds say nothing new"
+            if len(each.scores) < FEW_SEEDS:
+                count = len(each.scores)
+                yield (
+                    f"{each.group.name}: {count or 'no'} seed{'s' * (count != 1)} with a score; with fewer than "
+                    f"{FEW_SEEDS}, intervals are too narrow to be trusted"
+                )
+
+
+def compared(groups: Sequence[Group]) -> Comparison:
+    """Compare the scores of ``groups``. Only runs that are done count, because others were measured earlier."""
+    evaluated = any(run.last_score is not None for group in groups for run in group.runs)
+    scored = tuple(_scored(group, evaluated) for group in groups)
+    pairs = []
+    for first, second in combinations([each for each in scored if each.scores], 2):
+        found = probability_of_improvement([first.scores], [second.scores])
+        better, than = first.group.name, second.group.name
+        pairs.append(Pair(better, than, found) if found.value >= 0.5 else Pair(than, better, found.reversed))
+    return Comparison(evaluated, scored, tuple(pairs))
+
+
+def _scored(group: Group, evaluated: bool) -> GroupScore:
+    scores: list[float] = []
+    left_out: list[tuple[ReportedRun, str]] = []
+    for run in group.runs:
+        score = run.last_score if evaluated else run.mean_return
+        if run.outcome != "done":
+            left_out.append((run, f"it is {run.outcome}" if run.outcome != "failed" else "it failed"))
+        elif score is None:
+            left_out.append((run, "it has no evaluation" if evaluated else "no episode has ended"))
+        else:
+            scores.append(score)
+    return GroupScore(group, tuple(scores), tuple(left_out), iqm([scores]) if scores else None)
+
+
+def _world(run: ReportedRun) -> str:
+    found = (at_path(run.data.configuration, "environment", key) for key in ("type", "id"))
+    return " ".join(str(each) for each in found if each is not None)

@@ -1,0 +1,87 @@
+"""A sweep whose processes were killed ends as one that was never killed, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweeps import Place, configuration, wait_until
+
+KILLS = ("parent", "trial", "both", "save", "record")
+
+
+def kill(place: Place, what: str, parent: subprocess.Popen[str]) -> None:
+    """Kill the command, a trial, or both, at any moment, inside a save of a checkpoint or of a record."""
+    if what == "save":
+        wait_until(place.saves, every=0.0)
+    if what == "record":
+        wait_until(lambda: [*place.results.glob("**/.rlcore-tmp-*")], every=0.0)
+    if what != "trial":
+        parent.kill()
+    if what != "parent":
+        children = place.children()
+        for child in children if what != "trial" else children[:1]:
+            os.kill(child, signal.SIGKILL)
+    if what != "trial":
+        parent.communicate()
+
+
+def killed_sweep(place: Place, moments: list[int], *words: str) -> None:
+    """Run a sweep to its end that is killed in every way, each when as many trials as ``moments`` says have ended."""
+    parent = place.start(*words)
+    for what, moment in zip(KILLS, moments, strict=True):
+        wait_until(lambda least=moment: place.ended() >= least and place.children())
+        kill(place, what, parent)
+        if what != "trial":
+            parent = place.start(*words)
+    output, errors = parent.communicate(timeout=600)
+    assert parent.returncode == 0, output + errors
+
+
+@pytest.mark.faults
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_sweep_of_20_trials_killed_five_times_equals_one_never_killed(tmp_path: Path, seed: int) -> None:
+    sweep = {"trials": 20, "jobs": 2, "seed": seed, "pruner": "median", "startup_trials": 4}
+    ended: list[dict[str, Any]] = []
+    for name in ("whole", "killed"):
+        place = Place(tmp_path / name)
+        place.directory.mkdir()
+        place.write(configuration(sweep, seconds=0.002))
+        if name == "whole":
+            place.sweep()
+        else:
+            generator = random.Random(seed)
+            killed_sweep(place, sorted(generator.sample(range(1, 18), len(KILLS))))
+        ended.append(place.state())
+    assert {each["state"] for name, each in ended[0].items() if isinstance(each, dict)} == {"complete", "pruned"}
+    assert ended[0] == ended[1]
+
+
+@pytest.mark.faults
+@pytest.mark.daily
+def test_a_killed_sweep_continues_with_the_same_command(place: Place, tmp_path: Path) -> None:
+    sweep = {"trials": 3, "jobs": 2}
+    place.write(configuration(sweep, seconds=0.003))
+    parent = place.start()
+    wait_until(lambda: place.last_step(0) >= 100 and place.last_step(1) >= 50)
+    for child in place.children():
+        os.kill(child, signal.SIGKILL)
+    parent.kill()
+    parent.communicate()
+    assert place.ended() == 0
+    output = place.sweep().stdout
+    assert "done: 3 trials, 3 complete" in output and "trial-0000  rate" not in output
+
+    whole = Place(tmp_path / "whole")
+    whole.directory.mkdir()
+    whole.write(configuration(sweep))  # as fast as it can: no time is part of a result
+    whole.sweep()
+    best, without_waiting = place.state().pop("best"), whole.state().pop("best")
+    assert best.replace("seconds: 0.003", "seconds: 0.0").split("\n", 1)[1] == without_waiting.split("\n", 1)[1]
+    assert {**place.state(), "best": ""} == {**whole.state(), "best": ""}

@@ -1,0 +1,66 @@
+"""What is wrong in a block ``sweep`` is said with its place and the fix, before anything is trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweeps import RATE, configuration
+
+from rlcore_devkit import RunRlcore
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown key": ({"trails": 3}, "sweep.trails: unknown key; did you mean 'trials'?"),
+    "no parameter": ({"parameters": {}}, "sweep.parameters: is empty; name at least one parameter"),
+    "unknown path": (
+        {"parameters": {"behaviors.Agent.hyperparameters.rat": {"low": 0.1, "high": 1.0}}},
+        "behaviors.Agent.hyperparameters.rat: no value can be used: unknown key; did you mean 'rate'?",
+    ),
+    "no high": ({"parameters": {RATE: {"low": 0.1}}}, ".high: is missing; give low and high, or choices"),
+    "empty range": ({"parameters": {RATE: {"low": 1.0, "high": 1.0}}}, ".low: must be less than high, 1.0"),
+    "log of 0": ({"parameters": {RATE: {"low": 0.0, "high": 1.0, "log": True}}}, ".low: must be greater than 0"),
+    "two kinds": ({"parameters": {RATE: {"low": 0.1, "choices": [1]}}}, ".choices: cannot be combined with low"),
+    "same choices": ({"parameters": {RATE: {"choices": [0.1, 0.1]}}}, "must be a list of different values"),
+    "condition": (
+        {"parameters": {RATE: {"low": 0.1, "high": 1.0, "when": {"behaviors.Agent.hyperparameters.rats": 1}}}},
+        f"when: behaviors.Agent.hyperparameters.rats is not a parameter; did you mean '{RATE}'?",
+    ),
+    "grid without steps": (
+        {"sampler": "grid", "parameters": {RATE: {"low": 0.1, "high": 1.0}}},
+        "sampler: grid needs a step, or choices",
+    ),
+    "more trials than points": (
+        {"sampler": "grid", "parameters": {RATE: {"choices": [0.1, 0.2]}}, "trials": 3},
+        "sweep.trials: must be at most 2, the number of points of the grid",
+    ),
+    "seeds": ({"seeds": [1, 1]}, "sweep.seeds: must differ"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_block_is_refused_in_one_line(run_rlcore: RunRlcore, tmp_path: Path, name: str) -> None:
+    changes, message = REFUSED[name]
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration(changes)))
+    refused = run_rlcore("sweep", tmp_path / "config.yaml")
+    assert refused.exit_code == 2 and refused.stderr.count("\n") == 1
+    assert message in refused.stderr
+    assert not (tmp_path / "results").exists() or not [*(tmp_path / "results").glob("*/sweep.json")]
+    if "path" not in name and "points" not in name:
+        assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 2
+
+
+def test_a_metric_of_evaluations_needs_evaluations(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    document = configuration({})
+    del document["evaluation"]
+    (tmp_path / "config.yaml").write_text(json.dumps(document))
+    refused = run_rlcore("sweep", tmp_path / "config.yaml")
+    assert refused.exit_code == 2 and "metric: evaluation needs evaluations; give evaluation.interval" in refused.stderr
+
+
+def test_a_run_trains_with_the_values_of_a_file_with_a_sweep(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration({})))
+    assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 0
+    assert run_rlcore("run", tmp_path / "config.yaml", "--results-dir", tmp_path, "--run-id", "alone").exit_code == 0
+    assert "sweep:" not in (tmp_path / "alone/configuration.yaml").read_text()
