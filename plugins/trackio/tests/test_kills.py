@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tracked_runs import killed_twice
+from tracked_runs import in_senders, killed_twice, trained_and_killed_twice, writer, written_while_locked
 
 from rlcore import CUMULATIVE_REWARD
 from rlcore_trackio.settings import TrackioSettings
@@ -35,3 +35,23 @@ def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypat
     with closing(sqlite3.connect(folder / "rlcore.db")) as database:
         ((name, configuration),) = database.execute("SELECT run_name, config FROM configs").fetchall()
     assert name == "ppo" and json.loads(configuration)["behaviors"].keys() == {"Walker", "Striker"}
+
+
+@pytest.mark.faults
+def test_a_training_that_is_killed_twice_has_each_step_once_with_the_values_of_its_metrics(
+    tmp_path: Path,
+) -> None:
+    expected = trained_and_killed_twice("trackio", {"directory": "trackio"}, tmp_path)
+    assert stored(tmp_path / "trackio") == expected
+
+
+@pytest.mark.faults
+def test_a_locked_database_holds_no_training_up_and_loses_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_senders(monkeypatch)
+    folder = tmp_path / "trackio"
+    written_while_locked(
+        writer("trackio", TRACKER, TrackioSettings(directory=str(folder)), tmp_path / "run"), folder / "rlcore.db"
+    )
+    assert stored(folder) == [("Walker", 100, 1.0), ("Walker", 200, 2.0), ("Walker", 300, 3.0)]
