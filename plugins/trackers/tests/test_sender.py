@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tracked_runs import context, in_senders, killed_twice, stats, until, writer
+from tracked_runs import context, in_senders, journaled, killed_twice, stats, until, writer
 
 from rlcore_trackers import TrackerSettings
 from rlcore_trackers.hooks import checkpoint_saved, make_writer, run_finished
@@ -68,6 +68,7 @@ def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warn
 
 def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = killed_twice("lake", STORE, TrackerSettings(), tmp_path / "run", monkeypatch)
+    assert journaled(tmp_path / "run", "lake") == len(expected)
     assert sorted((tmp_path / "run/store").read_text().splitlines()) == sorted(
         f"{behavior} {step}" for behavior, step, _ in expected
     )
