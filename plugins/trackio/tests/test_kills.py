@@ -80,10 +80,10 @@ def test_films_and_checkpoints_are_kept_once_beside_the_configuration(
     subprocess.run(command, check=True, timeout=100)
     with closing(sqlite3.connect(folder / "rlcore.db")) as database:
         rows = [json.loads(row) for (row,) in database.execute("SELECT metrics FROM metrics ORDER BY id")]
-        artefacts = database.execute("SELECT name, version FROM artifacts JOIN artifact_versions").fetchall()
+        artifacts = database.execute("SELECT name, version FROM artifacts JOIN artifact_versions").fetchall()
         ((configuration,),) = database.execute("SELECT config FROM configs").fetchall()
     assert len(rows) == 2 and rows[0]["Walker/Losses/Policy Loss"] == 0.25
     assert (folder / "media" / rows[1]["video/walk"]["file_path"]).read_bytes() == b"film"
-    assert artefacts == [("ppo-checkpoint", 0)]
+    assert artifacts == [("ppo-checkpoint", 0)]
     found = json.loads(configuration)
     assert found["behaviors"].keys() == {"Walker", "Striker"} and found["_Group"] == "seeds"

@@ -65,7 +65,7 @@ class TrackioTracker:
         )
 
     def send_file(self, file: TrackedFile) -> None:
-        """Keep a file as an artefact of the project; Trackio keeps equal content once."""
+        """Keep a file as an artifact of the project; Trackio keeps equal content once."""
         if file.kind == "video":
             self._send_film(file)
             return
