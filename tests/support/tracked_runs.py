@@ -9,12 +9,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import sqlite3
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from rlcore import CUMULATIVE_REWARD, BehaviorSettings, RunConfig, RunContext, StatSummary
@@ -56,6 +62,18 @@ def in_senders(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
         monkeypatch.setenv(variable, value)
 
 
+@contextmanager
+def nothing_sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail if a program that uses the variables for proxies connects to any host within the block."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        yield
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
 def killed_twice(
     name: str, tracker: str, settings: TrackerSettings, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[str, int, float]]:
@@ -66,7 +84,11 @@ def killed_twice(
     """
     (directory / "trackers").mkdir(parents=True)
     in_senders(monkeypatch, KILLED_TRACKER=tracker)
-    kills = directory / "trackers" / KILLS
+    with nothing_sent(monkeypatch):
+        return _killed_twice(name, settings, directory, directory / "trackers" / KILLS)
+
+
+def _killed_twice(name: str, settings: TrackerSettings, directory: Path, kills: Path) -> list[tuple[str, int, float]]:
     kills.write_text("after 200")
     killing = "tracked_runs:KilledTracker"
     first = writer(name, killing, settings, directory)
@@ -147,3 +169,84 @@ class FileTracker:
 
     def _read(self) -> dict[str, Any]:
         return json.loads(self._faults.read_text()) if self._faults.exists() else {}
+
+
+def journaled(directory: Path, name: str) -> int:
+    """The number of summaries in the journal of a run."""
+    path = directory / f"trackers/{name}.jsonl"
+    return sum('"summary"' in line for line in path.read_text("utf-8").splitlines()) if path.exists() else 0
+
+
+def by_behavior(rows: Iterable[tuple[int, Mapping[str, float]]]) -> list[tuple[str, int, Mapping[str, float]]]:
+    """Rows with keys BEHAVIOR/TAG as behavior, step and means by tag."""
+    found = []
+    for step, row in rows:
+        (behavior,) = {key.partition("/")[0] for key in row if not key.startswith("_")}
+        found.append((behavior, step, {key.partition("/")[2]: value for key, value in row.items()}))
+    return sorted(found, key=lambda each: each[:2])
+
+
+FILE = """
+environment: {{type: gymnasium, id: CartPole-v1, num_envs: 2}}
+behaviors:
+  CartPole:
+    trainer_type: ppo
+    hyperparameters: {{batch_size: 64, buffer_size: 256, num_epoch: 1}}
+    network_settings: {{hidden_units: 16, num_layers: 1}}
+    max_steps: 6000
+    summary_freq: 500
+    checkpoint_interval: 1000
+stats:
+  {name}: {block}
+"""
+
+
+def trained_and_killed_twice(name: str, block: Mapping[str, Any], folder: Path) -> list[tuple[str, int, float]]:
+    """Train with the command in ``folder``, and kill first the training, then the training and its sender.
+
+    Returns behavior, step and mean reward of each line of ``metrics.jsonl`` that has a reward.
+    """
+    (folder / "run.yaml").write_text(FILE.format(name=name, block=json.dumps(block)))
+    command = [sys.executable, "-m", "rlcore", "run", "run.yaml", "--run-id", "run"]
+    resumed: list[str] = []
+    for summaries, with_sender in ((3, False), (8, True)):
+        training = psutil.Popen([*command, *resumed], cwd=folder, stdout=subprocess.DEVNULL)
+        until(lambda least=summaries: journaled(folder / "results/run", name) >= least)
+        children = training.children()
+        training.kill()
+        for child in children if with_sender else []:
+            child.kill()
+        assert training.wait() == -signal.SIGKILL, "the training ended before it was killed"
+        resumed = ["--resume"]
+    subprocess.run([*command, *resumed], cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=200)
+    lines = (folder / "results/run/metrics.jsonl").read_text().splitlines()
+    metrics = [json.loads(line) for line in lines]
+    assert [line["step"] for line in metrics] == list(range(500, 6500, 500))
+    return [(line["behavior"], line["step"], line["stats"][CUMULATIVE_REWARD]) for line in metrics]
+
+
+def written_while_locked(tracked: TrackerWriter, database: Path) -> None:
+    """Write steps 100 to 300 of Walker, step 200 while another program has the SQLite database ``database`` locked.
+
+    Fails if the training waits for the database.
+    """
+    tracked.write("Walker", 100, stats(1.0))
+    until(lambda: database.exists() and database.stat().st_size and has_rows(database))
+    with closing(sqlite3.connect(database, isolation_level=None, timeout=30)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        begun = time.monotonic()
+        tracked.write("Walker", 200, stats(2.0))
+        assert time.monotonic() - begun < 1.0
+        time.sleep(3.0)
+        other.execute("ROLLBACK")
+    tracked.write("Walker", 300, stats(3.0))
+    tracked.close()
+
+
+def has_rows(database: Path) -> bool:
+    """Whether the table metrics has rows."""
+    with closing(sqlite3.connect(database)) as connection:
+        try:
+            return bool(connection.execute("SELECT 1 FROM metrics LIMIT 1").fetchall())
+        except sqlite3.OperationalError:  # it is being made
+            return False

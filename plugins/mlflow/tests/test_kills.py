@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tracked_runs import killed_twice
+from tracked_runs import in_senders, killed_twice, trained_and_killed_twice, writer, written_while_locked
 
 from rlcore import CUMULATIVE_REWARD
 from rlcore_mlflow.settings import MlflowSettings
@@ -33,3 +33,20 @@ def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypat
     assert stored(tmp_path / "mlflow.db") == expected
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         assert database.execute("SELECT status FROM runs").fetchall() == [("FINISHED",)]
+
+
+@pytest.mark.faults
+def test_a_training_that_is_killed_twice_has_each_step_once_with_the_values_of_its_metrics(
+    tmp_path: Path,
+) -> None:
+    expected = trained_and_killed_twice("mlflow", {}, tmp_path)
+    assert stored(tmp_path / "results/mlflow.db") == expected
+
+
+@pytest.mark.faults
+def test_a_locked_database_holds_no_training_up_and_loses_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_senders(monkeypatch)
+    written_while_locked(writer("mlflow", TRACKER, MlflowSettings(), tmp_path / "run"), tmp_path / "mlflow.db")
+    assert stored(tmp_path / "mlflow.db") == [("Walker", 100, 1.0), ("Walker", 200, 2.0), ("Walker", 300, 3.0)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -126,6 +128,8 @@ class _Target:
 
     def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:
         time.sleep(self.seconds)
+        if self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
         assert actions.continuous is not None
         reward = 1.0 - np.abs(actions.continuous[:, 0] - 0.7)
         return self.scale * reward, np.zeros(self.num_envs, np.bool_)
@@ -140,6 +144,7 @@ def _made(kind: type, settings: Any, run: RunContext) -> Any:
     made = kind(spec, max_steps=7)
     made.noise = np.zeros(run.num_envs)
     made.scale = float(settings.options.get("scale", 1.0))
+    made.deadly = bool(settings.options.get("deadly", False))
     made.seconds = 0.0 if run.inference else float(settings.options.get("seconds", 0.0))
     return made
 

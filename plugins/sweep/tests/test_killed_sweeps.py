@@ -64,6 +64,45 @@ def test_a_sweep_of_20_trials_killed_five_times_equals_one_never_killed(tmp_path
 
 
 @pytest.mark.faults
+def test_a_trial_that_kills_its_process_again_and_again_has_failed(place: Place) -> None:
+    deadly = {"environment.options.deadly": {"choices": [False, True]}}
+    place.write(configuration({"trials": 2, "sampler": "grid", "parameters": deadly}))
+    place.sweep()
+    states = {place.trial(number)["parameters"]["environment.options.deadly"]: place.trial(number) for number in (0, 1)}
+    assert states[False]["state"] == "complete"
+    assert states[True]["state"] == "failed"
+    assert states[True]["reason"].startswith("killed by SIGKILL") and "5 times without" in states[True]["reason"]
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a full disk needs a file system of its own"
+)
+def test_a_full_disk_loses_nothing(place: Place, tmp_path: Path) -> None:
+    sweep = configuration({"trials": 4, "jobs": 2})
+    place.write(sweep)
+    whole = Place(tmp_path / "whole")
+    whole.directory.mkdir()
+    whole.write(sweep)
+    whole.sweep()
+    disk = place.directory / "results"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], check=False)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        errors = place.sweep(code=5).stderr
+        assert errors.count("\n") == 1 and "No space left on device" in errors
+        assert errors.endswith("nothing is lost: mend that, and the same command continues\n")
+        subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+        place.sweep()
+        assert place.state() == whole.state()
+    finally:
+        place.close()
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.faults
 @pytest.mark.daily
 def test_a_killed_sweep_continues_with_the_same_command(place: Place, tmp_path: Path) -> None:
     sweep = {"trials": 3, "jobs": 2}

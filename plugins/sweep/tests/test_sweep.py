@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,18 @@ def test_several_seeds_and_environments_are_runs_of_one_trial(place: Place) -> N
     expected = (scores[0] / 7 + scores[1] / 7 + (scores[2] - 10) / 60 + (scores[3] - 10) / 60) / 4
     assert trial["value"] == pytest.approx(expected, rel=1e-12)
     assert scores[0] != scores[1] and scores[2] == pytest.approx(10 * scores[0])
+
+
+def test_the_number_of_jobs_changes_the_speed_alone(place: Place, tmp_path: Path) -> None:
+    sweep = {"trials": 6, "unseen": 2, "startup_trials": 2, "pruner": "successive-halving"}
+    place.write(configuration({**sweep, "jobs": 1}))
+    place.sweep()
+    other = Place(tmp_path / "other")
+    other.directory.mkdir()
+    other.write(configuration({**sweep, "jobs": 3}, seconds=0.001))
+    other.sweep()
+    assert {**place.state(), "best": ""} == {**other.state(), "best": ""}
+    assert [place.trial(number)["seen"] for number in range(6)] == [0, 0, 0, 1, 2, 3]
 
 
 def test_a_directory_of_a_run_is_refused(place: Place) -> None:

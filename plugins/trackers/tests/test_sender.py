@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tracked_runs import context, in_senders, killed_twice, stats, until, writer
+from tracked_runs import context, in_senders, journaled, killed_twice, stats, until, writer
 
 from rlcore_trackers import TrackerSettings
 from rlcore_trackers.hooks import checkpoint_saved, make_writer, run_finished
@@ -66,8 +66,10 @@ def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warn
     assert stored(tmp_path) == [100, 200]
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = killed_twice("lake", STORE, TrackerSettings(), tmp_path / "run", monkeypatch)
+    assert journaled(tmp_path / "run", "lake") == len(expected)
     assert sorted((tmp_path / "run/store").read_text().splitlines()) == sorted(
         f"{behavior} {step}" for behavior, step, _ in expected
     )
@@ -92,7 +94,7 @@ def test_a_program_that_a_killed_sender_started_keeps_the_next_sender_waiting(tm
     lock = tmp_path / "lock"
     script = (
         "import os, pathlib, subprocess, sys; from rlcore_trackers.lock import take\n"
-        "assert take(pathlib.Path(sys.argv[1]), 0.0)\n"
+        "assert take(pathlib.Path(sys.argv[1]), lambda: False)\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=2)\n"
         "print(child.pid, flush=True); os.kill(os.getpid(), 9)\n"
     )
@@ -102,14 +104,14 @@ def test_a_program_that_a_killed_sender_started_keeps_the_next_sender_waiting(tm
         sys.executable,
         "-c",
         "import pathlib, sys; from rlcore_trackers.lock import take\n"
-        "sys.exit(not take(pathlib.Path(sys.argv[1]), float(sys.argv[2])))",
+        "sys.exit(not take(pathlib.Path(sys.argv[1]), lambda: sys.argv[2] == 'wait'))",
         str(lock),
     ]
     try:
-        assert subprocess.run([*taking, "0"], check=False).returncode == 1
+        assert subprocess.run([*taking, "try"], check=False).returncode == 1
     finally:
         os.kill(child, signal.SIGKILL)
-    assert subprocess.run([*taking, "30"], check=False).returncode == 0
+    assert subprocess.run([*taking, "wait"], check=False, timeout=60).returncode == 0
 
 
 def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
@@ -126,3 +128,20 @@ def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
         found = run.directory / "kept"
         assert (found.read_text().splitlines() if found.exists() else []) == kept
         assert not run.held_checkpoints._held.total()
+
+
+@pytest.mark.faults
+def test_a_run_that_takes_the_place_of_another_one_gets_nothing_of_its_sender(tmp_path: Path) -> None:
+    first = writer("lake", STORE, TrackerSettings(), tmp_path / "run")
+    first.write("Walker", 100, stats(1.0))
+    until(lambda: (tmp_path / "run/store").exists())
+    (tmp_path / "run").rename(tmp_path / "old")
+    second = writer("lake", STORE, TrackerSettings(), tmp_path / "run")
+    first.write("Walker", 200, stats(1.0))
+    first.close()
+    second.write("Walker", 100, stats(1.0))
+    second.close()
+    assert stored(tmp_path / "run") == [100]
+    assert stored(tmp_path / "old") == [100]
+    journals = [(tmp_path / run / "trackers/lake.jsonl").read_text().count('"summary"') for run in ("old", "run")]
+    assert journals == [2, 1]  # the moved run still has what was not sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tracked_runs import killed_twice
+from tracked_runs import killed_twice, trained_and_killed_twice
 
 from rlcore import CUMULATIVE_REWARD
 from rlcore_wandb.settings import WandbSettings
@@ -28,3 +28,11 @@ def stored(directory: Path) -> list[tuple[str, int, float]]:
 def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = killed_twice("wandb", TRACKER, WandbSettings(), tmp_path / "run", monkeypatch)
     assert stored(tmp_path / "run") == expected
+
+
+@pytest.mark.faults
+def test_a_training_that_is_killed_twice_has_each_step_once_with_the_values_of_its_metrics(
+    tmp_path: Path,
+) -> None:
+    expected = trained_and_killed_twice("wandb", {}, tmp_path)
+    assert stored(tmp_path / "results/run") == expected

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 if TYPE_CHECKING:
@@ -60,19 +61,23 @@ def report_command(
     network and no other file. Runs that are unfinished or damaged are shown as far as they can be read, with a note.
     """
     from rlcore import RunStateError, echo, require_output, write_atomically
+    from rlcore_report.parts import Parts
     from rlcore_report.render import page
     from rlcore_study.groups import grouped, named_group
     from rlcore_study.runs import read_runs
 
     existing = "exists and is not a report of rlcore"
     require_output(output, force or is_report(output), f"-o {output}", existing)
-    found, problems = read_runs(runs)
+    parts = Parts()
+    found, problems = read_runs(parts.runs(runs))
     for problem in problems:
         echo(f"warning: {problem}", err=True)
     if not found:
         raise RunStateError("no run can be read, so there is nothing to report")
     groups = grouped(found, [named_group(text) for text in named], separate)
     report = assembled(groups, title, problems, episode, allow_local)
+    added = parts.of([run.data.directory for run in found])
+    report = attrs.evolve(report, parts=added, title=title or " and ".join(p.title for p in added) or report.title)
     for problem in report.problems[len(problems) :]:
         echo(f"warning: {problem}", err=True)
     for run in found:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rlcore import CommandSpec, hookimpl
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+
+@hookimpl
+def rlcore_addhooks(manager: PluginManager) -> None:
+    from rlcore_report import hookspecs
+
+    manager.add_hookspecs(hookspecs)
 
 
 @hookimpl

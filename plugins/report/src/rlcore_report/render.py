@@ -22,6 +22,7 @@ from rlcore import cells
 from rlcore_report.charts import SMOOTHINGS, Chart, Section
 from rlcore_report.episodes import Film
 from rlcore_study.groups import Group
+from rlcore_study.parts import Part
 from rlcore_study.runs import OTHER, TIMERS, ReportedRun
 from rlcore_study.scores import Comparison
 from rlcore_study.summary import GroupResult, results, times
@@ -50,6 +51,7 @@ class Report:
         no_defaults: The reason why ``chosen`` is unknown; empty if it is known.
         films: Films of episodes.
         problems: A line for each run that is left out.
+        parts: The parts of other packages.
     """
 
     title: str
@@ -64,6 +66,16 @@ class Report:
     no_defaults: str = ""
     films: Sequence[Film] = ()
     problems: Sequence[str] = ()
+    parts: Sequence[Part] = ()
+
+    @property
+    def figures(self) -> list[dict[str, Any]]:
+        """The figures of the parts, as the page draws them."""
+        found = [figure for part in self.parts for figure in part.figures]
+        return [
+            {"id": f"figure-{number}", "traces": figure.traces, "layout": figure.layout}
+            for number, figure in enumerate(found, 1)
+        ]
 
     @property
     def runs(self) -> list[ReportedRun]:
@@ -134,6 +146,7 @@ def _data(report: Report) -> dict[str, Any]:
             for charts in (report.efficiency, *(section.charts for section in report.sections))
             for chart in charts
         ],
+        "figures": report.figures,
     }
 
 

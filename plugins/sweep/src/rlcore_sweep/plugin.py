@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlcore import CommandSpec, hookimpl
+from rlcore_study.parts import ReportPartSpec
 
 if TYPE_CHECKING:
     from rlcore import EvaluationResult, RunContext
@@ -18,6 +19,18 @@ def rlcore_commands() -> list[CommandSpec]:
             name="sweep",
             target="rlcore_sweep.command:sweep_command",
             summary="Search hyperparameters: many trials of one configuration.",
+        )
+    ]
+
+
+@hookimpl(optionalhook=True)
+def rlcore_report_parts() -> list[ReportPartSpec]:
+    return [
+        ReportPartSpec(
+            name="sweep",
+            target="rlcore_sweep.page:parts",
+            expand="rlcore_sweep.page:runs_of",
+            summary="History, importance and parallel coordinates of a sweep.",
         )
     ]
 

@@ -251,7 +251,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunStateError(
-            f"{path}: cannot be written: {error.strerror or error}; nothing is lost, the same command continues"
+            f"{path}: cannot be written: {error.strerror or error}; nothing is lost: mend that, and the same command "
+            "continues"
         ) from error
 
 

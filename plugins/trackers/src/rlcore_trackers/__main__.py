@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from rlcore_trackers.journal import Journal, Places
 from rlcore_trackers.lock import take
 from rlcore_trackers.sender import Moved, Sender
 
-FOREVER = 1e9  # seconds
 PATIENCE = 10.0  # seconds that the command waits for another sender
 FILMS = (".mp4", ".webm", ".gif")
 
@@ -39,7 +39,9 @@ def main() -> int:
         return 2
     tell = _messages() if options.session else _print
     # A sender of an earlier process may still be at work, and its program of the tracker's library too.
-    if not take(places.file("lock"), FOREVER if options.session else PATIENCE):
+    until = time.monotonic() + PATIENCE
+    waiting = (lambda: os.getppid() == options.parent) if options.session else (lambda: time.monotonic() < until)
+    if not take(places.file("lock"), waiting):
         print("another process is sending the journal of this run, new entries too", file=sys.stderr)
         return 1
     try:

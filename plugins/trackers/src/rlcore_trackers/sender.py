@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rlcore_trackers.journal import Places, entries
+from rlcore_trackers.lock import replaced
 from rlcore_trackers.tracker import SummaryKey, Tracked, TrackedFile, TrackedSummary, Tracker, text
 
 POLL = 0.2  # seconds between two looks at the journal
@@ -94,6 +95,8 @@ class Sender:
     def _read(self) -> None:
         """Read the lines that were added since the last call."""
         path = self._places.file("jsonl")
+        if replaced(self._places.file("lock")):
+            raise Moved
         try:
             with path.open("rb") as stream:
                 if os.fstat(stream.fileno()).st_size < self._offset:

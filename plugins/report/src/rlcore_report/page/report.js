@@ -101,6 +101,22 @@
     };
   }
 
+  // Names of colors become colors of the page; in every other text, nothing is markup.
+  function themed(value) {
+    if (typeof value === "string") return value.startsWith("--") ? color(value) : plain(value);
+    if (Array.isArray(value)) return value.map(themed);
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, themed(each)]));
+  }
+
+  function drawFigure(figure) {
+    const base = layout({ groups: [{ steps: [0] }] }), own = themed(figure.layout);
+    const { range, tickformat, hoverformat, title, ...axis } = base.xaxis;
+    const axes = { xaxis: { ...axis, ...own.xaxis }, yaxis: { ...base.yaxis, ...own.yaxis } };
+    drawn.add(figure.id);
+    Plotly.react(document.getElementById(figure.id), themed(figure.traces), { ...base, ...own, ...axes }, config);
+  }
+
   function draw(chart) {
     const place = document.getElementById(chart.id);
     const enclosing = place.closest("details.charts");
@@ -111,6 +127,7 @@
 
   function drawAll() {
     data.charts.forEach(draw);
+    data.figures.forEach(drawFigure);
   }
 
   function drawMissing() {
@@ -125,7 +142,7 @@
   let opened = [];
   function drawFor(paper) {
     document.documentElement.classList.toggle("printing", paper);
-    data.charts.filter((chart) => drawn.has(chart.id)).forEach((chart) => Plotly.purge(chart.id));
+    drawn.forEach((id) => Plotly.purge(id));
     drawn.clear();
     drawAll();
   }

@@ -1,0 +1,73 @@
+"""MLflow's own client and database: names, configuration, a run that is opened again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import attrs
+import pytest
+
+pytest.importorskip("mlflow")
+
+from rlcore_mlflow.settings import MlflowSettings
+from rlcore_mlflow.tracker import MlflowTracker, decoded, encoded
+from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
+
+
+def tracked(run: Path, **settings: object) -> Tracked:
+    return Tracked(
+        tracker="",
+        id="0123456789abcdef",
+        run_id="walk",
+        directory=run,
+        place=run / "trackers/mlflow",
+        settings=attrs.asdict(MlflowSettings(**settings)),
+        configuration={"behaviors": {"Walker?team=0": {"max_steps": 10}}, "debug": False, "preset": None},
+    )
+
+
+def summary(step: int, reward: float, behavior: str = "Walker") -> TrackedSummary:
+    means = {"Environment/Cumulative Reward": reward, "Acme/Größe (m)": 2.0}
+    return TrackedSummary(behavior=behavior, step=step, time=1_790_000_000.25, means=means, index=0)
+
+
+def test_a_run_that_is_opened_again_is_one_run_and_a_step_that_is_sent_again_is_one_step(tmp_path: Path) -> None:
+    run = tmp_path / "walk"
+    run.mkdir()
+    team = "Walker?team=0"
+    first = MlflowTracker(tracked(run))
+    assert first.sent() == set()
+    first.send([summary(100, 1.5), summary(100, -1.0, team)])
+    again = MlflowTracker(tracked(run))
+    assert again.sent() == {("Walker", 100), (team, 100)}
+    again.send([summary(100, 1.5), summary(200, 2.5)])  # as after an answer of a server that was lost
+    (run / "checkpoint").mkdir()
+    (run / "checkpoint/weights").write_text("weights")
+    for _ in range(2):
+        again.send_file(TrackedFile(kind="checkpoint", path=run / "checkpoint", step=200))
+    again.finish("failed")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        assert database.execute("SELECT name, status FROM runs").fetchall() == [("walk", "FAILED")]
+        rewards = "SELECT step, timestamp, value FROM metrics WHERE key = 'Walker/Environment/Cumulative Reward'"
+        assert database.execute(rewards).fetchall() == [(100, 1_790_000_000_250, 1.5), (200, 1_790_000_000_250, 2.5)]
+        keys = {key for (key,) in database.execute("SELECT key FROM metrics WHERE value = 2.0")}
+        assert keys == {"Walker/Acme/Größe _x28_m_x29_", "Walker_x3f_team_x3d_0/Acme/Größe _x28_m_x29_"}
+        assert dict(database.execute("SELECT key, value FROM params")) == {
+            "behaviors.Walker_x3f_team_x3d_0.max_steps": "10",
+            "debug": "False",
+        }
+    (weights,) = tmp_path.glob("mlflow-artifacts/*/artifacts/checkpoints/200/weights")
+    assert weights.read_text() == "weights"
+    (configuration,) = tmp_path.glob("mlflow-artifacts/*/artifacts/configuration.json")
+    assert json.loads(configuration.read_text())["debug"] is False
+
+
+@pytest.mark.parametrize("name", ["Walker", "Walker[2]", "a b.c-d_e", "Läufer", "_x5b_", "_x", "a_x5b_b[", "x_"])
+def test_names_are_allowed_in_mlflow_and_come_back(name: str) -> None:
+    from mlflow.utils.validation import validate_param_and_metric_name
+
+    assert validate_param_and_metric_name(encoded(name))
+    assert decoded(encoded(name)) == name
