@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import site
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ import plugin_list
 import pytest
 import yaml
 from virtualenvs import Venv
-from workspace import CORE, MEMBERS, PLUGINS, Member, required
+from workspace import CORE, PLUGINS, Member, required
 
 pytestmark = pytest.mark.packaging
 
@@ -61,13 +62,14 @@ def unpacked(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything that is installed here but for the members."""
+    """Everything that is installed here, also in an environment that this one sees, but for packages of rlcore."""
     directory = tmp_path_factory.mktemp("libraries")
-    ours = {member.module for member in MEMBERS}
-    for place in map(Path, site.getsitepackages()):
+    seen = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    for place in map(Path, dict.fromkeys([*site.getsitepackages(), *seen])):
         for path in place.iterdir() if place.is_dir() else ():
-            if path.suffix != ".pth" and path.name.partition("-")[0].partition(".")[0] not in ours:
-                (directory / path.name).symlink_to(path)
+            name, link = path.name.partition("-")[0].partition(".")[0], directory / path.name
+            if path.suffix != ".pth" and not (name == CORE.module or name.startswith("rlcore_")) and not link.exists():
+                link.symlink_to(path)
     return directory
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from virtualenvs import Venv
+from virtualenvs import PIP, Venv
 from workspace import CORE, LIBRARIES, MEMBERS, PLUGINS, ROOT, Member, required
 
 pytestmark = pytest.mark.packaging
@@ -36,6 +37,12 @@ def test_a_wheel_is_complete_and_could_be_published(member: Member, wheels: Mapp
     assert f"{information}/licenses/LICENSE" in names
     headers, _, _ = text.partition("\n\n")  # the description, a README, may show any text
     assert "file:" not in headers
+
+
+def test_the_constraints_allow_every_member_in_one_environment(wheels: Mapping[str, Path]) -> None:
+    options = ("--dry-run", "--ignore-installed", "-c", ROOT / "constraints.txt")
+    found = subprocess.run([*PIP, "install", *options, *wheels.values()], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
 
 
 # ------------------------------------------------------------ the core alone

@@ -33,8 +33,8 @@ def _nothing_is_left() -> Iterator[None]:
     assert psutil.wait_procs(left, 10)[1] == []
 
 
-def failed(make: Make, fault: str, **settings: Any) -> str:
-    """The message of a game with this fault, which is not started again."""
+def failed(make: Make, fault: str, **settings: Any) -> EnvironmentFailed:
+    """The error of a game with this fault, which is not started again."""
     limits = {**NO_RESTARTS, "timeout_wait": 3} if fault in ("start_silent", "info_hang") else NO_RESTARTS
 
     def one_step() -> None:
@@ -44,7 +44,7 @@ def failed(make: Make, fault: str, **settings: Any) -> str:
 
     with pytest.raises(EnvironmentFailed) as caught:
         one_step()
-    return str(caught.value)
+    return caught.value
 
 
 def test_every_fault_has_a_message() -> None:
@@ -55,14 +55,14 @@ def test_every_fault_has_a_message() -> None:
     "fault", [each if each in QUICK else pytest.param(each, marks=pytest.mark.faults) for each in MESSAGES]
 )
 def test_a_fault_is_one_message_with_the_last_lines_of_the_game(make: Make, fault: str) -> None:
-    message = failed(make, fault)
-    first, *lines = message.splitlines()
+    error = failed(make, fault)
+    first, log = str(error), str(error.__cause__)
     assert MESSAGES[fault] in first
     where = "its start" if fault.startswith(("start", "info")) and fault not in godot_player.OF_ENDS else "step"
     assert f"godot_player.py failed in {where}: " in first
     assert len(first) < 900 and first.isprintable()
-    assert lines[0] == "The last lines that it wrote:"
-    assert any("a game begins, with" in line for line in lines)
+    assert "; its log ends with: a game begins, with" in first
+    assert "The last lines of its log, " in log and "a game begins, with" in log
 
 
 def test_a_game_that_does_not_start_leaves_the_directory_of_its_run_empty(make: Make, tmp_path: Path) -> None:
@@ -92,7 +92,8 @@ def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
     assert not walker.ended.size
     assert environment.episodes.tolist() == [int(env == lost) for env in (0, 1)]
     (said,) = [each.getMessage() for each in caplog.records]
-    assert "ended with exit code 4; it is started again, and its open episodes are dropped" in said
+    assert "failed in step: ended with exit code 4; its log ends with: a game begins, with" in said
+    assert said.endswith("; it is started again, and its open episodes are dropped")
     assert environment.stats() == {WORKER_RESTARTS: 1.0, ABORTED_EPISODES: 3.0}
     for _ in range(6):
         batches = environment.step(nothing(environment))

@@ -186,6 +186,7 @@ CODE = {
     "a local plugin": (r"  local: \[\]", "  local: [evil.py]", "plugin 'evil.py'"),
     "a module of a plugin": (r"  enable: \[\]", "  enable: ['module:evil']", "plugin 'evil'"),
     "a program": ("  id: CartPole-v1", "  id: /bin/sh", "program '/bin/sh' (environment.id)"),
+    "a statistics writer": (r"stats: \{\}", "stats: {wandb: {entity: evil}}", "statistics writer 'wandb'"),
     "an executable": ("  id: CartPole-v1", "  executable: ./game", "program './game' (environment.executable)"),
 }
 
@@ -197,7 +198,7 @@ def test_a_configuration_that_has_code_run_is_refused(
 ) -> None:
     old, new, named = CODE[name]
     with_configuration(pushed, folder, old, new)
-    refused(run_rlcore, pole.parent, f"run: {named}; nothing was kept; --allow-local keeps it", code=2)
+    refused(run_rlcore, pole.parent, f"installed: {named}; nothing was kept; --allow-local keeps it", code=2)
 
 
 def test_code_is_kept_if_the_user_allows_it(pushed: Any, pole: Path, run_rlcore: RunRlcore) -> None:
@@ -205,7 +206,7 @@ def test_code_is_kept_if_the_user_allows_it(pushed: Any, pole: Path, run_rlcore:
     result = run_rlcore(*PULL, "--allow-local")
     assert (
         result.exit_code == 0
-        and "warning: the configuration has code or programs run: environment 'evil" in result.stderr
+        and "has more run than plugins that you installed: environment 'evil:Game-v0'" in result.stderr
     )
     assert "evil:Game-v0" in (pole.parent / "theirs/configuration.yaml").read_text()
 

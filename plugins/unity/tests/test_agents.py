@@ -13,7 +13,7 @@ from rlcore_mlagents_messages import ActionSpec, AgentInfo, BrainParameters, Obs
 from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain, split_name
 from rlcore_unity.census import Seats
-from rlcore_unity.player import PlayerFailed
+from rlcore_workers import PlayerFailed
 
 
 class NoPlayer:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 import numpy as np
@@ -29,7 +29,6 @@ from rlcore import (
     Actions,
     AgentBatch,
     BehaviorSpec,
-    EnvironmentFailed,
     EnvSettings,
     EpisodeSeeds,
     Parameters,
@@ -38,10 +37,10 @@ from rlcore import (
 from rlcore_godot.connection import BadGame
 from rlcore_godot.ends import Ends, read_ends
 from rlcore_godot.launch import Launch, command_of
-from rlcore_godot.player import END_SECONDS, GameFailed, Player
+from rlcore_godot.player import END_SECONDS, Player
 from rlcore_godot.settings import EDITOR_PORT, GodotSettings
 from rlcore_godot.spaces import LARGEST_FLOAT, Cast, Policy
-from rlcore_workers import Restarts, remove_logs
+from rlcore_workers import PlayerFailed, Restarts, remove_logs
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -169,14 +168,14 @@ class GodotEnvironment:
         with self._failures(env, "its start"):
             return self._seats[env].player.greet()
 
-    def _restart(self, env: int, doing: str, failure: GameFailed) -> dict[str, Any]:
+    def _restart(self, env: int, doing: str, failure: PlayerFailed) -> dict[str, Any]:
         """Replace a game that failed, within the limits, and return its first observations."""
         seat = self._seats[env]
         while True:
             seat.player.close()
             refused = "the editor starts it" if self._launch.command is None else seat.restarts.refused(self._limits)
             if refused is not None:
-                raise self._error(env, doing, failure, f"; it is not started again, because {refused}")
+                self._end(env, doing, failure, f"; it is not started again, because {refused}")
             log.warning(
                 "%s failed in %s: %s; it is started again, and its open episodes are dropped",
                 self._called(env), doing, failure,
@@ -184,7 +183,7 @@ class GodotEnvironment:
             seat.restarts.add()
             try:
                 return self._replace(env)
-            except GameFailed as again:
+            except PlayerFailed as again:
                 failure, doing = again, "its start"
 
     def _replace(self, env: int) -> dict[str, Any]:
@@ -220,14 +219,14 @@ class GodotEnvironment:
         return player.fresh and player.seed == self._seeds(env, int(self.episodes[env]))
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        failed: dict[int, GameFailed] = {}
+        failed: dict[int, PlayerFailed] = {}
         for env, seat in enumerate(self._seats):
             message: list[dict[str, Any]] = [{} for _ in range(self._cast.agents)]
             for name, policy in self._policies.items():
                 policy.write(actions[name], _rows(policy, env), message)
             try:
                 seat.player.send_actions(message)
-            except GameFailed as failure:
+            except PlayerFailed as failure:
                 failed[env] = failure
         batches = self._batches()
         ends: list[tuple[int, Ends]] = []
@@ -235,7 +234,7 @@ class GodotEnvironment:
             try:
                 if env not in failed and (found := self._write_step(env, seat.player, batches)):
                     ends.append((env, found))
-            except GameFailed as failure:
+            except PlayerFailed as failure:
                 failed[env] = failure
         for env, reason in failed.items():
             self._recover(env, reason, batches)
@@ -339,7 +338,7 @@ class GodotEnvironment:
                 self._told.add("final")
                 log.warning(NO_FINAL)
 
-    def _recover(self, env: int, failure: GameFailed, batches: Mapping[str, AgentBatch]) -> None:
+    def _recover(self, env: int, failure: PlayerFailed, batches: Mapping[str, AgentBatch]) -> None:
         """Start a game again whose step failed; its open episodes are dropped."""
         self.episodes[env] += 1
         message = self._restart(env, "step", failure)
@@ -361,17 +360,15 @@ class GodotEnvironment:
         """Raise the error of the run for a game that fails in ``doing``."""
         try:
             yield
-        except GameFailed as failure:
-            raise self._error(env, doing, failure) from failure
+        except PlayerFailed as failure:
+            self._end(env, doing, failure)
 
     def _called(self, env: int) -> str:
         number = self._first + env
         return f"{self._launch.game}: game {number} (environment {number})" if self.num_envs > 1 else self._launch.game
 
-    def _error(self, env: int, doing: str, failure: GameFailed, why: str = "") -> EnvironmentFailed:
-        lines = "".join(f"\n  | {line}" for line in failure.lines)
-        last = f"\nThe last lines that it wrote:{lines}" if lines else ""
-        return EnvironmentFailed(f"{self._called(env)} failed in {doing}: {failure}{why}{last}")
+    def _end(self, env: int, doing: str, failure: PlayerFailed, why: str = "") -> NoReturn:
+        failure.end(self._called(env), doing, self._launch.log(self._first + env), why)
 
 
 def _names(cast: Cast, wanted: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from rlcore_godot.connection import BadGame, Connection, GameGone, shown
 from rlcore_godot.launch import Launch
 from rlcore_godot.settings import EDITOR_PORT
 from rlcore_godot.spaces import Cast, read_cast
-from rlcore_workers import PlayerProcess
+from rlcore_workers import PlayerFailed, PlayerProcess
 
 log = logging.getLogger("rlcore.plugin.godot")
 
@@ -26,20 +26,8 @@ END_SECONDS = 2.0  # that a game has to end when it was asked to
 DEATH_SECONDS = 0.5  # from the end of a connection to that of its process
 
 
-class GameFailed(Exception):
-    """A game that cannot be used any more.
-
-    Attributes:
-        lines: The last lines that it wrote.
-    """
-
-    def __init__(self, problem: str, lines: list[str]) -> None:
-        super().__init__(problem)
-        self.lines = lines
-
-
 class Player:
-    """One game, from its start to its end. Methods raise GameFailed.
+    """One game, from its start to its end. Methods raise PlayerFailed.
 
     Attributes:
         number: Its number among those of the run.
@@ -64,7 +52,7 @@ class Player:
         except OSError as error:
             self._listener.close()
             reason = f"{command[0]} cannot be started: {error.strerror or error}"
-            raise GameFailed(f"{reason}; is it a program for this system?", []) from error
+            raise PlayerFailed(f"{reason}; is it a program for this system?") from error
 
     def greet(self) -> Cast:
         """Wait for the connection of the game, and return what it says about its agents."""
@@ -155,17 +143,17 @@ class Player:
         self._send(message, seconds)
         return self._take(kind, seconds)
 
-    def failed(self, problem: str) -> GameFailed:
+    def failed(self, problem: str) -> PlayerFailed:
         """Return the error for a problem, with the last lines that the game wrote."""
         return self._failed(BadGame(problem))
 
-    def _failed(self, error: BadGame) -> GameFailed:
+    def _failed(self, error: BadGame) -> PlayerFailed:
         process, problem = self._process, str(error)
         if process is None:
-            return GameFailed(problem, [])
+            return PlayerFailed(problem)
         if isinstance(error, GameGone) and process.wait(DEATH_SECONDS):
             problem = str(process.ended)
-        return GameFailed(problem, process.last_lines())
+        return PlayerFailed(problem, process.last_lines())
 
     # ------------------------------------------------------------ the end
 

@@ -119,7 +119,7 @@ def pull(api: HfApi, repository: str, files: Listing, place: Path, allow_local: 
         code = named_code(building)
         if code and not allow_local:
             raise ConfigError(
-                f"{repository}: its configuration has code or programs of this machine run: {', '.join(code)}; "
+                f"{repository}: its configuration has more run than plugins that you installed: {', '.join(code)}; "
                 "nothing was kept; --allow-local keeps it"
             )
         source = {"hub": api.endpoint, "repository": repository, "commit": files.commit}
@@ -159,7 +159,7 @@ def require_intact(directory: Path, repository: str) -> None:
 
 
 def named_code(directory: Path) -> list[str]:
-    """The code and the programs that a configuration of a downloaded run has imported or started.
+    """The code, programs and statistics writers that a configuration of a downloaded run has started.
 
     Each checkpoint has a configuration too, which rlcore uses if that of the run is damaged.
     """
@@ -171,6 +171,11 @@ def named_code(directory: Path) -> list[str]:
         found |= dict.fromkeys(f"environment {each!r}" for each in environment_modules(document))
         found |= dict.fromkeys(f"plugin {each!r}" for each in local_references(document))
         data = document.data
+        stats = data.get("stats")
+        writers = [str(name) for name in stats] if isinstance(stats, Mapping | list) else []
+        found |= dict.fromkeys(
+            f"statistics writer {name!r}" for name in writers if name.rpartition("/")[2] not in _LOCAL_WRITERS
+        )
         evaluation = data.get("evaluation")
         blocks = {
             ("environment",): data.get("environment"),
@@ -182,6 +187,7 @@ def named_code(directory: Path) -> list[str]:
     return list(found)
 
 
+_LOCAL_WRITERS = ("console", "jsonl", "tensorboard")  # others may send the statistics of a resumed run somewhere
 _PROGRAM_KEYS = ("executable", "env_path")
 
 

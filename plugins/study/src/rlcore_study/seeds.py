@@ -87,10 +87,10 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
             jobs.append(Job(directory.name, directory, words_of_run, True, new))
     failed: list[Ended] = []
     number = side_by_side(jobs, at_once, lambda each: failed.append(each) if each.code else None)
-    print_study(list(runs.values()))
     if number is not None:
         echo("interrupted; the same command with --resume continues", err=True)
         return 128 + number
+    print_study(list(runs.values()))
     if failed:
         names, one = ", ".join(each.job.run_id for each in failed), len(failed) == 1
         many = f"{len(failed)} of {len(seeds)} runs {'is' if one else 'are'} not done"

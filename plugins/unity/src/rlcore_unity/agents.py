@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from rlcore import AgentBatch, BehaviorSpec
 from rlcore_mlagents_messages.observations import DamagedObservation, Sensor
 from rlcore_unity.census import NO_GROUP, Seats
-from rlcore_unity.player import Player, PlayerFailed
+from rlcore_unity.player import Player
 from rlcore_unity.settings import MAX_AGENTS
+from rlcore_workers import PlayerFailed
 
 log = logging.getLogger("rlcore.plugin.unity")
 

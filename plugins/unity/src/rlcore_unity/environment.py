@@ -11,7 +11,7 @@ import selectors
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import attrs
@@ -37,20 +37,13 @@ from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain
 from rlcore_unity.census import Census, Seats
 from rlcore_unity.channels import Channels, SideChannel
-from rlcore_unity.player import END_SECONDS, Launch, Player, PlayerFailed
+from rlcore_unity.player import END_SECONDS, Launch, Player
 from rlcore_unity.server import PortTaken
 from rlcore_unity.settings import UnitySettings
 from rlcore_unity.statistics import Statistics
-from rlcore_workers import Restarts
+from rlcore_workers import PlayerFailed, Restarts
 
 log = logging.getLogger("rlcore.plugin.unity")
-
-
-class PlayerLog(Exception):
-    """The last lines of a player's log, as the cause of the error of a run; ``--debug`` shows it."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 @attrs.define(eq=False)
@@ -120,7 +113,7 @@ class UnityEnvironment:
             try:
                 player = self._player(number)
             except PlayerFailed as failure:
-                raise self._error(number, "its start", failure) from failure
+                self._end(number, "its start", failure)
             self._games.append(_Game(number, player, channels))
         deadline = monotonic() + self._launch.start_seconds
         seats = []
@@ -132,7 +125,7 @@ class UnityEnvironment:
                 output = game.player.receive()
                 seats.append(Census(game.player, game.channels).take(output, wanted, self._settings.agents))
             except PlayerFailed as failure:
-                raise self._error(game.number, "its start", failure) from failure
+                self._end(game.number, "its start", failure)
         return seats
 
     def _player(self, number: int) -> Player:
@@ -164,7 +157,7 @@ class UnityEnvironment:
             if self._launch.command is None:
                 refused = "the editor starts it"
             if refused is not None:
-                raise self._error(game.number, doing, failure, f"; it is not started again, because {refused}")
+                self._end(game.number, doing, failure, f"; it is not started again, because {refused}")
             log.warning(
                 "player %d failed in %s: %s; it is started again, and its open episodes are dropped",
                 game.number, doing, failure,
@@ -184,17 +177,13 @@ class UnityEnvironment:
             except PlayerFailed as again:
                 failure, doing = again, "its start"
 
-    def _error(self, number: int, doing: str, failure: PlayerFailed, why: str = "") -> EnvironmentFailed:
+    def _end(self, number: int, doing: str, failure: PlayerFailed, why: str = "") -> NoReturn:
+        """Raise the error of the run for a player that failed in ``doing``."""
         place = self._settings.executable or "the editor"
         which = f"player {number} of {place}" if self.num_envs > 1 else f"the player {place}"
         if self._launch.command is None:
             which = "the game in the editor"
-        error = EnvironmentFailed(f"{which} failed in {doing}: {failure.told(why)}")
-        if failure.lines:
-            lines = "\n".join(failure.lines)
-            error.__cause__ = PlayerLog(f"The last lines of its log, {self._launch.logs(number)}:\n{lines}")
-            error.repeats_cause = True
-        return error
+        failure.end(which, doing, self._launch.logs(number), why)
 
     # ------------------------------------------------------------ the contract
 

@@ -1,7 +1,7 @@
 """A session with one player: its start, the first two messages, then one message for each decision.
 
-``receive`` and ``send`` take turns. Whatever a player does wrong is a :class:`PlayerFailed`, whose text has the last
-lines of the player's log.
+``receive`` and ``send`` take turns. Whatever a player does wrong is a :class:`~rlcore_workers.PlayerFailed`, whose text
+has the last lines of the player's log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rlcore_mlagents_messages import (
 from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain
 from rlcore_unity.http2 import TooLarge
 from rlcore_unity.server import PlayerServer, Sockets
-from rlcore_workers import PlayerProcess
+from rlcore_workers import PlayerFailed, PlayerProcess
 
 log = logging.getLogger("rlcore.plugin.unity")
 
@@ -35,29 +35,8 @@ COMMUNICATION_VERSION = "1.5.0"
 OK, CLOSING = 200, 400  # of a header's status
 LOOK_SECONDS = 0.2  # between two looks whether the process still runs
 END_SECONDS = 2.0  # that a player has to end when it was asked to
-SHOWN_LINES = 3
 TEXT = 200  # characters of a player's texts that are shown
 MAX_BEHAVIORS = 256
-
-
-class PlayerFailed(Exception):
-    """A player that cannot be used any more.
-
-    Attributes:
-        lines: The last lines of its log.
-    """
-
-    def __init__(self, problem: str, lines: list[str]) -> None:
-        super().__init__(problem)
-        self.lines = lines
-
-    def __str__(self) -> str:
-        return self.told("")
-
-    def told(self, why: str) -> str:
-        """Return the problem with what follows from it, ``why``, and the last lines of the log."""
-        log = f"; its log ends with: {' | '.join(self.lines[-SHOWN_LINES:])}" if self.lines else ""
-        return f"{self.args[0]}{why}{log}"
 
 
 @attrs.frozen

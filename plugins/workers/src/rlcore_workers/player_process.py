@@ -13,16 +13,55 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
+from rlcore import EnvironmentFailed
 from rlcore_workers.ending_process import EndingProcess
 
-__all__ = ["PlayerProcess", "remove_logs"]
+__all__ = ["PlayerFailed", "PlayerProcess", "remove_logs"]
 
 KEPT_LINES = 20
 KEPT_BYTES = 65_536  # at the end of a log that are looked at
 LONGEST_LINE = 300  # characters of a line that are shown
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 END_SECONDS = 10.0  # that a killed process has to end
+SHOWN_LINES = 3  # in the message of a player that failed
+
+
+class PlayerLog(Exception):
+    """The last lines of a player's log, as the cause of the error of a run; ``--debug`` shows it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class PlayerFailed(Exception):
+    """A player that cannot be used any more. The text has the last lines of its log.
+
+    Attributes:
+        lines: The last lines of its log, or of what it wrote.
+    """
+
+    def __init__(self, problem: str, lines: Sequence[str] = ()) -> None:
+        super().__init__(problem)
+        self.lines = lines
+
+    def __str__(self) -> str:
+        return self.told("")
+
+    def told(self, why: str) -> str:
+        """Return the problem with what follows from it, ``why``, and the last lines of the log."""
+        log = f"; its log ends with: {' | '.join(self.lines[-SHOWN_LINES:])}" if self.lines else ""
+        return f"{self.args[0]}{why}{log}"
+
+    def end(self, player: str, doing: str, log: Path, why: str = "") -> NoReturn:
+        """Raise the EnvironmentFailed of a ``player`` that failed in ``doing``. Its cause has all the lines."""
+        error = EnvironmentFailed(f"{player} failed in {doing}: {self.told(why)}")
+        if not self.lines:
+            raise error from self
+        error.repeats_cause = True
+        lines = "\n".join(self.lines)
+        raise error from PlayerLog(f"The last lines of its log, {log}:\n{lines}")
 
 
 class PlayerProcess:

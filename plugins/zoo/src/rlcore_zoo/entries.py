@@ -31,7 +31,7 @@ _TEXTS = attrs.validators.deep_mapping(_IS(str), _IS(str), _IS(dict))
 
 @attrs.frozen(kw_only=True)
 class World:
-    """What the index says of a file.
+    """A file's entry in the index.
 
     Attributes:
         kind: The family of the environment.

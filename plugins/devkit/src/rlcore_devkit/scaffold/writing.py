@@ -51,13 +51,13 @@ def write_plugin(package: Package, parent: Path, about: About | None = None) -> 
 
 def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, str]]:
     """The paths of all files and their texts."""
-    templates = Environment(
+    templates = Environment(  # nosec B701 # no HTML is written
         loader=PackageLoader("rlcore_devkit.scaffold"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # no HTML is written
+        autoescape=False,
     )
     values = _values(package, about)
     templates.globals.update(values, import_from=import_from, literal=literal, toml=toml_text)

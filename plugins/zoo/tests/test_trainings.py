@@ -1,0 +1,81 @@
+"""Every file trains for 2,000 steps and more, with updates, and one is checked in full as a user does it."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unity_player import make_player
+
+from rlcore import Run, apply_overrides, main, read_document
+from rlcore_zoo.collection import names
+from rlcore_zoo.entries import entry_of, read_measurements
+from rlcore_zoo.trainings import score_of
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
+
+STEPS = 2048
+# What a distribution among the needs of a file brings, by its name or its extra.
+MODULES = {
+    "box2d": "Box2D", "mujoco": "mujoco", "minigrid": "minigrid", "atari": "ale_py", "classic": "pettingzoo.classic",
+    "openspiel": "pyspiel", "mpe2": "mpe2",
+}  # fmt: skip
+PLAYERS = {"UnityReach": "continuous", "UnityMixed": "hybrid", "UnityRescue": "groups", "UnityDuel": "teams"}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_file_trains(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = entry_of(name)
+    for need in entry.world.needs:
+        distribution, _, extra = need.rstrip("]").partition("[")
+        if module := MODULES.get(extra or distribution):
+            pytest.importorskip(module, reason=f"{name} needs {need}")
+    document = read_document(entry.path)
+    sets = [f"checkpoint_settings.results_dir={tmp_path}", "env_settings.seed=1"]
+    blocks = [f"behaviors.{behavior}" for behavior in document.data.get("behaviors") or {}] or ["default_settings"]
+    for block in blocks:
+        given = document.data
+        for key in block.split("."):
+            given = given[key]
+        hyperparameters = given.get("hyperparameters") or {}
+        rollout = hyperparameters.get("buffer_size", 0) if name.split("/")[0] in ("ppo", "poca", "ghost") else 0
+        sets += [f"{block}.max_steps={max(STEPS, rollout)}", f"{block}.summary_freq=1024"]
+        if name.split("/")[0] in ("sac", "td3", "dqn"):  # or the first 2,000 steps are random actions alone
+            sets.append(f"{block}.hyperparameters.buffer_init_steps=1000")
+    if entry.needs_environment:
+        sets.append(f"environment.id={make_player(tmp_path, world=PLAYERS[name.partition('/')[2]])}")
+    with Run(apply_overrides(document, sets)) as run:
+        run.train()
+    result = json.loads((run.directory.path / "result.json").read_text("utf-8"))
+    assert result["outcome"] == "done"
+    capsys.readouterr()
+    # A policy that has learned nothing may play without an end: in Breakout until a limit of 27,000 steps.
+    words = ["--episodes", "2", "--max-episode-steps", "100", "--json"]
+    assert main(["evaluate", str(run.directory.path), *words]) == 0
+    assert math.isfinite(score_of(json.loads(capsys.readouterr().out)))
+    lines = [json.loads(line) for line in (run.directory.path / "metrics.jsonl").read_text("utf-8").splitlines()]
+    losses = [value for line in lines for tag, value in line["stats"].items() if tag.startswith("Losses/")]
+    assert losses and all(math.isfinite(loss) for loss in losses)
+
+
+def test_a_check_trains_in_full_and_a_finished_run_is_measured_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name, more = "ppo/InvertedPendulum-v5", tmp_path / "more.jsonl"
+    words = [sys.executable, "-m", "rlcore", "zoo", "check", name, "--seeds", "11", "--results-dir", str(tmp_path)]
+    done = subprocess.run([*words, "--append", str(more)], capture_output=True, text=True, check=False)
+    print(done.stdout)
+    (line,) = read_measurements(more)
+    entry = entry_of(name)
+    low, high = entry.interval
+    assert done.returncode == (0 if low <= line.score <= high else 1)
+    assert line.steps >= entry.steps and line.cpu_seconds is not None and 1.0 < line.cpu_seconds <= 600.0
+    # A finished run is measured again without training: the same score, of which no CPU time is known.
+    again = subprocess.run([*words, "--append", str(more)], capture_output=True, text=True, check=False)
+    assert again.returncode == done.returncode
+    first, second = read_measurements(more)
+    assert second.score == first.score and second.cpu_seconds is None
