@@ -12,9 +12,9 @@ from html import escape
 
 import attrs
 
-WIDTH, HEIGHT = 480, 270
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 40
-ROW = 26  # height of a row of intervals
+WIDTH, HEIGHT = 400, 240  # of a curve
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 42
+WIDE, NAMES, ROW = 600, 210, 26  # of a drawing of intervals: its width, the width of names, the height of a row
 
 
 @attrs.frozen
@@ -84,18 +84,17 @@ def curve(found: Curve, title: str, unit: str) -> str:
     lines.append(f'<polygon class="band" points="{" ".join(edge)}"/>')
     lines.append(f'<polyline class="mean" points="{" ".join(f"{x(point[0])},{y(point[1])}" for point in points)}"/>')
     lines.append(f'<text class="unit" x="{LEFT + 6}" y="{TOP + 12}">{escape(unit)}</text>')
-    return svg(HEIGHT, title, lines)
+    return svg(WIDTH, HEIGHT, title, lines)
 
 
 def intervals(found: Sequence[Interval], title: str, target: float) -> str:
     """Return the drawing of ratios on a logarithmic axis with lines at 1 and at the target."""
     height = TOP + ROW * len(found) + BOTTOM
     low, high = (math.log(value) for value in (0.4, 5.0))
-    left = 170
 
     def x(value: float) -> float:
         place = (math.log(min(max(value, 0.4), 5.0)) - low) / (high - low)
-        return round(left + (WIDTH - left - RIGHT) * place, 1)
+        return round(NAMES + (WIDE - NAMES - RIGHT) * place, 1)
 
     base = TOP + ROW * len(found)
     lines = [
@@ -107,19 +106,19 @@ def intervals(found: Sequence[Interval], title: str, target: float) -> str:
     for row, each in enumerate(found):
         y = TOP + ROW * (row + 0.5)
         kind = "below" if each.value < target else "mean"
-        lines.append(f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(each.name)}</text>')
+        lines.append(f'<text x="{NAMES - 8}" y="{y + 4}" text-anchor="end">{escape(each.name)}</text>')
         lines.append(f'<line class="{kind}" x1="{x(each.low)}" x2="{x(each.high)}" y1="{y}" y2="{y}"/>')
         lines.append(f'<circle class="{kind}" cx="{x(each.value)}" cy="{y}" r="4"/>')
     lines.append(
-        f'<text x="{(left + WIDTH - RIGHT) / 2}" y="{height - 5}" text-anchor="middle">'
+        f'<text x="{(NAMES + WIDE - RIGHT) / 2}" y="{height - 5}" text-anchor="middle">'
         f"rlcore / Stable-Baselines3; dashed: {target:g}</text>"
     )
-    return svg(height, title, lines)
+    return svg(WIDE, height, title, lines)
 
 
-def svg(height: float, title: str, lines: Sequence[str]) -> str:
+def svg(width: int, height: float, title: str, lines: Sequence[str]) -> str:
     """Return a drawing without an empty line, which would end it in Markdown."""
-    head = f'<svg class="drawing" viewBox="0 0 {WIDTH} {height:g}" role="img" xmlns="http://www.w3.org/2000/svg">'
+    head = f'<svg class="drawing" viewBox="0 0 {width} {height:g}" role="img" xmlns="http://www.w3.org/2000/svg">'
     return "".join([head, f"<title>{escape(title)}</title>", *lines, "</svg>"])
 
 

@@ -39,17 +39,10 @@ COMMAND = "python docs/gallery.py"
 
 # What `rlcore run` gets for each entry, in the order of the page. The first one is on the first page.
 TRAININGS: Mapping[str, Sequence[str]] = {
-    "lunar-lander": (
-        *("--env", "LunarLander-v3", "--preset", "ppo-discrete", "--max-steps", "400000"),
-        *("--set", "default_settings.summary_freq=20000"),
-    ),
-    "cartpole": ("examples/cartpole.yaml",),
-    "pendulum": ("examples/pendulum.yaml",),
-    "door-key": (
-        *("--env", "MiniGrid-DoorKey-5x5-v0", "--preset", "ppo-discrete", "--max-steps", "200000"),
-        *("--set", "default_settings.summary_freq=10000"),
-        *("--set", "environment.observations={mission: ignore, image: {flatten: true}}"),
-    ),
+    "lunar-lander": ("zoo:ppo/LunarLander-v3",),
+    "cartpole": ("zoo:ppo/CartPole-v1",),
+    "pendulum": ("zoo:ppo/Pendulum-v1",),
+    "door-key": ("zoo:ppo/MiniGrid-DoorKey-5x5-v0",),
 }
 
 
@@ -114,8 +107,8 @@ def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -
 
     ``command`` is the one that trained the first of them, for the page.
     """
-    from rlcore_report.groups import grouped
-    from rlcore_report.runs import read_runs
+    from rlcore_study.groups import grouped
+    from rlcore_study.runs import read_runs
 
     runs, problems = read_runs(directories)
     for problem in problems:
@@ -126,7 +119,7 @@ def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -
 
 def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
     from rlcore import CUMULATIVE_REWARD, SavedRun
-    from rlcore_report.curves import band, shortened
+    from rlcore_study.curves import band, shortened
 
     (behavior, *_) = sorted(runs[0].behaviors)
     configuration = runs[0].data.configuration
@@ -260,8 +253,7 @@ def main() -> None:
     for name in options.only or TRAININGS:
         words = TRAININGS[name]
         directories = [train(name, words, seed) for seed in SEEDS]
-        quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
-        write(entries_of(directories, name, f"rlcore run {quoted} --seed {SEEDS[0]}"))
+        write(entries_of(directories, name, f"rlcore run {' '.join(words)} --seed {SEEDS[0]}"))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from workspace import ROOT
 
-from rlcore import load_plugins
+from rlcore import RunOptionSpec, load_plugins
 from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
 from rlcore.plugins.contract import contracts
@@ -110,13 +110,14 @@ def test_options_in_sentences_exist() -> None:
     ours = (plugin_command(name)[0] for name in ("play", "plugins new", "ratings", "ray", "report", "schema"))
     written = re.findall(r'"(--[a-z-]+)"', code())  # by conftest.py, benchmarks and tools
     foreign = {f"--{flag}" for flag in foreign_keys()["flags"]}
-    every = options_of(command_line).union(OF_OTHERS, foreign, written, *map(options_of, filter(None, ours)))
+    of_run = {record.option for record in load_plugins().records("option") if isinstance(record, RunOptionSpec)}
+    every = options_of(command_line).union(of_run, OF_OTHERS, foreign, written, *map(options_of, filter(None, ours)))
     wrong = []
     for page, text in NAMED:
         words = [word.partition("=")[0].strip(",.;()") for word in text.split()]
         if words[:1] == ["rlcore"] and "acme" not in text:
             typed = [word for word in words[1:] if not re.match(r"[A-Z.\[]", word)]
-            known = options_of(find_command(typed)[0])
+            known = options_of(find_command(typed)[0]) | (of_run if typed[:1] == ["run"] else set())
         elif re.match(r"--?[a-z]", text):
             known, words = every, words[:1]
         else:

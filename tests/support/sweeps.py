@@ -100,8 +100,10 @@ class Place:
         return [*self.results.glob("trial-*/*/checkpoints/.rlcore-tmp-*")]
 
     def last_step(self, number: int, run: str = "seed-1") -> int:
-        place = self.results / f"trial-{number:04d}" / run / "checkpoints"
-        return max((each.step for each in find_checkpoints(place)), default=0)
+        return max((each.step for each in find_checkpoints(self.run(number, run) / "checkpoints")), default=0)
+
+    def run(self, number: int, run: str = "seed-1") -> Path:
+        return self.results / f"trial-{number:04d}" / run
 
     def close(self) -> None:
         for process in self.children():

@@ -64,7 +64,7 @@ def in_senders(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
 
 @contextmanager
 def nothing_sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fail if a program that honours the variables for proxies connects to any host within the block."""
+    """Fail if a program that uses the variables for proxies connects to any host within the block."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         proxy.setblocking(False)
         for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):

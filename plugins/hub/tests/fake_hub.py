@@ -6,7 +6,8 @@ commit keeps its files, so that revisions can be pinned. It knows one token, and
 Xet storage nor branches, tags, gated repositories or limits.
 
 Tests change what it answers: ``failures`` maps a part of a request, such as ``POST /api/repos``, to a status, ``cut``
-the name of a file to a number of bytes after which each download breaks off, and ``sizes`` to the size in the listing.
+the name of a file to a number of bytes after which each download breaks off, and ``sizes`` to the size in the listing;
+``meanwhile`` is called during an upload.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import base64
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -64,6 +65,7 @@ class FakeHub:
     failures: dict[str, int] = attrs.field(factory=dict)
     cut: dict[str, int] = attrs.field(factory=dict)
     sizes: dict[str, int] = attrs.field(factory=dict)  # what the listing says instead of the truth
+    meanwhile: Callable[[], object] = lambda: None  # called when an upload has begun
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -144,6 +146,7 @@ class Handler(BaseHTTPRequestHandler):
         if not self.knows():
             return self.say({"error": "Unauthorized"}, 401)
         if word == "preupload":
+            self.hub.meanwhile()
             asked = json.loads(body)["files"]
             modes = [
                 {

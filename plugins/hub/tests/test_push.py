@@ -146,6 +146,15 @@ def test_files_that_another_wrote_are_not_replaced(hub: Any, pole: Path, run_rlc
     assert b"CartPole" in repository.files["README.md"] and repository.files["weights.bin"] == b"1"
 
 
+def test_an_upload_does_not_cover_a_commit_that_came_first(hub: Any, pole: Path, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore(*PUSH, "--checkpoint", "2048").exit_code == 0
+    repository = hub.repositories["ann/pole"]
+    hub.meanwhile = lambda: repository.commit({**repository.files, "metrics.jsonl": b"of another"}, "another")
+    result = run_rlcore(*PUSH)
+    assert result.exit_code == 5 and "the repository was changed meanwhile (412)" in result.stderr
+    assert repository.files["metrics.jsonl"] == b"of another" and "checkpoints/4096/state.json" not in repository.files
+
+
 FAILURES = {
     "unknown token": ("create", 401, "does not know who you are"),
     "no right": ("/preupload", 403, "may not do this (403)"),

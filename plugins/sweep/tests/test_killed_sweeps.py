@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from sweeps import Place, configuration, wait_until
 
+from rlcore import find_checkpoints
+
 KILLS = ("parent", "trial", "both", "save", "record")
 
 
@@ -105,21 +107,21 @@ def test_a_full_disk_loses_nothing(place: Place, tmp_path: Path) -> None:
 @pytest.mark.faults
 @pytest.mark.daily
 def test_a_killed_sweep_continues_with_the_same_command(place: Place, tmp_path: Path) -> None:
-    sweep = {"trials": 3, "jobs": 2}
-    place.write(configuration(sweep, seconds=0.003))
+    place.write(configuration({"trials": 2, "jobs": 2}, seconds=0.003))
     parent = place.start()
-    wait_until(lambda: place.last_step(0) >= 100 and place.last_step(1) >= 50)
-    for child in place.children():
-        os.kill(child, signal.SIGKILL)
+    wait_until(lambda: place.last_step(0) >= 100 and place.last_step(1) >= 100)
+    os.kill(place.children()[0], signal.SIGKILL)
     parent.kill()
     parent.communicate()
-    assert place.ended() == 0
+    wait_until(lambda: not place.children())  # the other one saved a checkpoint, at a step of no interval, and ended
+    steps = [each.step for number in (0, 1) for each in find_checkpoints(place.run(number) / "checkpoints")]
+    assert place.ended() == 0 and any(step % 50 for step in steps)
     output = place.sweep().stdout
-    assert "done: 3 trials, 3 complete" in output and "trial-0000  rate" not in output
+    assert "done: 2 trials, 2 complete" in output and "trial-0000  rate" not in output
 
     whole = Place(tmp_path / "whole")
     whole.directory.mkdir()
-    whole.write(configuration(sweep))  # as fast as it can: no time is part of a result
+    whole.write(configuration({"trials": 2, "jobs": 2}))  # as fast as it can: no time is part of a result
     whole.sweep()
     best, without_waiting = place.state().pop("best"), whole.state().pop("best")
     assert best.replace("seconds: 0.003", "seconds: 0.0").split("\n", 1)[1] == without_waiting.split("\n", 1)[1]

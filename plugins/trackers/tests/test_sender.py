@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tracked_runs import context, in_senders, killed_twice, stats, until, writer
+from tracked_runs import context, in_senders, journaled, killed_twice, stats, until, writer
 
 from rlcore_trackers import TrackerSettings
 from rlcore_trackers.hooks import checkpoint_saved, make_writer, run_finished
@@ -66,8 +66,10 @@ def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warn
     assert stored(tmp_path) == [100, 200]
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = killed_twice("lake", STORE, TrackerSettings(), tmp_path / "run", monkeypatch)
+    assert journaled(tmp_path / "run", "lake") == len(expected)
     assert sorted((tmp_path / "run/store").read_text().splitlines()) == sorted(
         f"{behavior} {step}" for behavior, step, _ in expected
     )
@@ -128,6 +130,7 @@ def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
         assert not run.held_checkpoints._held.total()
 
 
+@pytest.mark.faults
 def test_a_run_that_takes_the_place_of_another_one_gets_nothing_of_its_sender(tmp_path: Path) -> None:
     first = writer("lake", STORE, TrackerSettings(), tmp_path / "run")
     first.write("Walker", 100, stats(1.0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tracked_runs import in_senders, killed_twice, trained_and_killed_twice, writer, written_while_locked
+from tracked_runs import in_senders, killed_twice, stats, trained_and_killed_twice, writer, written_while_locked
 
 from rlcore import CUMULATIVE_REWARD
 from rlcore_trackio.settings import TrackioSettings
@@ -55,3 +57,33 @@ def test_a_locked_database_holds_no_training_up_and_loses_no_step(
         writer("trackio", TRACKER, TrackioSettings(directory=str(folder)), tmp_path / "run"), folder / "rlcore.db"
     )
     assert stored(folder) == [("Walker", 100, 1.0), ("Walker", 200, 2.0), ("Walker", 300, 3.0)]
+
+
+@pytest.mark.learning
+def test_films_and_checkpoints_are_kept_once_beside_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_senders(monkeypatch)
+    folder, run = tmp_path / "trackio", tmp_path / "run"
+    tracked = writer("trackio", TRACKER, TrackioSettings(directory=str(folder), group="seeds"), run)
+    tracked.write("Walker", 100, stats(1.0))
+    (run / "checkpoints/100").mkdir(parents=True)
+    (run / "checkpoints/100/weights").write_text("weights")
+    tracked.checkpoint_saved(100, run / "checkpoints/100")
+    tracked.run_finished("done")
+    tracked.close()
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films/walk.mp4").write_bytes(b"film")
+    command = [sys.executable, "-m", "rlcore_trackers", str(run), "trackio", "--video", str(tmp_path / "films")]
+    subprocess.run(command, check=True, timeout=100)
+    (run / "trackers/trackio.files").unlink()  # as if both processes were killed before they could note the files
+    subprocess.run(command, check=True, timeout=100)
+    with closing(sqlite3.connect(folder / "rlcore.db")) as database:
+        rows = [json.loads(row) for (row,) in database.execute("SELECT metrics FROM metrics ORDER BY id")]
+        artifacts = database.execute("SELECT name, version FROM artifacts JOIN artifact_versions").fetchall()
+        ((configuration,),) = database.execute("SELECT config FROM configs").fetchall()
+    assert len(rows) == 2 and rows[0]["Walker/Losses/Policy Loss"] == 0.25
+    assert (folder / "media" / rows[1]["video/walk"]["file_path"]).read_bytes() == b"film"
+    assert artifacts == [("ppo-checkpoint", 0)]
+    found = json.loads(configuration)
+    assert found["behaviors"].keys() == {"Walker", "Striker"} and found["_Group"] == "seeds"

@@ -27,6 +27,7 @@ def steps(directory: Path) -> list[int]:
     return sorted(step for _, step, _ in by_behavior((row["Walker/Step"], row) for row in found))
 
 
+@pytest.mark.faults
 def test_a_log_is_read_up_to_the_place_where_it_was_cut_and_the_next_log_has_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""MLflow's store: by default an SQLite database beside the run directory, with a folder of artefacts.
+"""MLflow's store: by default an SQLite database beside the run directory, with a folder of artifacts.
 
 MLflow writes each call of ``log_batch`` in one transaction before it returns. The store is asked for the steps that it
 has, so no note of what was sent is needed. If MLflow's server gets a summary twice, because an answer was lost, it
@@ -73,7 +73,7 @@ class MlflowTracker:
                 self._client.log_batch(self._id, metrics=metrics[start : start + MAX_METRICS])
 
     def send_file(self, file: TrackedFile) -> None:
-        """Copy a file into the run's artefacts; one that is there already is written again."""
+        """Copy a file into the run's artifacts; one that is there already is written again."""
         folder = FOLDERS[file.kind]
         if file.path.is_dir():
             self._client.log_artifacts(self._id, str(file.path), f"{folder}/{file.step}")
@@ -103,7 +103,7 @@ class MlflowTracker:
         return str(self._client.get_experiment_by_name(name).experiment_id)
 
     def _log_configuration(self, known: set[str]) -> None:
-        """Log the configuration as parameters, which MLflow lets nobody change, and whole as an artefact."""
+        """Log the configuration as parameters, which MLflow never changes, and whole as an artifact."""
         from mlflow.entities import Param
 
         values = {

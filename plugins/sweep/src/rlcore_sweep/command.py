@@ -50,6 +50,7 @@ def sweep_command(
         sweep = Sweep(study, document, plugins, found)
         signal = sweep.train()
         if signal is not None:
+            echo("interrupted; the same command continues", err=True)
             return 128 + signal
         ended = sweep.trials.values()
         best = study.best(sweep.trials)

@@ -165,8 +165,8 @@ def _height(parameter: ParameterSettings, value: Any) -> float:
     assert parameter.low is not None and parameter.high is not None
     low, high = float(parameter.low), float(parameter.high)
     if parameter.log:
-        return log(value / low) / log(high / low)
-    return (value - low) / (high - low)
+        return log(float(value) / low) / log(high / low)
+    return (float(value) - low) / (high - low)
 
 
 def _short(study: Study, name: str) -> str:

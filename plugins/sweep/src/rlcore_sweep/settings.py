@@ -38,8 +38,8 @@ class ParameterSettings:
             extra = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
             if extra or self.log:
                 raise SettingError("choices", f"cannot be combined with {(extra or ['log'])[0]}")
-            texts = [repr(each) for each in self.choices]
-            if not texts or len(set(texts)) < len(texts):
+            equal = any(each in self.choices[:index] for index, each in enumerate(self.choices))
+            if equal or not self.choices:
                 raise SettingError("choices", "must be a list of different values, at least one")
             return
         if self.low is None or self.high is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rlcore_sweep.settings import ParameterSettings
@@ -62,9 +62,7 @@ def suggested(parameters: Parameters, trial: Trial) -> dict[str, Any]:
             continue
         if parameter.choices is not None:
             options = [label(each) for each in parameter.choices]
-            chosen = trial.suggest_categorical(name, options)
-            same = [each for each, option in zip(parameter.choices, options, strict=True) if _same(option, chosen)]
-            values[name] = same[0]
+            values[name] = parameter.choices[options.index(trial.suggest_categorical(name, options))]
             continue
         low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
         assert low is not None and high is not None
@@ -74,10 +72,6 @@ def suggested(parameters: Parameters, trial: Trial) -> dict[str, Any]:
             by = None if step is None else float(step)
             values[name] = trial.suggest_float(name, float(low), float(high), log=log, step=by)
     return values
-
-
-def _same(option: Any, chosen: Any) -> bool:
-    return type(option) is type(chosen) and option == chosen
 
 
 def grid(parameters: Parameters) -> dict[str, list[Any]]:
@@ -108,4 +102,4 @@ def typical(parameters: Parameters) -> Iterator[tuple[str, list[dict[str, Any]]]
 
 def size(parameters: Parameters) -> int:
     """Number of points on the grid."""
-    return sum(1 for _ in product(*grid(parameters).values()))
+    return prod(map(len, grid(parameters).values()))

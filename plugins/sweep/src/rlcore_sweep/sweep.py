@@ -56,6 +56,7 @@ class Sweep:
     trials: dict[int, Trial]
     training: dict[int, str] = attrs.field(factory=dict)
     problem: str = ""
+    _said: set[str] = attrs.field(factory=set)
     _stopped: list[Running] = attrs.field(factory=list)
     _kills: dict[tuple[int, str], tuple[int, int]] = attrs.field(factory=dict)
 
@@ -64,11 +65,19 @@ class Sweep:
 
         Raises RunStateError if a run cannot write its files.
         """
-        at_once = min(self.study.settings.jobs, self.study.settings.lag + 1)
+        jobs, lag = self.study.settings.jobs, self.study.settings.lag
+        at_once = min(jobs, lag + 1)
+        if at_once < jobs:
+            self._say_once(f"at most {at_once} trials train at the same time, because this sweep has unseen: {lag}")
         stopped = side_by_side(self._jobs(), at_once, self._run_ended, self._look)
         if self.problem:
             raise RunStateError(self.problem)
         return stopped
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            echo(text, file=sys.stdout)
 
     # ------------------------------------------------------------ which run is next
 
@@ -100,6 +109,7 @@ class Sweep:
             name, environment, seed = next(each for each in self.study.runs() if each[0] not in known.runs)
             directory = self.study.place(number) / name
             if is_locked(directory):  # a run that the killed process before this one started saves its checkpoint
+                self._say_once(f"{known.name}/{name}  waits for another process of this run to end")
                 continue
             try:
                 job = self._job(known, name, environment, seed)

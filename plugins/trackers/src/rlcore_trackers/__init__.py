@@ -1,4 +1,4 @@
-"""What plugins of experiment trackers share: the journal of a run, and the process that sends it.
+"""Parts that plugins of experiment trackers share: the journal of a run, and the process that sends it.
 
 A tracker's library never runs in the process of a training. The training appends each summary to a journal in the run
 directory, ``trackers/NAME.jsonl``. A second process, the sender, reads the journal, asks the tracker's store which

@@ -1,4 +1,4 @@
-"""What the hooks of each tracker's plugin do. rlcore imports this module at every start: it imports nothing heavy."""
+"""Implementations of the hooks of each tracker. rlcore imports this module at every start: it imports nothing heavy."""
 
 from __future__ import annotations
 

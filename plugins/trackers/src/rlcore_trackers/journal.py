@@ -2,7 +2,7 @@
 
 It says what the store is to have. It does not say what the store has: the store is asked, because a note of what was
 sent may be missing after a kill. Files beside it: ``NAME.json``, the run as the tracker sees it; ``NAME.lock``, the
-lock of the sender; ``NAME.files``, the artefacts that were sent; ``NAME.log``, what the tracker's library printed.
+lock of the sender; ``NAME.files``, the artifacts that were sent; ``NAME.log``, what the tracker's library printed.
 """
 
 from __future__ import annotations

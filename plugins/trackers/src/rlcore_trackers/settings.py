@@ -15,7 +15,7 @@ class TrackerSettings:
 
     project: str = setting("rlcore", "Name of the project, or experiment, that the run belongs to.")
     checkpoints: Literal["none", "last", "all"] = setting(
-        "last", "Checkpoints to keep as artefacts: the last one when the run ends, all, or none."
+        "last", "Checkpoints to keep as artifacts: the last one when the run ends, all, or none."
     )
     report: bool = setting(False, "Also keep the page of 'rlcore report' when the run ends; needs rlcore-report.")
     finish_timeout: float = setting(

@@ -61,7 +61,7 @@ class TrackedSummary:
 
 @attrs.frozen(kw_only=True)
 class TrackedFile:
-    """A file or a directory to keep as an artefact.
+    """A file or a directory to keep as an artifact.
 
     Attributes:
         kind: The kind of content.
@@ -88,7 +88,7 @@ class Tracker(Protocol):
         """Send summaries that the store does not have."""
 
     def send_file(self, file: TrackedFile) -> None:
-        """Keep a file as an artefact. Called again for the same file after a kill: the store must not have it twice."""
+        """Keep a file as an artifact. Called again for the same file after a kill: the store must not have it twice."""
 
     def finish(self, outcome: str) -> str:
         """Note that the run is ``"done"``, ``"interrupted"`` or ``"failed"``; all that was sent is then in the store.

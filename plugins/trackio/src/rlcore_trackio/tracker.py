@@ -65,7 +65,7 @@ class TrackioTracker:
         )
 
     def send_file(self, file: TrackedFile) -> None:
-        """Keep a file as an artefact of the project; Trackio keeps equal content once."""
+        """Keep a file as an artifact of the project; Trackio keeps equal content once."""
         if file.kind == "video":
             self._send_film(file)
             return
@@ -95,11 +95,13 @@ class TrackioTracker:
         """Trackio's object of the run, which writes all that it was given before it ends."""
         from trackio.run import Run
 
-        run = Run(url=None, project=self._project, client=None, name=self._tracked.run_id, run_id=self._tracked.id)
+        run: Any = Run(
+            url=None, project=self._project, client=None, name=self._tracked.run_id, run_id=self._tracked.id,
+            group=self._tracked.settings["group"], config=dict(self._tracked.configuration),
+        )  # fmt: skip
         try:
             yield run
         finally:
-            run.config = {}  # summaries have the configuration
             run.finish()
 
     def finish(self, outcome: str) -> str:

@@ -32,7 +32,7 @@ class WandbTracker:
         self._online = tracked.settings["mode"] == "online"
         tracked.place.mkdir(exist_ok=True)
         os.environ["WANDB_ERROR_REPORTING"] = "false"  # wandb would send its own errors to a server
-        os.environ["WANDB_DATA_DIR"] = str(tracked.place)  # artefacts wait there for 'wandb sync'
+        os.environ["WANDB_DATA_DIR"] = str(tracked.place)  # artifacts wait there for 'wandb sync'
         import wandb
 
         self._wandb: Any = wandb
@@ -65,16 +65,16 @@ class WandbTracker:
             self._run.log(row, step=summary.index, commit=True)
 
     def send_file(self, file: TrackedFile) -> None:
-        """Keep a file as an artefact. The server keeps equal content once."""
+        """Keep a file as an artifact. The server keeps equal content once."""
         if file.kind == "video":
             name = f"video/{file.path.stem}"
             self._run.summary[name] = self._wandb.Video(str(file.path), format=file.path.suffix[1:])
-        artefact = self._wandb.Artifact(f"{self._tracked.id}-{file.kind}", file.kind, metadata={"step": file.step})
+        artifact = self._wandb.Artifact(f"{self._tracked.id}-{file.kind}", file.kind, metadata={"step": file.step})
         if file.path.is_dir():
-            artefact.add_dir(str(file.path))
+            artifact.add_dir(str(file.path))
         else:
-            artefact.add_file(str(file.path))
-        self._run.log_artifact(artefact, aliases=["latest", f"step-{file.step}"])
+            artifact.add_file(str(file.path))
+        self._run.log_artifact(artifact, aliases=["latest", f"step-{file.step}"])
 
     def finish(self, outcome: str) -> str:
         self._run.finish(exit_code=EXIT_CODES[outcome])

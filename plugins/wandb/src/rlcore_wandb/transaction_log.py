@@ -24,7 +24,7 @@ FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Return the rows that were logged, by key; none of a file that is no log."""
+    """Return the rows that were logged, by key; none of a file that is not a log."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     for content in records(path.read_bytes()):
