@@ -107,8 +107,8 @@ def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -
 
     ``command`` is the one that trained the first of them, for the page.
     """
-    from rlcore_report.groups import grouped
-    from rlcore_report.runs import read_runs
+    from rlcore_study.groups import grouped
+    from rlcore_study.runs import read_runs
 
     runs, problems = read_runs(directories)
     for problem in problems:
@@ -119,7 +119,7 @@ def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -
 
 def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
     from rlcore import CUMULATIVE_REWARD, SavedRun
-    from rlcore_report.curves import band, shortened
+    from rlcore_study.curves import band, shortened
 
     (behavior, *_) = sorted(runs[0].behaviors)
     configuration = runs[0].data.configuration

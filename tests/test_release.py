@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import release
+import workflows
 from packaging.requirements import Requirement
 from release import ReleaseError
 from workspace import MEMBERS, ROOT, pyproject
@@ -188,6 +189,15 @@ def test_a_local_index_has_the_given_wheels_and_nothing_else(dist: Path) -> None
         assert f"rlcore_report-{VERSION}-py3-none-any.whl" in asked(REPORT)
         with pytest.raises(urllib.error.HTTPError, match="404"):
             asked("click")  # it does not send pip elsewhere
+
+
+def test_the_publishing_step_of_a_workflow_uploads_to_a_local_index(dist: Path, tmp_path: Path) -> None:
+    with release.local_index([], uploads=True) as address:
+        machine = workflows.Machine(ROOT, tmp_path, index=address.removesuffix("simple/"))
+        step = {"uses": "pypa/gh-action-pypi-publish@1", "with": {"packages-dir": "plugins", "skip-existing": "true"}}
+        assert workflows.act(machine, step, dist, tmp_path) == "passed on a local index, 2 files"
+        with urllib.request.urlopen(f"{address}{REPORT}/") as answer:
+            assert f"rlcore_report-{VERSION}.tar.gz" in answer.read().decode()
 
 
 def test_a_member_from_another_index_is_not_accepted() -> None:

@@ -7,7 +7,8 @@
 Each job gets a clean clone of the commit that is checked out, and a new virtual environment. Its ``run`` steps are run
 by bash with the variables of the workflow, the job and the step. Actions are replaced: ``checkout`` is the clone,
 ``setup-python`` the virtual environment, with the Python that runs this program, and artifacts are copied to a
-directory. The publishing action uploads to an index on this machine, with twine. A step that changes the system
+directory. The publishing action uploads to an empty index on this machine, with twine (which skips files that exist on
+some public indexes alone). A step that changes the system
 (``sudo``) is left out, and so, with ``--environment``, are steps that only install packages. The table at the end says
 what was left out.
 """
@@ -147,9 +148,8 @@ def act(machine: Machine, step: Mapping[str, Any], checkout: Path, python: Path)
         return "passed"
     if action == "pypa/gh-action-pypi-publish":
         files = sorted(map(str, (checkout / given["packages-dir"]).iterdir()))
-        skip = ["--skip-existing"] if given.get("skip-existing") == "true" else []
         login = ["--repository-url", machine.index, "--username", "any", "--password", "any", "--non-interactive"]
-        command = [sys.executable, "-m", "twine", "upload", "--disable-progress-bar", *skip, *login, *files]
+        command = [sys.executable, "-m", "twine", "upload", "--disable-progress-bar", *login, *files]
         result = call(command, checkout, {**os.environ})
         return f"passed on a local index, {len(files)} files" if result == "passed" else result
     raise WorkflowError(f"the action {action} has no meaning on this machine")

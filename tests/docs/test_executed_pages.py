@@ -47,11 +47,12 @@ def test_the_first_tutorial_runs(run_page: RunPage) -> None:
     assert {path.name for path in results.iterdir()} == {"pole", "long", "preset", "tanh", "quiet"}
 
 
-def test_the_tutorial_of_a_comparison_runs(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tutorial_of_a_comparison_runs(run_page: RunPage) -> None:
     directory = run_page("docs/tutorial/compare-two.md")
     names = {f"{name}-seed-{seed}" for name in ("ten", "three", "slow") for seed in range(1, 6)}
     assert names <= {path.name for path in (directory / "results").iterdir()}
-    printed = capsys.readouterr().out
+    command = [sys.executable, "-m", "rlcore", "compare", "ten", "three"]
+    printed = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True).stdout
     assert re.search(r"^ten +5 +\d+\.\d+", printed, re.MULTILINE) and "better than" in printed
     assert (directory / "compared.html").stat().st_size > 10_000
 
