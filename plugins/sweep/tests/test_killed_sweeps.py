@@ -95,7 +95,7 @@ def test_a_full_disk_loses_nothing(place: Place, tmp_path: Path) -> None:
     try:
         errors = place.sweep(code=5).stderr
         assert errors.count("\n") == 1 and "No space left on device" in errors
-        assert errors.endswith("nothing is lost: mend that, and the same command continues\n")
+        assert errors.endswith("nothing is lost: fix that, and the same command continues\n")
         subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
         place.sweep()
         assert place.state() == whole.state()

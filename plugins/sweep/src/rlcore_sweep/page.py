@@ -1,4 +1,4 @@
-"""What a sweep adds to the page of ``rlcore report``: history, importance, parallel coordinates, and all trials."""
+"""The part of a sweep on the page of ``rlcore report``: history, importance, parallel coordinates, and all trials."""
 
 from __future__ import annotations
 

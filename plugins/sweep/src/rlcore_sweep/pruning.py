@@ -26,7 +26,7 @@ PRUNED = "pruned by the sweep"
 
 @attrs.define(eq=False)
 class Watch:
-    """What a run of a trial keeps.
+    """The memory of a run of a trial.
 
     Attributes:
         study: The sweep.
@@ -56,7 +56,7 @@ RESTORED = StashKey[list[tuple[int, float]]]()
 
 
 def watch(run: RunContext) -> Watch | None:
-    """What the run keeps as a run of a trial; None for any other run. Made at the first call.
+    """The memory of a run as a run of a trial; None for any other run. Made at the first call.
 
     Raises RunStateError for a trial whose sweep cannot be read.
     """

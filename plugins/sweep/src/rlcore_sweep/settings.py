@@ -77,7 +77,7 @@ def _environments_problem(value: Mapping[str, Any]) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class SweepSettings:
-    """What ``rlcore sweep`` searches. Only ``trials`` and ``jobs`` of a sweep that has begun may change."""
+    """The search of ``rlcore sweep``. Only ``trials`` and ``jobs`` of a sweep that has begun may change."""
 
     trials: int = setting(20, "Trials in all; a later command may raise it.", minimum=1, maximum=MAX_TRIALS)
     jobs: int = setting(1, "Trials that train at the same time.", minimum=1, maximum=256)

@@ -71,7 +71,7 @@ class Judge:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What the pruner noted about the trial."""
+        """Notes of the pruner about the trial."""
         noted = self._optuna.get_trials(deepcopy=False)[self._asked.number].system_attrs
         return {name: value for name, value in noted.items() if name.startswith("completed_rung")}
 

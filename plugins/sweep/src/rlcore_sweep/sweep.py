@@ -164,7 +164,7 @@ class Sweep:
             self._killed(trial, name, ended)
         elif ended.code == EXIT_RUN_STATE:
             said = ended.error.partition("; the last intact one")[0] or "its files cannot be used"
-            self.problem = f"{ended.job.run_id}: {said}; nothing is lost: mend that, and the same command continues"
+            self.problem = f"{ended.job.run_id}: {said}; nothing is lost: fix that, and the same command continues"
         elif not self._settled(trial, name, ended.code):
             reason = ended.error or f"exit code {ended.code}"
             self._end(trial, "failed", reason=reason)

@@ -107,14 +107,14 @@ class Study:
         return self.directory / f"trial-{number:04d}"
 
     def worth(self, trial: Trial) -> float:
-        """What a trial whose runs have all ended is worth."""
+        """Return the value of a trial whose runs have all ended."""
         worth = [self.settings.normalized(environment, trial.runs[name].score) for name, environment, _ in self.runs()]
         return sum(worth) / len(worth)
 
     def intermediate(
         self, trial: Trial, run: str | None = None, evaluations: Sequence[tuple[int, float]] = ()
     ) -> dict[int, float]:
-        """What a trial seemed to be worth after each evaluation: of its runs that have ended, and of ``run``.
+        """Return the value that a trial seemed to have after each evaluation of its ended runs, and of ``run``.
 
         A run's evaluation is compared with the evaluation of the same number in other trials, so that it is counted as
         if no run before it had ended early. Its value is the mean of the score and of the runs before it.
@@ -251,7 +251,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunStateError(
-            f"{path}: cannot be written: {error.strerror or error}; nothing is lost: mend that, and the same command "
+            f"{path}: cannot be written: {error.strerror or error}; nothing is lost: fix that, and the same command "
             "continues"
         ) from error
 
