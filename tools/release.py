@@ -269,7 +269,7 @@ def metadata_problems(metadata: Message, table: dict[str, Any], version: str) ->
             if stated != wanted and not (table["name"] == "rlcore" and name[2] and not stated):
                 yield f"requires {requirement}, whose bounds are not {bounds(version)}"
     is_plugin = table["name"] != "rlcore" and "rlcore" in table.get("entry-points", {})
-    if is_plugin and not any(each.startswith("rlcore") for each in requirements):
+    if is_plugin and not any(re.match(r"rlcore\b(?!-)", each) for each in requirements):
         yield "does not require rlcore"
 
 

@@ -20,10 +20,10 @@ import click
 from rlcore import CommandSpec, hookimpl
 @hookimpl
 def rlcore_commands():
-    return [CommandSpec(name="sweep", target="{module}:sweep", summary="many runs")]
+    return [CommandSpec(name="audit", target="{module}:audit", summary="many runs")]
 @click.command()
 @click.option("--times", default=1)
-def sweep(times):
+def audit(times):
     click.echo("swept %d times" % times)
 """
 BROKEN = "import a_module_that_is_absent\n"
@@ -112,23 +112,23 @@ def test_help_and_plugins_list_work_although_every_plugin_is_broken(
 # ---------------------------------------------------------------- commands of plugins
 
 
-def install_sweep(installed_plugin: InstallPlugin, distribution: str = "acme-sweep", called: str = "sweep") -> None:
+def install_audit(installed_plugin: InstallPlugin, distribution: str = "acme-audit", called: str = "audit") -> None:
     module = f"{distribution.replace('-', '_')}_hooks"
-    source = COMMAND.format(module=module).replace('name="sweep"', f'name="{called}"')
+    source = COMMAND.format(module=module).replace('name="audit"', f'name="{called}"')
     installed_plugin(distribution.removeprefix("acme-"), distribution, "1", source, module=module)
 
 
 def test_a_plugin_may_add_commands_and_commands_of_plugins(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
-    install_sweep(installed_plugin)
-    result = run_rlcore("sweep", "--times", "3")
+    install_audit(installed_plugin)
+    result = run_rlcore("audit", "--times", "3")
     assert (result.exit_code, result.stdout) == (0, "swept 3 times\n")
-    assert "command:sweep" in run_rlcore("plugins", "list", "--provides").stdout
-    install_sweep(installed_plugin, "acme-inner", called="plugins swap")
+    assert "command:audit" in run_rlcore("plugins", "list", "--provides").stdout
+    install_audit(installed_plugin, "acme-inner", called="plugins swap")
     assert run_rlcore("plugins", "swap", "--times", "3").stdout == "swept 3 times\n"
     assert run_rlcore("swap").exit_code == 2
-    for group, typed, meant in ((), "sweeep", "sweep"), (("plugins",), "swapp", "swap"), ((), "statsu", "status"):
+    for group, typed, meant in ((), "auditt", "audit"), (("plugins",), "swapp", "swap"), ((), "statsu", "status"):
         refused = run_rlcore(*group, typed)
         commands, nearest = refused.stderr.split("; did you mean ")  # other installed plugins add commands too
         assert refused.exit_code == 2 and nearest == f"{meant!r}?\n"
@@ -141,16 +141,16 @@ def test_help_lists_the_commands_of_installed_plugins_and_imports_none(
     specs = "CommandSpec(name='one', target='a:b', summary='it\\'s'), CommandSpec(\n name=\"two\", target='a:b')"
     specs += ", CommandSpec(name='plugins three', target='a:b', summary='of a group')"
     installed_plugin("acme", "acme-rl", "1", f"raise RuntimeError('imported')\nSPECS = [{specs}]\n")
-    install_sweep(installed_plugin, "acme-taker", called="plugins")
-    install_sweep(installed_plugin)
+    install_audit(installed_plugin, "acme-taker", called="plugins")
+    install_audit(installed_plugin)
     helped = run_rlcore("--help")
     own, added = helped.stdout.split("Commands of installed plugins:\n")
     listed = [line.split(maxsplit=1) for line in added.splitlines() if line.startswith("  ") and line[2] != " "]
-    assert helped.stderr == "" and ["sweep", "many runs"] in listed and ["two"] in listed
+    assert helped.stderr == "" and ["audit", "many runs"] in listed and ["two"] in listed
     assert "plugins" in own and "plugins" not in [line[0] for line in listed]
     assert "three" not in helped.stdout
     of_group = run_rlcore("plugins", "--help").stdout.split("Commands of installed plugins:\n")[1]
-    assert "  three   of a group\n" in of_group and "sweep" not in of_group
+    assert "  three   of a group\n" in of_group and "audit" not in of_group
 
 
 def test_hooks_are_shown_with_signature_and_text(run_rlcore: RunRlcore) -> None:
@@ -168,35 +168,35 @@ def test_hooks_are_shown_with_signature_and_text(run_rlcore: RunRlcore) -> None:
     assert unknown.exit_code == 4 and "no hook 'rlcore_trainer'; did you mean 'rlcore_trainers'?" in unknown.stderr
 
 
-@pytest.mark.parametrize("variable", [("RLCORE_PLUGINS", "no:sweep"), ("RLCORE_PLUGIN_AUTOLOAD", "0")])
+@pytest.mark.parametrize("variable", [("RLCORE_PLUGINS", "no:audit"), ("RLCORE_PLUGIN_AUTOLOAD", "0")])
 def test_a_command_of_a_strangers_plugin_that_is_off_says_how_to_turn_it_on(
     installed_plugin: InstallPlugin,
     run_rlcore: RunRlcore,
     monkeypatch: pytest.MonkeyPatch,
     variable: tuple[str, str],
 ) -> None:
-    install_sweep(installed_plugin)
+    install_audit(installed_plugin)
     monkeypatch.setenv(*variable)
-    refused = run_rlcore("sweep")
-    assert refused.exit_code == 2 and "no command 'sweep'; commands: run, " in refused.stderr
+    refused = run_rlcore("audit")
+    assert refused.exit_code == 2 and "no command 'audit'; commands: run, " in refused.stderr
     off, advice = refused.stderr.split("; turned off: ")[1].rstrip().split("; RLCORE_PLUGINS=")
-    assert "plugin 'sweep' (acme-sweep 1)" in off
-    assert advice == ("NAME turns one on" if "," in off else "sweep turns it on")
-    monkeypatch.setenv("RLCORE_PLUGINS", "sweep")
-    assert run_rlcore("sweep").stdout == "swept 1 times\n"
+    assert "plugin 'audit' (acme-audit 1)" in off
+    assert advice == ("NAME turns one on" if "," in off else "audit turns it on")
+    monkeypatch.setenv("RLCORE_PLUGINS", "audit")
+    assert run_rlcore("audit").stdout == "swept 1 times\n"
 
 
 def test_clashing_commands_are_told_apart_and_unusable_ones_reported(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
-    install_sweep(installed_plugin, "acme-one")
-    install_sweep(installed_plugin, "acme-two")
-    assert run_rlcore("acme-two/sweep").stdout == "swept 1 times\n"
-    result = run_rlcore("sweep")
-    assert result.exit_code == 4 and "acme-one/sweep or acme-two/sweep" in result.stderr
-    install_sweep(installed_plugin, "acme-taker", called="plugins")
+    install_audit(installed_plugin, "acme-one")
+    install_audit(installed_plugin, "acme-two")
+    assert run_rlcore("acme-two/audit").stdout == "swept 1 times\n"
+    result = run_rlcore("audit")
+    assert result.exit_code == 4 and "acme-one/audit or acme-two/audit" in result.stderr
+    install_audit(installed_plugin, "acme-taker", called="plugins")
     assert "acme-taker" in run_rlcore("plugins", "list").stdout
-    odd = COMMAND.replace("{module}:sweep", "json:loads").replace('"sweep"', '"odd"')
+    odd = COMMAND.replace("{module}:audit", "json:loads").replace('"audit"', '"odd"')
     installed_plugin("odd", "acme-odd", "1", odd)
     result = run_rlcore("odd")
     assert result.exit_code == 4 and "json:loads is a function, not a click command" in result.stderr

@@ -79,5 +79,7 @@ def test_an_option_either_sets_a_key_or_takes_over() -> None:
 @pytest.mark.parametrize(("words", "package"), [(["--seeds", "1-5"], "study"), (["--no-graphics"], "unity")])
 def test_an_option_of_a_package_that_is_off_names_the_package(run: Any, words: list[str], package: str) -> None:
     answer = run("-p", f"no:{package}", *words)
-    message = f"{words[0]}: an option of rlcore-{package}; pip install it, or turn the plugin on"
+    message = (
+        f"{words[0]}: an option of rlcore-{package}; pip install rlcore-{package}, or turn it on if it is installed"
+    )
     assert answer.exit_code == 2 and message in answer.stderr

@@ -47,8 +47,8 @@ class RunCommand(click.Command):
             from rlcore.config.choices import Hints
 
             if package := PACKAGES.get(("option", error.option_name.removeprefix("--"))):
-                where = f"an option of {package}; pip install it, or turn the plugin on"
-                raise click.UsageError(f"{error.option_name}: {where}", ctx) from None
+                where = f"an option of {package}; pip install {package}, or turn it on if it is installed"
+                raise ConfigError(f"{error.option_name}: {where}") from None
             said = Hints(plugins, {}).message((error.option_name,), "", True)
             if said:
                 raise ConfigError(f"{error.option_name}: {said}") from None
