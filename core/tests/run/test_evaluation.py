@@ -134,6 +134,9 @@ def test_the_environment_is_made_once_kept_open_and_closed_with_the_run(make_run
         run.evaluate(4)
         assert len(watched.made) == 4 and len(watched.closed) == 2
     assert sorted(map(id, watched.closed)) == sorted(map(id, watched.made))
+    for made in 5, 6:
+        run.evaluate(4)
+        assert len(watched.made) == made and watched.closed[-1] is watched.made[-1], "the run that closes it has ended"
 
 
 def test_every_way_to_evaluate_plays_the_same_episodes_and_tells_plugins(

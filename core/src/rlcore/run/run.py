@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing, nullcontext
 from multiprocessing import current_process
 from pathlib import Path
 from types import TracebackType
@@ -134,8 +135,11 @@ class Run:
         self.start()
         training = self._started
         policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
-        with located(self._prepared.document):
-            result = training.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
+        evaluator = training.evaluation.evaluator
+        # What a run that has ended creates, no one else closes.
+        ended = nullcontext() if self.outcome is None else closing(evaluator)
+        with located(self._prepared.document), ended:
+            result = evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
         self.plugins.notify("rlcore_evaluated", run=training.context, step=self.steps, result=result)
         return result
 

@@ -145,8 +145,10 @@ class Evaluator:
         return self._environment, self._lineups(self._environment, episodes)
 
     def close(self) -> None:
-        if self._environment is not None:
-            self._environment.close()
+        """Close the environment; a later evaluation creates another one."""
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            environment.close()
 
     def _feed(self, environment: PlayedEnvironment, seed: int) -> ParameterFeed | None:
         """Draw the parameters of the task that training is for; values in the evaluation block have priority."""
