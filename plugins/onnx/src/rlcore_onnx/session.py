@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from rlcore_onnx.metadata import Metadata
+
+# Without it, importing onnxruntime 1.32 begins to send statistics about its use to its makers.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+import onnxruntime
 
 __all__ = ["Arrays", "Session", "open_model"]
 
