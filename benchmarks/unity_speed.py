@@ -37,7 +37,7 @@ SECONDS = 4.0  # that a measurement with a wait or work takes at most
 
 
 class Way(NamedTuple):
-    """What is measured.
+    """One measurement: how many agents and players, and how they work.
 
     Attributes:
         agents: Agents of a player.

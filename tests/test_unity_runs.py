@@ -97,6 +97,7 @@ def test_a_file_of_mlagents_trains_in_players_and_leaves_the_model_of_its_behavi
 
 
 @pytest.mark.long
+@pytest.mark.documentation
 def test_a_game_in_the_editor_trains_and_talks_with_the_side_channel_of_the_page(tmp_path: Path) -> None:
     """The test player connects to the run as the editor does, and sends the channel's messages back."""
     (page,) = (block for block in blocks_of(ROOT / "docs/how-to/unity.md") if "SideChannelSpec(" in block.text)
@@ -125,6 +126,7 @@ def test_a_game_in_the_editor_trains_and_talks_with_the_side_channel_of_the_page
 
 
 @pytest.mark.long
+@pytest.mark.distributed
 def test_players_of_workers_train_over_ipv6_and_their_run_is_only_alike_when_resumed(tmp_path: Path) -> None:
     """A run in workers promises what their environments do, and says what it does not know of their players."""
     with socket.socket(socket.AF_INET6) as free:

@@ -47,7 +47,7 @@ CONFIG: dict[str, Any] = {
 
 @attrs.frozen
 class Played:
-    """What a run did.
+    """The end of a run, and its traces on the machine.
 
     Attributes:
         code: Its exit code.

@@ -12,6 +12,8 @@ import pytest
 
 from rlcore_devkit.fixtures import RunRlcore
 
+pytestmark = pytest.mark.xdist_group("hub")  # one training for all
+
 PULL = ("pull", "ann/pole", "--run-id", "theirs")
 WEIGHTS = "checkpoints/4096/CartPole.safetensors"
 

@@ -17,6 +17,8 @@ from rlcore_hub.contents import private_values
 from rlcore_hub.curve import points
 from rlcore_hub.score import interval
 
+pytestmark = pytest.mark.xdist_group("hub")  # one training for all
+
 PUSH = ("push", "pole", "ann/pole", "--yes", "--episodes", "0")
 OF_CHECKPOINT = ("CartPole.safetensors", "configuration.yaml", "manifest.json", "run.safetensors", "state.json")
 PAGES = {"README.md", "curve.png", "rlcore_upload.json"}

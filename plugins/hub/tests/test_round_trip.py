@@ -12,6 +12,8 @@ from huggingface_hub import ModelCard
 from rlcore import read_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
+pytestmark = pytest.mark.xdist_group("hub")  # one training for all
+
 PUSH = ("push", "pole", "ann/pole", "--yes")
 
 

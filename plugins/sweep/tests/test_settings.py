@@ -1,4 +1,4 @@
-"""What is wrong in a block ``sweep`` is said with its place and the fix, before anything is trained."""
+"""An error in a block ``sweep`` is said with its place and the fix, before anything is trained."""
 
 from __future__ import annotations
 

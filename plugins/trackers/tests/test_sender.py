@@ -45,6 +45,7 @@ def test_a_store_that_fails_for_a_while_gets_everything_after_one_warning(
     ]
 
 
+@pytest.mark.faults
 def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warning_sends_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -273,7 +273,7 @@ def test_the_connection_of_a_player_that_hung_up_is_an_error(servers: Servers, s
     channel.close()
     with pytest.raises(ConnectionError):
         server.receive(SECONDS)
-    server.reply(b"to nobody")
+    server.reply(b"to no player")
     with pytest.raises(ConnectionError):
         server.receive(SECONDS)
     assert got.exception(SECONDS) is not None
@@ -363,7 +363,7 @@ def test_one_call_at_a_time(servers: Servers, server: PlayerServer) -> None:
 
 
 def test_a_client_that_only_sends_is_read_no_more(server: PlayerServer) -> None:
-    """Answers to pings that nobody reads must not fill the memory."""
+    """Answers to pings that the client never reads must not fill the memory."""
     flood = wire.PlainClient(server.port, wire.OPENING, seconds=0.05)
     pings = 60_000 * wire.frame(wire.PING, 0, 0, _ZEROS)
     for _ in range(100):

@@ -25,6 +25,7 @@ def stored(directory: Path) -> list[tuple[str, int, float]]:
     )
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = killed_twice("wandb", TRACKER, WandbSettings(), tmp_path / "run", monkeypatch)
     assert stored(tmp_path / "run") == expected

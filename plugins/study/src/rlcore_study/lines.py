@@ -1,4 +1,4 @@
-"""What the user sees of runs side by side: a bar for each run on a terminal, otherwise a line for each summary."""
+"""Progress of runs side by side: a bar for each run on a terminal, otherwise a line for each summary."""
 
 from __future__ import annotations
 

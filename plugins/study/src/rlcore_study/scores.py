@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """What the score of a run is, in words."""
+        """The kind of score that runs have, in words."""
         return EVALUATION if self.evaluated else TRAINING
 
     def score(self, run: ReportedRun) -> float | None:
