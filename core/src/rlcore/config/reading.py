@@ -100,7 +100,7 @@ def _read_text(path: Path) -> str:
         content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         collection, _, file = str(path).partition(":")
-        if file and os.sep not in collection:
+        if file and not path.drive and os.sep not in collection:
             from rlcore.plugins.call import load_plugins
             from rlcore.plugins.select import selection_from
 
