@@ -83,6 +83,11 @@ class ReportedRun:
         entries = self.listed(behavior)
         return _number(entries[-1].get("reward")) if entries else None
 
+    def return_at(self, behavior: str, step: int) -> float | None:
+        """Mean return of the latest 100 training episodes at the checkpoint of ``step``; None if it is not listed."""
+        found = [each for each in self.listed(behavior) if each["run_steps"] == step]
+        return _number(found[-1].get("reward")) if found else None
+
     def listed(self, behavior: str) -> list[Mapping[str, Any]]:
         """The checkpoints of a behavior as the training status lists them."""
         listed = _list(self.data.status, behavior, "checkpoints")
