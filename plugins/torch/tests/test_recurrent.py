@@ -77,8 +77,9 @@ def test_the_memory_after_sequences_is_that_of_their_last_steps(kind: str, lengt
 
 
 def test_short_sequences_are_not_filled_up_to_a_long_one_and_sizes_recur() -> None:
-    """Rows of 60 episodes of CartPole, cut after 64 steps, in which many of a minibatch are short."""
-    generator, sizes, places, rows = np.random.default_rng(0), set(), 0, 0
+    """Minibatches of 80 sequences of at most 64 steps, with a mean of 22."""
+    generator, places, rows = np.random.default_rng(0), 0, 0
+    sizes: set[tuple[int, int]] = set()
     for _ in range(200):
         lengths = np.minimum(generator.geometric(1 / 24, 80), 64)
         layout = SequenceLayout.of(lengths, CPU)

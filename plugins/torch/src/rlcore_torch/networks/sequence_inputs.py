@@ -27,7 +27,8 @@ Inputs = tuple[Tensor, ...]
 Segments = Sequence[tuple[int, int]]
 """Steps and sequences of each block that passes through a recurrent layer in one call."""
 
-# What a call costs beside its places, in places: two networks of 64 units and an Intel Xeon of 2023 were measured.
+# What a call costs beside its places, in places: 0.4 to 0.6 ms where a place takes 2 us, forward and backward, with 64
+# units on an Intel Xeon. With more units both grow.
 CALL = 256
 
 
@@ -79,8 +80,8 @@ class SequenceLayout:
         rows = np.zeros(widths.sum(), np.int64)
         rows[places] = np.arange(len(places))
         order = np.resize(ranked, counts[0])
-        at = [torch.from_numpy(array).to(device) for array in (rows, places, order)]
-        return cls(*at, segments, *beside)
+        at = tuple(torch.from_numpy(array).to(device) for array in (rows, places, order))
+        return cls(at[0], at[1], at[2], segments, *beside)
 
     def padded(self, x: Tensor) -> Tensor:
         """Return [P, F] from ``x`` [N, F]."""
