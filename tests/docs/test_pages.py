@@ -100,11 +100,11 @@ def world_of(path: Path) -> object:
     return read_document(path).data["environment"].get("id", path)
 
 
-def training(path: Path, plugins: Plugins) -> tuple[EnvironmentSettings, list[BehaviorSettings]]:
+def training(path: Path, plugins: Plugins) -> tuple[EnvironmentSettings | None, list[BehaviorSettings]]:
     """What a configuration trains, whatever its names, and however often it reports, saves and evaluates."""
     config = load_config(read_document(path), plugins)
-    same = {"summary_freq": 1, "checkpoint_interval": 1}
-    return config.environment, [attrs.evolve(each, **same) for each in config.behaviors.values()]
+    behaviors = config.behaviors.values()
+    return config.environment, [attrs.evolve(each, summary_freq=1, checkpoint_interval=1) for each in behaviors]
 
 
 # Titled blocks may need the plugin of their page; tests below run them.
