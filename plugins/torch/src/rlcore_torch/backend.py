@@ -58,7 +58,7 @@ def choose_backend(run: RunContext) -> Backend:
     Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs on another one.
     """
     chosen = run.config.torch_settings
-    device = _device(_of_rank(chosen.device or "cpu", run.ranks))
+    device = chosen_device(run)
     if chosen.cuda_graphs and device.type != "cuda":
         raise ConfigError(
             f"CUDA graphs need an NVIDIA GPU, and the device is {device}; set device: cuda, or leave cuda_graphs out",
@@ -71,6 +71,11 @@ def choose_backend(run: RunContext) -> Backend:
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
     return Backend(device, chosen.num_threads, fused_dense, FlatAdam, numpy_actor, piece_threads, True)
+
+
+def chosen_device(run: RunContext) -> torch.device:
+    """Return the device of ``torch_settings``. Raises ConfigError for one that PyTorch does not have."""
+    return _device(_of_rank(run.config.torch_settings.device or "cpu", run.ranks))
 
 
 def _of_rank(name: str, ranks: Ranks) -> str:

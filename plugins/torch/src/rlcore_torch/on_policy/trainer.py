@@ -161,6 +161,7 @@ class OnPolicyTrainer(RolloutTrainer):
         rate = self.learning_rate(self.rollout_start)
         self.optimizer.learning_rate = rate
         buffer, lengths = self.buffer, self.buffer.lengths()
+        buffer.require_finite(self.steps)
         rows, slots = int(lengths.max()), len(lengths)
         acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
         seen = {n: a[: rows + 1].reshape(-1, *a.shape[2:]) for n, a in buffer.seen.items()}
@@ -432,7 +433,7 @@ class OnPolicyTrainer(RolloutTrainer):
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
-        shape = (-1, len(self.buffer.cursor), len(self.providers))
+        shape = (-1, self.behavior.slots, len(self.providers))
         values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
         next_values = values[1:].copy()
         finals, final_seen = self.buffer.finals()
@@ -466,12 +467,12 @@ class OnPolicyTrainer(RolloutTrainer):
         """Where an array [T*, S*, ...] of all ranks has transitions."""
         return slice(None) if rollout.own_slot is None and not self.buffer.ragged else rollout.valid_of_all
 
-    def _flat(self, array: NDArray[Any]) -> Tensor | None:
-        """An array [T, S, ...] as a tensor [T * S, ...] on the device; None if it holds nothing."""
+    def _flat(self, array: NDArray[Any] | Tensor) -> Tensor | None:
+        """An array or a tensor [T, S, ...] as a tensor [T * S, ...] on the device; None if it holds nothing."""
         return self._on_device(array.reshape(-1, *array.shape[2:])) if array.shape[-1] else None
 
-    def _on_device(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
+    def _on_device(self, array: NDArray[Any] | Tensor) -> Tensor:
+        return torch.as_tensor(array).to(self.device)
 
     def _to_device(self, inputs: Inputs) -> Inputs:
         return tuple(x.to(self.device) for x in inputs)
