@@ -167,6 +167,6 @@ class GaussianPart:
     def gradient(self, slope: FloatArray, entropy_weight: np.float32) -> FloatArray:
         """The gradient by the means, [C, B], as of :meth:`Branch.gradient`; that by ``log_std`` is added to its own."""
         self._of_log_std += self._squares.dot(slope)
-        self._of_log_std -= slope.sum() + entropy_weight * np.float32(len(slope))
+        self._of_log_std -= float(slope.sum()) + float(entropy_weight) * len(slope)
         given: FloatArray = self._scaled * (self._inverse_std * slope)
         return given
