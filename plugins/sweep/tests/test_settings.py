@@ -35,6 +35,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"sampler": "grid", "parameters": {RATE: {"choices": [0.1, 0.2]}}, "trials": 3},
         "sweep.trials: must be at most 2, the number of points of the grid",
     ),
+    "cmaes with conditions": (
+        {
+            "sampler": "cmaes",
+            "parameters": {
+                RATE: {"low": 0.1, "high": 1.0},
+                "env_settings.seed": {"choices": [1, 2], "when": {RATE: 1}},
+            },
+        },
+        "env_settings.seed: when cannot be combined with sampler: cmaes",
+    ),
+    "cmaes without a range": (
+        {"sampler": "cmaes", "parameters": {RATE: {"choices": [0.1, 0.2]}}},
+        "sampler: cmaes needs a range; choices are drawn at random",
+    ),
     "seeds": ({"seeds": [1, 1]}, "sweep.seeds: must differ"),
 }
 
@@ -49,6 +63,16 @@ def test_a_wrong_block_is_refused_in_one_line(run_rlcore: RunRlcore, tmp_path: P
     assert not (tmp_path / "results").exists() or not [*(tmp_path / "results").glob("*/sweep.json")]
     if name == "unknown key":
         assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 2
+
+
+def test_cmaes_names_the_package_that_it_needs(
+    run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcore_sweep.settings.find_spec", lambda name: None)
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration({"sampler": "cmaes"})))
+    refused = run_rlcore("validate", "--allow-local", tmp_path / "config.yaml")
+    message = "sweep.sampler: cmaes needs a package that is missing; pip install 'rlcore-sweep[cmaes]'"
+    assert refused.exit_code == 2 and message in refused.stdout
 
 
 def test_a_metric_of_evaluations_needs_evaluations(run_rlcore: RunRlcore, tmp_path: Path) -> None:
