@@ -121,3 +121,12 @@ from .settings import ReplaySamplerSettings as ReplaySamplerSettings
 from .settings import StateDependentGaussianSettings as StateDependentGaussianSettings
 from .template import Statistic as Statistic
 from .template import TorchTrainer as TorchTrainer
+from .tensors.as_numpy import AsNumpy as AsNumpy
+from .tensors.cartpole import TorchCartPole as TorchCartPole
+from .tensors.environment import TensorActions as TensorActions
+from .tensors.environment import TensorBatch as TensorBatch
+from .tensors.environment import TensorEnvironment as TensorEnvironment
+from .tensors.seeding import episode_keys as episode_keys
+from .tensors.seeding import fold_in as fold_in
+from .tensors.seeding import run_key as run_key
+from .tensors.seeding import uniforms as uniforms
