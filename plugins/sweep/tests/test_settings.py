@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from sweeps import RATE, configuration
 
@@ -88,3 +89,16 @@ def test_a_run_trains_with_the_values_of_a_file_with_a_sweep(run_rlcore: RunRlco
     assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 0
     assert run_rlcore("run", tmp_path / "config.yaml", "--results-dir", tmp_path, "--run-id", "alone").exit_code == 0
     assert "sweep:" not in (tmp_path / "alone/configuration.yaml").read_text()
+
+
+def test_the_schema_for_editors_knows_the_block(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    check = jsonschema.Draft202012Validator(json.loads(run_rlcore("schema").stdout))
+    document = configuration({"trials": 3, "sampler": "tpe", "pruner": "median", "seeds": [1, 2]})
+    sound = {"behaviors": {}, "sweep": document["sweep"]}
+    assert [*check.iter_errors(sound)] == []
+    for wrong in ({"trails": 3}, {"trials": 0}, {"sampler": "tbe"}, {"parameters": {RATE: {"lo": 0.1}}}):
+        (problem,) = check.iter_errors({"behaviors": {}, "sweep": document["sweep"] | wrong})
+        assert problem.absolute_path[0] == "sweep"
+    assert check.schema["properties"]["sweep"]["description"]
+    info = run_rlcore("plugins", "info", "sweep").stdout
+    assert "trials = 20  Trials in all" in info
