@@ -12,6 +12,7 @@ from torch import nn
 from rlcore import ConfigError, Ranks, RunContext, launched
 from rlcore_torch.cpu import FlatAdam, NumpyActor, PieceThreads, fused_dense, numpy_actor, piece_threads
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
+from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
 __all__ = ["Backend", "choose_backend"]
@@ -27,6 +28,7 @@ class Backend:
         dense: The function that computes a layer of a network body.
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
+        numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
         losses_by_hand: Whether losses that have a gradient written by hand use it.
@@ -38,6 +40,7 @@ class Backend:
     dense: Dense = dense
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
+    numpy_memory: Callable[[Actor], NumpyMemory] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
     losses_by_hand: bool = False
     cuda_graphs: bool = False
@@ -70,7 +73,7 @@ def choose_backend(run: RunContext) -> Backend:
         torch.use_deterministic_algorithms(True)
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
-    return Backend(device, chosen.num_threads, fused_dense, FlatAdam, numpy_actor, piece_threads, True)
+    return Backend(device, chosen.num_threads, fused_dense, FlatAdam, numpy_actor, NumpyMemory, piece_threads, True)
 
 
 def chosen_device(run: RunContext) -> torch.device:
