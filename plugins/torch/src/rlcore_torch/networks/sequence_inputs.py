@@ -96,6 +96,8 @@ class SequenceLayout:
 def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
     """The segments that cost least for sequences with these ``lengths`` [Q], the longest first, on a CPU.
 
+    Fewer than :data:`FEW` sequences are one segment, as long as the longest.
+
     Numbers of steps and of sequences are rounded up to few different ones. oneDNN, which PyTorch calls, makes a program
     for each pair of them and keeps it: making one takes longer than a minibatch of a small network.
     """
