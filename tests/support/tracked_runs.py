@@ -135,7 +135,8 @@ class KilledTracker:
 class FileTracker:
     """A tracker whose store is a file of one line for each summary, and that fails as the file ``faults`` says.
 
-    ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``hang``, whether ``finish`` never returns.
+    ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``lose``, the number of calls that store nothing
+    and do not say so; ``hang``, whether ``finish`` never returns.
     """
 
     def __init__(self, tracked: Tracked) -> None:
@@ -151,6 +152,9 @@ class FileTracker:
         if faults.get("fail"):
             self._faults.write_text(json.dumps({**faults, "fail": faults["fail"] - 1}))
             raise OSError("database is locked")
+        if faults.get("lose"):
+            self._faults.write_text(json.dumps({**faults, "lose": faults["lose"] - 1}))
+            return
         with self._store.open("a") as store:
             for summary in summaries:
                 store.write(f"{summary.behavior} {summary.step}\n")

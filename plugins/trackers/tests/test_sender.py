@@ -45,6 +45,24 @@ def test_a_store_that_fails_for_a_while_gets_everything_after_one_warning(
     ]
 
 
+def test_what_a_library_lost_without_a_word_is_sent_again_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rlcore")
+    (tmp_path / "faults").write_text('{"lose": 1}')
+    tracked = writer("lake", STORE, TrackerSettings(), tmp_path)
+    tracked.write("Walker", 100, stats(1.0))
+    until(lambda: '"lose": 0' in (tmp_path / "faults").read_text())
+    tracked.write("Walker", 200, stats(1.0))
+    tracked.run_finished("done")
+    tracked.close()
+    assert sorted(stored(tmp_path)) == [100, 200]
+    assert [record.getMessage() for record in caplog.records] == [
+        "RuntimeError: the store lacks 1 summaries that were sent; it is tried again, and the training goes on",
+        "the store has the done run",
+    ]
+
+
 @pytest.mark.faults
 def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warning_sends_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
