@@ -10,7 +10,7 @@ Shapes: S slots, N environments.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -48,8 +48,8 @@ class TensorBatch:
 
     The fields are those of :class:`rlcore.AgentBatch`, with these differences. There is no ``ended``, and the final
     observations have a row for every slot: to pick the rows that ended, the host would have to wait for the device.
-    Nothing else is reported of an episode. Where a flag is set, the row of ``observations`` already holds the first
-    observation of the next episode.
+    Rewards of groups, lost environments, lost lives and numbers of an episode are not reported. Where a flag is set,
+    the row of ``observations`` already holds the first observation of the next episode.
 
     The tensors belong to the environment and hold their values until its next ``step``, ``reset`` or
     ``load_state_dict``. Only the environment writes into them.
@@ -67,6 +67,11 @@ class TensorBatch:
         final_action_mask: [S, mask_size] bool, whether each option is allowed at the final observation of an ended
             episode; rows without a flag are ignored. None: every option is.
     """
+
+    # What other environments have, for code that takes either batch.
+    group_reward: ClassVar[None] = None
+    aborted: ClassVar[None] = None
+    life_lost: ClassVar[None] = None
 
     observations: dict[str, Tensor]
     reward: Tensor
