@@ -10,7 +10,17 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
-from rlcore_torch.cpu import FlatAdam, NumpyActor, PieceThreads, fused_dense, numpy_actor, piece_threads, rows_in_cache
+from rlcore_torch.cpu import (
+    FlatAdam,
+    NumpyActor,
+    PieceThreads,
+    UpdateThreads,
+    fused_dense,
+    numpy_actor,
+    piece_threads,
+    rows_in_cache,
+    update_threads,
+)
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
@@ -30,6 +40,8 @@ class Backend:
         most_rows: Returns the number of rows that should pass through a model at once; None: the more, the better.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
+        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior
+            and its model, or None if they have one; None: never.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
     """
 
@@ -40,6 +52,7 @@ class Backend:
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     most_rows: Callable[[Actor], int] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
+    update_threads: Callable[[str, Actor], UpdateThreads | None] | None = None
     cuda_graphs: bool = False
 
     def prepare(self, model: nn.Module) -> None:
@@ -68,9 +81,11 @@ def choose_backend(run: RunContext) -> Backend:
         # cuBLAS reads it before its first product; PyTorch refuses to multiply without it.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
+    threads = chosen.num_threads or 1
     if not chosen.fast_cpu or device.type != "cpu":
-        return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
-    return Backend(device, chosen.num_threads, fused_dense, FlatAdam, numpy_actor, rows_in_cache, piece_threads)
+        return Backend(device, threads, cuda_graphs=chosen.cuda_graphs)
+    measured = update_threads if chosen.num_threads is None and run.ranks.size == 1 else None
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, rows_in_cache, piece_threads, measured)
 
 
 def _of_rank(name: str, ranks: Ranks) -> str:
