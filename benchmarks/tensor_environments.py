@@ -84,7 +84,7 @@ def measure(way: str, num_envs: int, rollouts: int, device: str, pinned: bool) -
     else:
         given = Arrays(TorchCartPole(num_envs, device))
     with Run(config, environment=given) as run:
-        epochs = [epoch for epoch in run][1:]
+        epochs = list(run)[1:]
         environment, trainer = run.environment, run.behaviors["CartPole"].trainer
         steps = size * len(epochs)
         chosen = np.zeros((num_envs, 1), np.int64)

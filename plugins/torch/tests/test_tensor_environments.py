@@ -92,7 +92,7 @@ def test_fold_in_is_the_finalizer_of_splitmix64() -> None:
     assert int(key) % 2**64 == mixed(2**63 + 5)
     folded = fold_in(key, torch.tensor([0, 1, -1]))
     for number, found in zip((0, 1, 2**64 - 1), folded.tolist(), strict=True):
-        expected = mixed(mixed(mixed(2**63 + 5)) ^ (number * 0x9E3779B97F4A7C15 % 2**64))
+        expected = mixed(mixed(2**63 + 5) ^ (number * 0x9E3779B97F4A7C15 % 2**64))
         assert found % 2**64 == expected
     assert uniforms(folded, 2).shape == (3, 2)
 
@@ -165,8 +165,8 @@ class StateInPlace(TorchCartPole):
 
 
 class SeedsOfThisProcess(TorchCartPole):
-    def _first_states(self, environments: Any, episodes: Any) -> Any:
-        return super()._first_states(environments, episodes) + 1e-3 * torch.rand(len(episodes), 4)
+    def _first_states(self, keys: Any, episodes: Any) -> Any:
+        return super()._first_states(keys, episodes) + 1e-3 * torch.rand(4, len(episodes))
 
 
 @pytest.mark.parametrize(
