@@ -83,6 +83,7 @@ from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.sequences import Sequences as Sequences
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .on_policy.trainer import mean_over_rows as mean_over_rows
+from .on_policy.trainer import with_gradient_by_hand as with_gradient_by_hand
 from .optimization.captured import CapturedStep as CapturedStep
 from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
