@@ -11,6 +11,7 @@ import torch
 
 from rlcore import EpisodeSeeds, RunStateError
 from rlcore_devkit import TensorEnvironmentConformance
+from rlcore_devkit.playing import assert_equal_batches
 from rlcore_torch import TensorActions, TensorBatch, TorchCartPole, fold_in, run_key, uniforms
 
 
@@ -55,6 +56,19 @@ def test_the_cart_pole_moves_and_ends_as_gymnasiums_does() -> None:
         assert batch.terminated.tolist() == [step[2] for step in expected]
         ends += int(batch.terminated.sum())
     assert ends > 20
+
+
+def test_a_device_that_is_not_waited_for_restarts_what_the_cpu_does() -> None:
+    ours, theirs = TorchCartPole(5, max_steps=15), TorchCartPole(5, max_steps=15)
+    theirs._reads_flags = False
+    generator = np.random.default_rng(1)
+    for each in (ours, theirs):
+        each.reset(EpisodeSeeds(1), np.zeros(5, np.int64))
+    for _ in range(60):
+        rows = generator.integers(0, 2, 5).tolist()
+        batches = [each.step(pushed(rows))["CartPole"].on_host() for each in (ours, theirs)]
+        assert_equal_batches({"CartPole": batches[0]}, {"CartPole": batches[1]})
+    assert ours.episodes.tolist() == theirs.episodes.tolist() and ours.episodes.min() > 2
 
 
 def test_the_first_states_are_uniform_and_differ_by_environment_and_episode() -> None:

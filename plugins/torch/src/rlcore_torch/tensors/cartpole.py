@@ -61,6 +61,7 @@ class TorchCartPole:
         spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
         self.behaviors: Mapping[str, BehaviorSpec] = {name: spec}
         self._name = name
+        self._reads_flags = self.device.type == "cpu"
         self._seeds = EpisodeSeeds(0)
         self._state = torch.zeros((4, num_envs), device=self.device)  # columns side by side compute slower
         self._steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # [N] in the open episode
@@ -111,7 +112,7 @@ class TorchCartPole:
 
     def _restarted(self, moved: Tensor, ended: Tensor) -> Tensor:
         """The states [4, N] to act on next. Where a value can be read without waiting, only what ended begins."""
-        if self.device.type == "cpu":
+        if self._reads_flags:
             which = ended.nonzero()[:, 0]
             if not len(which):
                 return moved
