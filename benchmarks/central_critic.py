@@ -1,9 +1,9 @@
 """A central critic (MAPPO) beside independent PPO, on cooperative tasks of MPE.
 
-Both methods train the examples mpe_*.yaml, with equal settings, seeds and numbers of steps. Independent critics read
-what their agent observes, central ones also what its team mates do. Compared are the mean return of all episodes of the
-training, and that of 100 episodes of the trained policies with the most likely actions. An episode is a game: all
-agents get its reward. Each training has a process of its own.
+Both methods train files of rlcore-zoo, ppo/simple_*.yaml, with equal settings, seeds and numbers of steps. Independent
+critics read what their agent observes, central ones also what its team mates do. Compared are the mean return of all
+episodes of the training, and that of 100 episodes of the trained policies with the most likely actions. An episode is a
+game: all agents get its reward. Each training has a process of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import MISSED, in_own_process, write_report
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 TASKS = {"speaker_listener": 1, "line": 4}  # by name, the agents of each behavior in a game
 METHODS = ("central", "independent")
 FIGURES = ("training", "trained")
@@ -31,8 +30,9 @@ EPISODES = 100
 def measure(task: str, method: str, seed: int, scale: float) -> dict[str, float]:
     """Mean returns over the training and of the trained policies."""
     from rlcore import Run
+    from rlcore_zoo.collection import path_of
 
-    config = yaml.safe_load((EXAMPLES / f"mpe_{task}.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(path_of(f"ppo/simple_{task}").read_text(encoding="utf-8"))
     block = config["default_settings"]
     block["max_steps"] = round(block["max_steps"] * scale)
     block["summary_freq"] = block["max_steps"] // 20

@@ -1,9 +1,10 @@
 """Trains the agents of the site's gallery, films them and draws their curves, for the next build of the site.
 
-``python docs/gallery.py`` trains every run of TRAININGS with three seeds, one after another, in ``results/gallery``. A
-run that is done is not trained again, and one that was stopped is resumed, so the same command continues after an
-interruption. ``python docs/gallery.py RUN...`` trains nothing and shows these run directories; runs that differ in
-nothing but the seed are one entry.
+``python docs/gallery.py`` trains every file of the zoo in TRAININGS with three seeds, one after another, in
+``results/gallery``. A run that is done is not trained again, and one that was stopped is resumed, so the same command
+continues after an interruption. Runs have the names that ``rlcore zoo check --results-dir results/gallery`` gives them,
+so one training serves both. ``python docs/gallery.py RUN...`` trains nothing and shows these run directories; runs that
+differ in nothing but the seed are one entry.
 
 Films and figures are written to ``docs/gallery``, which git ignores. Without that folder, the site is built with a note
 that names this command.
@@ -37,12 +38,12 @@ SEEDS = (1, 2, 3)
 EPISODES = 20  # of the evaluation whose mean is shown
 COMMAND = "python docs/gallery.py"
 
-# What `rlcore run` gets for each entry, in the order of the page. The first one is on the first page.
-TRAININGS: Mapping[str, Sequence[str]] = {
-    "lunar-lander": ("zoo:ppo/LunarLander-v3",),
-    "cartpole": ("zoo:ppo/CartPole-v1",),
-    "pendulum": ("zoo:ppo/Pendulum-v1",),
-    "door-key": ("zoo:ppo/MiniGrid-DoorKey-5x5-v0",),
+# The file of the zoo for each entry, in the order of the page. The first one is on the first page.
+TRAININGS: Mapping[str, str] = {
+    "lunar-lander": "ppo/LunarLander-v3",
+    "cartpole": "ppo/CartPole-v1",
+    "pendulum": "ppo/Pendulum-v1",
+    "door-key": "ppo/MiniGrid-DoorKey-5x5-v0",
 }
 
 
@@ -89,14 +90,16 @@ class Entry:
 # ---------------------------------------------------------------- training and filming
 
 
-def train(name: str, words: Sequence[str], seed: int) -> Path:
-    """Train one run, unless it is done, and return its directory."""
-    run_id = f"{name}-{seed}"
+def train(file: str, seed: int) -> Path:
+    """Train a file of the zoo, unless the run is done, and return the run's directory."""
+    from rlcore_zoo.trainings import run_id_of
+
+    run_id = run_id_of(file, seed)
     directory = RESULTS / run_id
     result = directory / "result.json"
     if result.is_file() and json.loads(result.read_text("utf-8"))["outcome"] == "done":
         return directory
-    command = [sys.executable, "-m", "rlcore", "run", *words, "--run-id", run_id, "--results-dir", str(RESULTS)]
+    command = [sys.executable, "-m", "rlcore", "run", f"zoo:{file}", "--run-id", run_id, "--results-dir", str(RESULTS)]
     command += ["--seed", str(seed), *(["--resume"] if directory.exists() else [])]
     subprocess.run(command, cwd=DOCS.parent, check=True)
     return directory
@@ -251,9 +254,9 @@ def main() -> None:
         write(entries_of(options.runs))
         return
     for name in options.only or TRAININGS:
-        words = TRAININGS[name]
-        directories = [train(name, words, seed) for seed in SEEDS]
-        write(entries_of(directories, name, f"rlcore run {' '.join(words)} --seed {SEEDS[0]}"))
+        file = TRAININGS[name]
+        directories = [train(file, seed) for seed in SEEDS]
+        write(entries_of(directories, name, f"rlcore run zoo:{file} --seed {SEEDS[0]}"))
 
 
 if __name__ == "__main__":

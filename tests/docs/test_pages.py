@@ -11,14 +11,25 @@ import re
 from pathlib import Path
 from typing import Any
 
+import attrs
 import generate
 import pytest
 from notebooks import NOTEBOOKS
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
 
-from rlcore import ConfigErrors, Plugins, config_from_mapping, load_config, load_plugins, read_document
+from rlcore import (
+    BehaviorSettings,
+    ConfigErrors,
+    EnvironmentSettings,
+    Plugins,
+    config_from_mapping,
+    load_config,
+    load_plugins,
+    read_document,
+)
 from rlcore.cli.main import main
+from rlcore_zoo.collection import names, path_of
 
 pytestmark = pytest.mark.documentation
 
@@ -67,6 +78,33 @@ def test_a_page_that_links_to_a_generated_page_explains_how_to_build_it(page: Pa
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT / "examples")))
 def test_an_example_is_valid(example: Path, plugins: Plugins) -> None:
     assert load_config(read_document(example), plugins).behaviors
+
+
+# The pages about self-play begin with this example, which needs no zoo.
+REPEATED = {("tictactoe.yaml", "ghost/tictactoe-v3")}
+
+
+def test_no_other_example_trains_what_a_file_of_the_zoo_trains_and_this_one_does_not_drift_from_it(
+    plugins: Plugins,
+) -> None:
+    files = {name: path_of(name) for name in names()}
+    pairs = [(example, name) for example in EXAMPLES for name in files if world_of(example) == world_of(files[name])]
+    assert len(pairs) > len(REPEATED)
+    found = {
+        (example.name, name) for example, name in pairs if training(example, plugins) == training(files[name], plugins)
+    }
+    assert found == REPEATED
+
+
+def world_of(path: Path) -> object:
+    return read_document(path).data["environment"].get("id", path)
+
+
+def training(path: Path, plugins: Plugins) -> tuple[EnvironmentSettings | None, list[BehaviorSettings]]:
+    """What a configuration trains, whatever its names, and however often it reports, saves and evaluates."""
+    config = load_config(read_document(path), plugins)
+    behaviors = config.behaviors.values()
+    return config.environment, [attrs.evolve(each, summary_freq=1, checkpoint_interval=1) for each in behaviors]
 
 
 # Titled blocks may need the plugin of their page; tests below run them.

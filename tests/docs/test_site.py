@@ -17,6 +17,7 @@ from workspace import ROOT
 
 from rlcore import Run
 from rlcore.cli.main import main
+from rlcore_zoo.collection import names
 
 pytestmark = pytest.mark.documentation
 
@@ -110,6 +111,16 @@ def test_a_site_without_films_says_how_to_make_them(tmp_path: Path) -> None:
     page = gallery.page([])
     (command,) = re.findall(r"python (docs/\S+\.py)", page)
     assert (ROOT / command).is_file()
+
+
+def test_a_training_of_zoo_check_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gallery, "RESULTS", tmp_path)
+    monkeypatch.setattr(gallery.subprocess, "run", lambda words, **_: pytest.fail(f"trained by {words}"))
+    done = tmp_path / "zoo-td3-Reacher-v5-4"
+    done.mkdir()
+    (done / "result.json").write_text('{"outcome": "done"}', "utf-8")
+    assert gallery.train("td3/Reacher-v5", 4) == done
+    assert set(names()) >= set(gallery.TRAININGS.values())
 
 
 def test_runs_become_one_entry_with_a_film_a_curve_and_the_scores_of_their_seeds(

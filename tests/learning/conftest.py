@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rlcore import EvaluationResult, Run, SavedRun, load_config, load_plugins, read_document
+from rlcore_zoo.collection import path_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -53,8 +54,9 @@ class Trained:
 
 
 def example(name: str, directory: Path, seed: int) -> dict[str, Any]:
-    """The configuration of ``examples/NAME``, whose results go into ``directory``."""
-    config: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+    """The configuration of ``examples/NAME``, or of ``zoo:NAME``, whose results go into ``directory``."""
+    path = path_of(name.removeprefix("zoo:")) if name.startswith("zoo:") else EXAMPLES / name
+    config: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     config["env_settings"] = {"seed": seed}
     config["checkpoint_settings"]["results_dir"] = str(directory)
     config["stats"] = {"console": False}
@@ -69,7 +71,7 @@ def _example() -> Callable[[str, Path, int], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trained]:
-    """``trained("cartpole.yaml", seed, episodes=20)``: that example, trained once and evaluated.
+    """``trained("cartpole.yaml", seed, episodes=20)``: that example or file of the zoo, trained once and evaluated.
 
     ``max_steps`` is that of the example unless it is given.
 

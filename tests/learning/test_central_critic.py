@@ -29,8 +29,8 @@ def trained_return(config: dict[str, Any]) -> float:
 def test_agents_with_a_central_critic_learn_sooner_than_independent_ones(
     example: Callable[..., dict[str, Any]], tmp_path: Path, seed: int
 ) -> None:
-    central = example("mpe_speaker_listener.yaml", tmp_path / "central", seed)
-    independent = example("mpe_speaker_listener.yaml", tmp_path / "independent", seed)
+    central = example("zoo:ppo/simple_speaker_listener", tmp_path / "central", seed)
+    independent = example("zoo:ppo/simple_speaker_listener", tmp_path / "independent", seed)
     independent["environment"]["options"]["state"] = None
     independent["default_settings"]["network_settings"]["critic_observations"] = []
     returns = [trained_return(config) for config in (central, independent)]

@@ -41,10 +41,10 @@ def test_the_pendulum_stands_after_fourteen_thousand_steps(trained: Any, reached
 def test_cartpole_is_balanced_by_discrete_actions(
     trained: Any, reached_on_every_seed: Any, steps: int, goal: float
 ) -> None:
-    """Random actions balance for some 22 steps. The example promises 400 after 30,000 steps."""
+    """Random actions balance for some 22 steps. SAC's README promises 400 after 30,000 steps."""
 
     def measure(seed: int) -> float:
-        return mean_return(trained, "cartpole_sac.yaml", seed, 20, steps)
+        return mean_return(trained, "zoo:sac/CartPole-v1", seed, 20, steps)
 
     reached_on_every_seed(measure, goal, near=40.0, seeds=(1, 2, 3))
 

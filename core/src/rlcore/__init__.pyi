@@ -29,6 +29,7 @@ from .contracts.environment import AgentBatch as AgentBatch
 from .contracts.environment import BehaviorSpec as BehaviorSpec
 from .contracts.environment import Environment as Environment
 from .contracts.environment import GoalRules as GoalRules
+from .contracts.environment import KeepsBatches as KeepsBatches
 from .contracts.environment import ObservationKind as ObservationKind
 from .contracts.environment import ObservationSpec as ObservationSpec
 from .contracts.environment import Parameters as Parameters

@@ -9,7 +9,7 @@ Shapes: S slots, N environments, K rows whose episode ended in this step.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import attrs
@@ -388,6 +388,28 @@ class SendsSteps(Protocol):
 
     def receive(self) -> dict[str, AgentBatch]:
         """Wait for the step that was sent, and return a batch for each behavior, by name."""
+
+
+@runtime_checkable
+class KeepsBatches(Protocol):
+    """An environment whose batches can stay on a device, for trainers that read them there.
+
+    The run then hands the actions and the batches of a step on as they are, without a look at them. It checks the
+    batches of ``reset`` and ``load_state_dict``, and counts the episodes of what :meth:`played` returns.
+    """
+
+    def keep_batches(self, trainers: Sequence[Any]) -> bool:
+        """Return whether batches stay on the device from now on, for these trainers, one for each of ``behaviors``.
+
+        Called once in a training, before episodes begin. The batches, of any class, are then for these trainers alone;
+        each has a method ``on_host()`` that returns it as an :class:`AgentBatch`.
+        """
+
+    def played(self) -> Mapping[str, Iterable[AgentBatch]]:
+        """Return, for each behavior, the batches of all steps since the last call, in order; observations may be empty.
+
+        Called before a run makes a summary, a checkpoint or an evaluation, and at its end.
+        """
 
 
 @runtime_checkable

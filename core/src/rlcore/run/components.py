@@ -17,7 +17,7 @@ import attrs
 
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import BehaviorSpec, Environment, SavesState, SendsSteps
+from rlcore.contracts.environment import BehaviorSpec, Environment, KeepsBatches, SavesState, SendsSteps
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.stats import StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
@@ -183,6 +183,8 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
         context.ranks.wait_for_all("starting the environments")
         behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
         state = RunState(context, environment, behaviors, name)
+        if isinstance(environment, KeepsBatches) and environment.keep_batches([b.trainer for b in behaviors.values()]):
+            state.on_device = environment
         for behavior in behaviors.values():
             behavior.restarts, behavior.checks.environment = not isinstance(environment, SavesState), name
         state.updates_ahead = environment_settings(config).executor is not None and isinstance(environment, SendsSteps)

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 
 from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
-from rlcore.contracts.ranks import IdleGroups
+from rlcore.contracts.ranks import IdleGroups, Ranks
 from rlcore.contracts.trainer import Trainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed
@@ -65,7 +65,7 @@ def learn(
                 _act(behaviors, actions)
                 if idle is not None:
                     _note_who_acts(behaviors, idle)
-                if not checked:
+                if not (checked or state.on_device):
                     _check_actions(behaviors, actions)
                     checked = True
                 acted = clock()
@@ -80,7 +80,7 @@ def learn(
                         stepping -= times.updating - before
                         batches = ahead.receive()
                 except BaseException as error:
-                    _check_actions(behaviors, actions)
+                    _check_actions(() if state.on_device else behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
                 _observe(state, behaviors, batches, actions)
@@ -104,7 +104,9 @@ def learn(
                 raise PluginError(f"{names} has no data left to learn from before max_steps")
             if boundary:
                 ranks.settle()
+                _count_episodes(state)
             if (boundary and boundary_reached()) or stop_requested():
+                _count_episodes(state)
                 return
             if boundary:
                 ranks.watch()
@@ -165,16 +167,14 @@ def _observe(
     curricula, ranks = state.curricula, state.context.ranks
     for behavior in behaviors:
         try:
-            batch = behavior.checks.batch_in(batches, "step")
+            batch = batches[behavior.name] if state.on_device else behavior.checks.batch_in(batches, "step")
         except NonFiniteError:
             _check_actions(behaviors, actions)
             raise
         behavior.batch = batch
         if behavior.playing:
-            learned = getattr(behavior.trainer, "learning_slots", None) if batch.ended.size else None
-            finished = behavior.episodes.record(batch, learned)
-            if finished is not None:
-                ranks.episodes_finished(behavior, finished)
+            if not state.on_device:
+                _record(ranks, behavior, batch)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
             except BaseException as error:
@@ -184,6 +184,21 @@ def _observe(
     ranks.after_step(behaviors)
     if curricula is not None and curricula.after_step():
         state.begin_episodes()
+
+
+def _record(ranks: Ranks, behavior: BehaviorRun, batch: AgentBatch) -> None:
+    """Add a step to the episodes of the behavior."""
+    learned = getattr(behavior.trainer, "learning_slots", None) if batch.ended.size else None
+    finished = behavior.episodes.record(batch, learned)
+    if finished is not None:
+        ranks.episodes_finished(behavior, finished)
+
+
+def _count_episodes(state: RunState) -> None:
+    """Add the steps whose batches stayed on a device, since this was last done, to the episodes of the behaviors."""
+    for name, batches in ({} if state.on_device is None else state.on_device.played()).items():
+        for batch in batches:
+            _record(state.context.ranks, state.behaviors[name], batch)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from rlcore.contracts.environment import Environment, SavesState
+from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import loading_state, non_finite
@@ -41,6 +41,7 @@ class RunState:
     everywhere: Mapping[str, Any] = attrs.field(factory=dict)  # the behaviors of all ranks: see rlcore.Ranks.join
     curricula: RunCurricula | None = None  # where the environment has parameters
     updates_ahead: bool = False  # whether trainers update while a step is under way
+    on_device: KeepsBatches | None = None  # the environment, if its batches are for the trainers alone
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
 
     @property
@@ -93,9 +94,15 @@ class RunState:
         if curricula is not None:
             curricula.after_reset(ranks.episodes_of_all(environment.episodes))
         for behavior in self.behaviors.values():
-            batch = behavior.checks.batch_in(batches, "reset")
+            batch, checked = self._first_batch(behavior, batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
-                behavior.begin(batch)
+                behavior.begin(batch, checked)
+
+    def _first_batch(self, behavior: BehaviorRun, batches: Mapping[str, Any], doing: str) -> tuple[Any, AgentBatch]:
+        """The batch of ``behavior`` in what the method ``doing`` of the environment returned, and as it was checked."""
+        seen = batches if self.on_device is None else {name: batch.on_host() for name, batch in batches.items()}
+        checked = behavior.checks.batch_in(seen, doing)
+        return checked if self.on_device is None else batches[behavior.name], checked
 
     # ------------------------------------------------------------ checkpoints
 
@@ -162,7 +169,7 @@ class RunState:
             self.context.ranks.episodes_of_all(environment.episodes)
             curricula.resume()
         for behavior in self.behaviors.values():
-            behavior.batch = behavior.checks.batch_in(batches, doing)
+            behavior.batch, _ = self._first_batch(behavior, batches, doing)
 
     def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
         """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.

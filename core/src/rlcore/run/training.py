@@ -144,7 +144,7 @@ class Training:
             return None
         times = self.boundaries.times
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
-        return (*(behavior.episodes.steps for behavior in self.behaviors.values()), times.updates), where
+        return (*(each.episodes.steps + each.steps for each in self.behaviors.values()), times.updates), where
 
     def _advise(self, times: PhaseTimes, exchanging: float) -> None:
         """Log, once, what the first long epoch after the first update says about ranks."""

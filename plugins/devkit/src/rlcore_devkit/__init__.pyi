@@ -18,6 +18,7 @@ from .conformance.schedules import ScheduleConformance as ScheduleConformance
 from .conformance.states import assert_equal as assert_equal
 from .conformance.status import StatusSectionConformance as StatusSectionConformance
 from .conformance.status import StatusStoreConformance as StatusStoreConformance
+from .conformance.tensor_environments import TensorEnvironmentConformance as TensorEnvironmentConformance
 from .conformance.trainer import TrainerConformance as TrainerConformance
 from .conformance.trainer import TrainerRules as TrainerRules
 from .conformance.trainer import learn as learn

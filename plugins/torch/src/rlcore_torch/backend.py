@@ -18,7 +18,6 @@ from rlcore_torch.cpu import (
     fused_dense,
     numpy_actor,
     piece_threads,
-    rows_in_cache,
     update_threads,
 )
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
@@ -37,11 +36,11 @@ class Backend:
         dense: The function that computes a layer of a network body.
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
-        most_rows: Returns the number of rows that should pass through a model at once; None: the more, the better.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
         update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior
             and its model, or None if they have one; None: never.
+        losses_by_hand: Whether losses that have a gradient written by hand use it.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
     """
 
@@ -50,9 +49,9 @@ class Backend:
     dense: Dense = dense
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
-    most_rows: Callable[[Actor], int] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
     update_threads: Callable[[str, Actor], UpdateThreads | None] | None = None
+    losses_by_hand: bool = False
     cuda_graphs: bool = False
 
     def prepare(self, model: nn.Module) -> None:
@@ -71,7 +70,7 @@ def choose_backend(run: RunContext) -> Backend:
     Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs on another one.
     """
     chosen = run.config.torch_settings
-    device = _device(_of_rank(chosen.device or "cpu", run.ranks))
+    device = chosen_device(run)
     if chosen.cuda_graphs and device.type != "cuda":
         raise ConfigError(
             f"CUDA graphs need an NVIDIA GPU, and the device is {device}; set device: cuda, or leave cuda_graphs out",
@@ -85,7 +84,12 @@ def choose_backend(run: RunContext) -> Backend:
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, threads, cuda_graphs=chosen.cuda_graphs)
     measured = update_threads if chosen.num_threads is None and run.ranks.size == 1 else None
-    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, rows_in_cache, piece_threads, measured)
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, piece_threads, measured, losses_by_hand=True)
+
+
+def chosen_device(run: RunContext) -> torch.device:
+    """Return the device of ``torch_settings``. Raises ConfigError for one that PyTorch does not have."""
+    return _device(_of_rank(run.config.torch_settings.device or "cpu", run.ranks))
 
 
 def _of_rank(name: str, ranks: Ranks) -> str:

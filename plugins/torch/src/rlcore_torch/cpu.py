@@ -5,10 +5,10 @@ Each part replaces one piece of plain PyTorch that computes the same numbers, up
 - :func:`fused_dense`: a stack of linear layers as one node of the autograd graph, in place of ``dense``;
 - :class:`FlatAdam`: Adam and gradient clipping over one flat tensor, in place of ``torch.optim.Adam``;
 - :func:`numpy_actor`: the actor in NumPy for a few rows, in place of ``Actor.policy``;
-- :func:`rows_in_cache`: a large minibatch piece by piece, in place of the whole at once;
 - :class:`PieceThreads`: a minibatch of images in pieces side by side, in place of threads within each operation;
 - :class:`UpdateThreads`: one thread or two within the operations of a gradient step, whichever is faster.
 
+:mod:`rlcore_torch.by_hand` has networks for losses whose gradient is written by hand in place of autograd, as PPO's is.
 ``rlcore_torch.backend`` chooses. Parameters and checkpoints have the same names and shapes with and without.
 ``benchmarks/fast_cpu.py`` measures what each part is worth.
 """
@@ -68,6 +68,7 @@ def fused_dense(
 @attrs.frozen
 class _Activation:
     forward: Callable[[Tensor], Tensor]  # may work in place unless `of_input`
+    into: Callable[[Tensor, Tensor], Tensor]  # (x, out) writes f(x) into out, which is x unless `of_input`
     backward: Callable[[Tensor, Tensor, Tensor], Any]  # (gradient, x or f(x), out) writes gradient * f'(x) into out
     of_input: bool  # whether `backward` takes x; otherwise it takes f(x)
 
@@ -81,13 +82,20 @@ def _tanh(x: Tensor) -> Tensor:
 _aten = torch.ops.aten
 FUNCTIONS = {
     "swish": _Activation(
-        silu, lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out), of_input=True
+        silu,
+        lambda x, out: _aten.silu.out(x, out=out),
+        lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out),
+        of_input=True,
     ),
     "tanh": _Activation(
-        _tanh, lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out), of_input=False
+        _tanh,
+        lambda x, out: _tanh(x),
+        lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out),
+        of_input=False,
     ),
     "relu": _Activation(
         torch.relu_,
+        lambda x, out: torch.relu_(x),
         lambda grad, y, out: _aten.threshold_backward.grad_input(grad, y, 0, grad_input=out),
         of_input=False,
     ),
@@ -185,13 +193,21 @@ def _is_plain(model: Actor) -> bool:
         type(model).policy is Actor.policy
         and "policy" not in model.__dict__
         and type(model.inputs) is ObservationInputs
-        and type(model.actor) is Body
         and type(model.policy_head) is PolicyHead
-        and model.actor.plain
         and not model.policy_head.reads_features
-        and not (model.inputs.images or model.memory_size)
-        and model.actor.activation in NUMPY_FUNCTIONS
-        and all(is_plain_linear(layer) for layer in (*model.actor.layers, model.policy_head.linear))
+        and is_plain_body(model.actor, model.policy_head.linear)
+    )
+
+
+def is_plain_body(body: Body, head: nn.Module) -> bool:
+    """Whether vector observations pass through linear layers alone in ``body`` and ``head``, and known activations."""
+    return (
+        type(body) is Body
+        and body.plain
+        and not body.images
+        and body.recurrent is None
+        and body.activation in FUNCTIONS
+        and all(is_plain_linear(layer) for layer in (*body.layers, head))
     )
 
 
@@ -389,22 +405,6 @@ def _parts(flat: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """Views of ``flat`` in the parameters' shapes."""
     pieces = flat.split([p.numel() for p in parameters])  # type: ignore[no-untyped-call]
     return [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
-
-
-# ---------------------------------------------------------------- minibatches
-# The activations of a large minibatch leave the cache between a layer and the next, and between forward and backward.
-
-# Numbers in one layer's activations, 2 MiB. Measured on [32768, 8] inputs, two layers, us per row at 1/4, 1/1 and 4
-# times as many: 64 units 1.37, 1.20, 1.64; 128 units 3.71, 3.77, 4.99; 256 units 10.8, 11.5, 12.6.
-LARGEST_LAYER = 2**19
-
-
-def rows_in_cache(model: Actor) -> int:
-    """Rows for which the activations of the widest hidden layer of ``model`` have :data:`LARGEST_LAYER` numbers."""
-    bodies = [module for module in model.modules() if isinstance(module, Body)]
-    layers = [each for body in bodies for each in body.layers.modules()]
-    widest = max((layer.out_features for layer in layers if isinstance(layer, nn.Linear)), default=1)
-    return max(1, LARGEST_LAYER // widest)
 
 
 # ---------------------------------------------------------------- threads

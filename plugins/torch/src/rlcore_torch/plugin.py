@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlcore import BehaviorSection, TrainerSpec, hookimpl
+from rlcore import BehaviorSection, EnvironmentSpec, TrainerSpec, hookimpl
 from rlcore_torch import hookspecs
 from rlcore_torch.hookspecs import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 
@@ -41,6 +41,20 @@ def _own(record: Callable[..., Any], module: str, summaries: Mapping[str, str], 
     return [
         record(name=name, target=target + name, summary=summary, formerly=f"rlcore/{name}", **more)
         for name, summary in summaries.items()
+    ]
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    return [
+        EnvironmentSpec(
+            name="torch-cartpole",
+            target="rlcore_torch.tensors.made:make_cart_pole",
+            settings="rlcore_torch.tensors.made:CartPoleSettings",
+            names_behaviors=False,
+            adapter="rlcore_torch.tensors.made:adapt",
+            summary="the cart-pole as tensors on torch_settings.device, thousands of it at once",
+        )
     ]
 
 

@@ -26,11 +26,11 @@ LIBRARIES = ("gymnasium", "torch", "numpy", "mujoco", "box2d", "ale-py", "minigr
 def train(entry: Entry, seed: int, results: Path, env: str | None = None) -> Measurement:
     """Train ``entry`` with ``seed`` and play the episodes of its score.
 
-    The run is ``results/zoo-TRAINER-WORLD-SEED``. One that was interrupted is resumed, and one that is finished is only
-    measured; the CPU time is then unknown. ``env`` is the environment of an entry that needs one. Raises RunStateError
-    if the training or the evaluation fails, and click.Abort if it was interrupted.
+    The run is ``results/zoo-TRAINER-WORLD-SEED``, see :func:`run_id_of`. One that was interrupted is resumed, and one
+    that is finished is only measured; the CPU time is then unknown. ``env`` is the environment of an entry that needs
+    one. Raises RunStateError if the training or the evaluation fails, and click.Abort if it was interrupted.
     """
-    run = f"zoo-{entry.name.replace('/', '-')}-{seed}"
+    run = run_id_of(entry.name, seed)
     directory = results / run
     words = ["run", f"zoo:{entry.name}", "--seed", f"{seed}", "--run-id", run, "--results-dir", f"{results}"]
     words += ["--env", env] if env is not None else []
@@ -55,6 +55,11 @@ def train(entry: Entry, seed: int, results: Path, env: str | None = None) -> Mea
         versions=_versions(entry.world.needs),
         command="rlcore zoo check",
     )
+
+
+def run_id_of(name: str, seed: int) -> str:
+    """Return what the run of a file is called: ``zoo-ppo-CartPole-v1-4`` for seed 4 of ``ppo/CartPole-v1``."""
+    return f"zoo-{name.replace('/', '-')}-{seed}"
 
 
 def score_of(result: Mapping[str, Any]) -> float:

@@ -315,10 +315,10 @@ class BehaviorRun:
                 self.episodes_finished(finished)
             self.inferred += self.spec.slots
 
-    def begin(self, batch: AgentBatch) -> None:
-        """All slots start an episode: the environment was reset."""
+    def begin(self, batch: AgentBatch, checked: AgentBatch) -> None:
+        """All slots start an episode: the environment was reset. ``checked`` is ``batch`` where it can be read."""
         self.batch = batch
-        self.episodes.begin(batch)
+        self.episodes.begin(checked)
         if self._player is not None:
             self._player.begin()
         if not self.offline:

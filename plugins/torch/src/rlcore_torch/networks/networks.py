@@ -127,10 +127,11 @@ class ObservationInputs(nn.Module):
         if normalize and bool(normalized.any()):
             self.normalizer = RunningNormalizer(self.vector_size, clip)
 
-    def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
+    def raw(self, observations: Mapping[str, NDArray[Any] | Tensor], lead: int = 1) -> Inputs:
         """Return the inputs, not normalized, of observations by name, each [*L, *shape].
 
-        The ``lead`` leading axes *L become one, B. Tensors share the memory of the arrays where possible.
+        The ``lead`` leading axes *L become one, B. Tensors share the memory of the arrays where possible. Observations
+        may also be tensors, on any device.
         """
         inputs = []
         if self.vectors:
@@ -146,8 +147,8 @@ class ObservationInputs(nn.Module):
         return x if x.dtype == np.float32 else x.astype(np.float32)
 
     @staticmethod
-    def _rows(array: NDArray[Any], lead: int) -> Tensor:
-        return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))
+    def _rows(array: NDArray[Any] | Tensor, lead: int) -> Tensor:
+        return torch.as_tensor(array.reshape(-1, *array.shape[lead:]))
 
     def forward(self, raw: Inputs) -> Inputs:
         """Normalize the vector part of ``raw``. Called once per rollout or sample, not in every network."""
@@ -192,7 +193,7 @@ class LearnerInputs:
         self.vector_size = of_actor.vector_size + of_critics.vector_size
         self.normalizer = of_actor.normalizer or of_critics.normalizer
 
-    def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
+    def raw(self, observations: Mapping[str, NDArray[Any] | Tensor], lead: int = 1) -> Inputs:
         """Return the inputs, not normalized; see :meth:`ObservationInputs.raw`."""
         return self._joined([part.raw(observations, lead) for part in self._parts])
 
@@ -355,7 +356,8 @@ class Body(nn.Module):
     def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
         assert self.recurrent is not None
-        return sequences.unpadded(self.recurrent(sequences.padded(self(inputs)), memory))
+        x, memory = sequences.padded(self(inputs)), memory.index_select(0, sequences.order)
+        return sequences.unpadded(self.recurrent(x, memory, sequences.segments))
 
     @torch.no_grad()
     def memory_before(self, starts: SequenceStarts) -> Tensor:
@@ -374,9 +376,9 @@ class Body(nn.Module):
             memory = starts.stored[:, place * size : (place + 1) * size]
         if starts.layout is None:
             return memory
-        lead = starts.layout.padded(self(starts.lead))
-        led = self.recurrent.after(lead, starts.lengths, memory.index_select(0, starts.led))
-        return memory.index_copy(0, starts.led, led)
+        lead, led = starts.layout.padded(self(starts.lead)), starts.led.index_select(0, starts.layout.order)
+        after = self.recurrent.after(lead, memory.index_select(0, led), starts.layout.segments)
+        return memory.index_copy(0, led, after)
 
     def last_features(self, inputs: Inputs, frozen: bool = False) -> Tensor:
         """Return the features [B, features] of the hidden layers, or those of the recurrent layer after them."""

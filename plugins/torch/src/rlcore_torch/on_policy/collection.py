@@ -6,10 +6,12 @@ are chosen for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rlcore import (
@@ -34,12 +36,15 @@ from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 from rlcore_torch.on_policy.saved_rollout import load_rollout, require_rollout_fit, rollout_state
+from rlcore_torch.on_policy.tensor_rollout import TensorRollout
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.policy.remembering import act_remembering
 from rlcore_torch.reward_scaling import ENTRY
 from rlcore_torch.settings import OnPolicySettings
 from rlcore_torch.template import TorchTrainer
+from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor, TensorNoise, shares_memory
+from rlcore_torch.tensors.refusals import refusal_of_tensors
 
 __all__ = ["RolloutTrainer"]
 
@@ -73,15 +78,40 @@ class RolloutTrainer(TorchTrainer):
         collected = self.hyperparameters.buffer_size
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
-        self.buffer = RolloutBuffer(self.stored(), collected, remembered, head.held_size // head.hold, head.continuous)
+        noise_size = head.held_size // head.hold
+        self._new_buffer = partial(RolloutBuffer, self.stored(), collected, remembered, noise_size, head.continuous)
+        self.buffer = self._new_buffer()
         self.rollout_start = 0
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(
-            behavior, self.buffer.rows, self._noise_generator, head.held_size, self.share, head.hold
-        )
+        rows, generator = self.buffer.rows, self._noise_generator
+        self._new_noise = behavior, rows, generator, head.held_size, self.share, head.hold
+        self._noise = ActionNoise(*self._new_noise)
         self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
         self.reward_scaling = self.make_reward_scaling()
+        self._actor: Any = self.policy  # whose arrays or tensors the buffer stores
+        self._actions: Callable[..., Any] = self.policy.layout.actions
+
+    def take_tensors(self, device: torch.device) -> str | None:
+        """Collect rollouts of tensors on ``device`` from now on, before the first :meth:`begin`.
+
+        Returns None, or why the trainer keeps to NumPy: what it has been given, or a method that a subclass overrides.
+        """
+        refusal = refusal_of_tensors(self, device)
+        if refusal is None:
+            # The parts of an update read both alike.
+            self.buffer = cast(RolloutBuffer, TensorRollout(self.behavior, self.device, self._new_buffer))
+            on_host = shares_memory(self.device)
+            self._actor = actor = SharedMemoryActor(self.policy) if on_host else TensorActor(self.policy)
+            self._actions = actor.actions
+            if not on_host:
+                self._noise = TensorNoise(*self._new_noise)
+                self._noise.device = self.device
+        return refusal
+
+    def played(self) -> list[AgentBatch]:
+        """Return the rewards and flags of the steps since the last call, after :meth:`take_tensors`."""
+        return cast(TensorRollout, self.buffer).played()
 
     def stored(self) -> BehaviorSpec:
         """Return the behavior with the observations that a rollout stores; a subclass may add to those of the agents.
@@ -106,12 +136,12 @@ class RolloutTrainer(TorchTrainer):
         """Return actions, and store what their distribution was given."""
         noise = None if self.settings.network_settings.deterministic else self._noise.next()
         if self.memory is None:
-            columns, logits = self.policy.parameters(batch.observations, batch.action_mask)
+            columns, logits = self._actor.parameters(batch.observations, batch.action_mask)
         else:
             columns, logits = act_remembering(self.policy, batch, self.memory)
-        raw, choices = self.policy.explore((columns, logits), noise)
+        raw, choices = self._actor.explore((columns, logits), noise)
         self.buffer.act(raw, choices, columns, logits)
-        return self.policy.layout.actions(raw, choices)
+        return self._actions(raw, choices)  # type: ignore[no-any-return]
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
@@ -163,7 +193,7 @@ class RolloutTrainer(TorchTrainer):
         state = {
             "model": model_state(self.model),
             "optimizer": self.optimizer.state_dict(),
-            "buffer": rollout_state(self.buffer),
+            "buffer": rollout_state(self.buffer.on_host()),
             "steps": self.steps,
             "generators": {
                 "actions": generator_state(self._noise_generator),
@@ -189,7 +219,9 @@ class RolloutTrainer(TorchTrainer):
             self.memory[:, -size:] = state["memory"]["critic"]
             self.memory[:, :size] = state["memory"]["acting"]
         self.policy.refresh()
-        load_rollout(self.buffer, state["buffer"], self.policy.parameters, self.memory)
+        arrays = self.buffer.on_host()
+        load_rollout(arrays, state["buffer"], self.policy.parameters, self.memory)
+        self.buffer.load(arrays)
         self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
         self._noise.load_state_dict(state["noise"])
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
@@ -225,7 +257,7 @@ class RolloutTrainer(TorchTrainer):
                 f"behavior {self.behavior.name!r}: the checkpoint is of {slots} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
-        require_rollout_fit(self.buffer, buffer)
+        require_rollout_fit(self.buffer.on_host(), buffer)
         if self.reward_scaling is not None:
             self.reward_scaling.require_fit(state)
         if self.memory is not None:

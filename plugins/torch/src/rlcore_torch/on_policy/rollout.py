@@ -174,6 +174,9 @@ class RolloutBuffer:
 
     # ------------------------------------------------------------ reading
 
+    def require_finite(self, step: int) -> None:
+        """Do nothing: the run has looked at every batch."""
+
     @property
     def observations(self) -> dict[str, NDArray[Any]]:
         """The observations of the environment by name, each [T + 1, S, *shape]."""
@@ -287,6 +290,13 @@ class RolloutBuffer:
             self.cursor[:] = self.row
             if self.row >= self.rows:
                 self.grow()
+
+    def on_host(self) -> RolloutBuffer:
+        """Return the rollout as arrays, for a checkpoint: itself."""
+        return self
+
+    def load(self, buffer: RolloutBuffer) -> None:
+        """Continue from a rollout as arrays, which is the buffer itself."""
 
     def grow(self) -> None:
         """Doubles the rows: one slot acts far more often than the others."""

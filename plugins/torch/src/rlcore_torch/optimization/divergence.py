@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from numpy.typing import NDArray
+from torch import Tensor
 
 
 def remedy(experience: Any, normalized: bool, lower: str = "learning_rate") -> str:
@@ -22,8 +23,10 @@ def remedy(experience: Any, normalized: bool, lower: str = "learning_rate") -> s
     )
 
 
-def largest(values: NDArray[Any] | None) -> float:
+def largest(values: NDArray[Any] | Tensor | None) -> float:
     """The largest absolute value; 0 for what holds none, and for pictures and flags, whose values are small."""
+    if isinstance(values, Tensor):
+        values = values.cpu().numpy()
     if values is None or not values.size or values.dtype.kind not in "fi":
         return 0.0
     return float(max(abs(float(values.max())), abs(float(values.min()))))

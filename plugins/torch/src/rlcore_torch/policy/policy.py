@@ -11,14 +11,14 @@ import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.backend import Backend
 from rlcore_torch.cpu import MOST_ROWS, NumpyActor, draws_agree
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
-from rlcore_torch.networks.networks import Actor, to_numpy
+from rlcore_torch.networks.networks import Actor, Inputs, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
 from rlcore_torch.policy.policy_module import PolicyModule
@@ -135,15 +135,25 @@ class ActorPolicy:
             logits = numpy_mask_logits(logits, mask)
         return columns, logits
 
+    def tensor_parameters(
+        self, observations: Mapping[str, NDArray[Any]] | Mapping[str, Tensor]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return the output of :meth:`rlcore_torch.Actor.policy` for R rows, on the device, without masks."""
+        columns, logits = self.model.policy(self._inputs(observations))
+        return columns, logits
+
+    def _inputs(self, observations: Mapping[str, NDArray[Any]] | Mapping[str, Tensor]) -> Inputs:
+        inputs: Inputs = self.model.inputs(tuple(x.to(self.device) for x in self.model.inputs.raw(observations)))
+        return inputs
+
     @torch.inference_mode()
     def _torch_parameters(
         self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None
     ) -> Parameters:
-        inputs = self.model.inputs
-        normalized = inputs(tuple(x.to(self.device) for x in inputs.raw(observations)))
         if not self.model.memory_size:
-            columns, logits = self.model.policy(normalized)
+            columns, logits = self.tensor_parameters(observations)
         else:
+            normalized = self._inputs(observations)
             if memory is None:
                 memory = np.zeros((len(normalized[0]), self.model.memory_size), np.float32)
             before = torch.from_numpy(memory).to(self.device)

@@ -1,0 +1,112 @@
+"""The games of pgx as simulators, from ``environment: {type: pgx, id: ...}``."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+import pgx
+from numpy.typing import NDArray
+
+from rlcore import ConfigError, EnvironmentFailed, ObservationSpec, did_you_mean, refuse_unknown_parameters, repeating
+from rlcore_jax.program import Program
+from rlcore_jax.settings import PgxSettings
+from rlcore_jax.simulator import Array, Result, View
+from rlcore_jax.tensors import JaxTensors
+from rlcore_torch import AsNumpy
+
+if TYPE_CHECKING:
+    from rlcore import EnvironmentSettings, RunContext
+
+ID = ("environment", "id")
+ARGUMENTS = ("environment", "options", "arguments")
+OBSERVATION = "observation"
+
+
+def make_environment(settings: EnvironmentSettings, run: RunContext) -> AsNumpy:
+    """Create ``run.num_envs`` environments of the game ``settings.id``.
+
+    Raises :class:`~rlcore.ConfigError` for an unknown id, argument or parameter.
+    """
+    options: PgxSettings = settings.options
+    game = PgxGame(settings.id, options)
+    refuse_unknown_parameters(run.config.environment_parameters, (), game.name)
+    (behavior,) = run.behavior_names  # the record says that there must be one
+    program = Program(game, run.num_envs, options.max_episode_steps, options.reset_rows)
+    return AsNumpy(JaxTensors(program, behavior), game.name)
+
+
+def check_id(game_id: str | None) -> None:
+    """Raise ConfigError for an id that pgx does not have."""
+    known = pgx.available_envs()
+    if not game_id:
+        raise ConfigError("missing; name a game of pgx, such as minatar-breakout or connect_four", key=ID)
+    if game_id not in known:
+        hint = did_you_mean(game_id, known) or f"; it has {', '.join(known)}"
+        raise ConfigError(f"{game_id!r} is not a game of pgx{hint}", key=ID)
+
+
+class PgxGame:
+    """A game of pgx. Its players take turns; each is a slot and a team of its own.
+
+    The games of MinAtar allow every action at all times, so they have no mask.
+    """
+
+    def __init__(self, game_id: str | None, options: PgxSettings) -> None:
+        check_id(game_id)
+        self.game = _made(str(game_id), options.arguments)
+        self.name = f"pgx {game_id}"
+        self.players = int(self.game.num_players)
+        self.teams = self.players > 1
+        self.discrete: tuple[int, ...] = (int(self.game.num_actions),)
+        self.low: NDArray[np.float32] = np.empty(0, np.float32)
+        self.high: NDArray[np.float32] = np.empty(0, np.float32)
+        self._masked = not str(game_id).startswith("minatar-")
+        shape = tuple(map(int, self.game.observation_shape))
+        kind = options.observation
+        if kind == "image" and len(shape) != 3:
+            raise ConfigError(
+                f"{self.name} shows {list(shape)} numbers, not [height, width, channels]; set vector",
+                key=("environment", "options", "observation"),
+            )
+        self.observations = (ObservationSpec(OBSERVATION, shape, np.float32, kind),)
+
+    def init(self, key: Array) -> Any:
+        return self.game.init(key)
+
+    def step(self, state: Any, action: Array, key: Array) -> Any:
+        return self.game.step(state, action[state.current_player, 0], key)
+
+    def view(self, state: Any) -> View:
+        if self.players == 1:
+            observation = state.observation[None]
+            return View({OBSERVATION: observation}, state.legal_action_mask[None] if self._masked else None)
+        with warnings.catch_warnings():  # pgx discourages the second argument, and has no other way to ask
+            warnings.simplefilter("ignore", DeprecationWarning)
+            seen = [self.game.observe(state, jnp.int32(player)) for player in range(self.players)]
+        acts = jnp.arange(self.players) == state.current_player
+        return View({OBSERVATION: jnp.stack(seen)}, state.legal_action_mask | ~acts[:, None], acts)
+
+    def result(self, state: Any) -> Result:
+        return Result(state.rewards, state.terminated, state.truncated)
+
+
+def _made(game_id: str, arguments: dict[str, Any]) -> Any:
+    """Return a game. Raises ConfigError for an argument that it does not have."""
+    made = pgx.make(game_id)
+    if not arguments:
+        return made
+    known = tuple(inspect.signature(type(made).__init__).parameters)[1:]
+    for name in arguments:
+        if name not in known:
+            has = f"it has {', '.join(known)}{did_you_mean(name, known)}" if known else "it has none"
+            raise ConfigError(f"pgx {game_id} has no such argument; {has}", key=(*ARGUMENTS, name))
+    if "size" in known and game_id.startswith("go_"):
+        arguments = {"size": made._game.size, "komi": made._game.komi, **arguments}
+    try:
+        return type(made)(**arguments)
+    except Exception as error:
+        raise repeating(error, f"pgx {game_id}: cannot be made with {arguments}", EnvironmentFailed) from error

@@ -1,0 +1,188 @@
+"""N environments of a simulator as one compiled program, with time limits, seeds and resets of its own.
+
+The step of a simulator is vectorized as it is. The wrappers of the libraries are not used: none of them keeps the final
+observation of an episode, and some restart every episode from the same state.
+
+Environment i plays episode e with the key ``fold_in(fold_in(key(run_seed), i), e)``. The first state is drawn with
+``fold_in(key, 0)``, and step t, from 1, with ``fold_in(key, t)``. An episode depends on nothing else.
+
+Shapes: N environments, P players of each, S = N * P slots: slot ``env * P + player`` is a player.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rlcore_jax.simulator import Array, Simulator, View
+
+TERMINATED, TRUNCATED, ACTS = 1, 2, 4
+"""Bits of :attr:`Output.flags`."""
+
+
+class Carry(NamedTuple):
+    """Everything that the next step depends on, and nothing else: what a checkpoint saves.
+
+    Attributes:
+        state: The states of the simulator, a tree of arrays [N, ...].
+        keys: [N] the key of each environment, from which those of its episodes follow.
+        episodes: [N] the number of the open episode, int32.
+        steps: [N] steps of the open episode, int32.
+        pending: [N, P] rewards of players whose transition is open.
+    """
+
+    state: Any
+    keys: Array
+    episodes: Array
+    steps: Array
+    pending: Array
+
+
+class Output(NamedTuple):
+    """What the players receive after a step. No array of it shares its memory with a :class:`Carry`.
+
+    Attributes:
+        observations: What they see now, by name, each [S, *shape]; where an episode ended, of the next one.
+        mask: [S, options] whether each option is allowed now; None: all are.
+        final_observations: What they saw before a reset, [S, *shape]; it matters where an episode ended.
+        final_mask: [S, options] whether each option was allowed before a reset; None: all were.
+        reward: [S] float32, rewards since the player's last action, where its transition closed; else 0.
+        flags: [S] uint8, the bits TERMINATED, TRUNCATED and ACTS.
+    """
+
+    observations: dict[str, Array]
+    mask: Array | None
+    final_observations: dict[str, Array]
+    final_mask: Array | None
+    reward: Array
+    flags: Array
+
+
+class Program:
+    """The compiled reset and step of N environments.
+
+    ``step`` reuses the memory of the carry that it gets: the old carry is gone afterwards.
+
+    Attributes:
+        simulator: The simulator of one environment.
+        num_envs: N, the number of environments.
+        takes_turns: Whether players wait for others.
+        reset: :meth:`_reset`, compiled.
+        step: :meth:`_step`, compiled.
+        show: :meth:`_show`, compiled.
+    """
+
+    def __init__(
+        self, simulator: Simulator, num_envs: int, max_episode_steps: int | None = None, reset_rows: int | None = None
+    ) -> None:
+        """An episode is cut off after ``max_episode_steps`` steps; None: never.
+
+        ``reset_rows`` environments are reset together where some ended; None: all N, of which those are kept that
+        ended. The number changes the speed and no result.
+        """
+        self.simulator = simulator
+        self.num_envs = num_envs
+        self.takes_turns = simulator.players > 1
+        self._limit = max_episode_steps
+        self._chunk = min(reset_rows or num_envs, num_envs)
+        self.reset = jax.jit(self._reset)
+        self.step = jax.jit(self._step, donate_argnums=0)
+        self.show = jax.jit(self._show)
+
+    def _reset(self, run_key: Array, envs: Array, episodes: Array) -> tuple[Carry, Output]:
+        """Start the ``episodes`` [N] of the environments that have the numbers ``envs`` [N] in the run."""
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(run_key, envs)
+        state, _ = self._first(_folded(keys, episodes))
+        pending = jnp.zeros((self.num_envs, self.simulator.players), jnp.float32)
+        carry = Carry(state, keys, episodes, jnp.zeros_like(episodes), pending)
+        return carry, self._show(carry)
+
+    def _show(self, carry: Carry) -> Output:
+        """Return what the players see, as after a reset or a restored state: without rewards and ends."""
+        shown = jax.vmap(self.simulator.view)(carry.state)
+        never = jnp.zeros(self.num_envs, jnp.bool_)
+        return self._output(shown, shown, jnp.zeros_like(carry.pending), never, never)
+
+    def _step(self, carry: Carry, actions: Array) -> tuple[Carry, Output]:
+        """Move every environment once with ``actions`` [N, P, ...], and reset those whose episode ended."""
+        steps = carry.steps + 1
+        keys = _folded(_folded(carry.keys, carry.episodes), steps)
+        state = jax.vmap(self.simulator.step)(carry.state, actions, keys)
+        reward, terminated, truncated = jax.vmap(self.simulator.result)(state)
+        if self._limit is not None:
+            truncated = truncated | (steps >= self._limit)
+        truncated = truncated & ~terminated
+        ended = terminated | truncated
+        final = jax.vmap(self.simulator.view)(state)
+        episodes, steps = carry.episodes + ended, jnp.where(ended, 0, steps)
+        state, shown = jax.lax.cond(
+            ended.any(), self._restarted, _unchanged, (state, final), ended, carry.keys, episodes
+        )
+        reward = carry.pending + reward.astype(jnp.float32)
+        pending = jnp.zeros_like(reward)
+        if shown.acts is not None:
+            closed = ended[:, None] | shown.acts
+            reward, pending = jnp.where(closed, reward, 0), jnp.where(closed, 0, reward)
+        carry = Carry(state, carry.keys, episodes, steps, pending)
+        return carry, self._output(shown, final, reward, terminated, truncated)
+
+    def _restarted(self, trees: tuple[Any, View], ended: Array, keys: Array, episodes: Array) -> tuple[Any, View]:
+        """Return the states and what is seen of them with first ones in the rows that ``ended`` [N].
+
+        ``keys`` [N] are those of the environments, ``episodes`` [N] the numbers of the episodes that begin.
+        """
+        count, chunk = self.num_envs, self._chunk
+        if chunk == count:
+            first = self._first(_folded(keys, episodes))
+            return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, trees)  # type: ignore[no-any-return]
+        # The numbers of the rows that ended, then `count`, which is no row: what is written there is dropped.
+        rows = jnp.nonzero(ended, size=-(-count // chunk) * chunk, fill_value=count)[0]
+
+        def reset_some(part: Array, trees: Any) -> Any:
+            these = jax.lax.dynamic_slice(rows, (part * chunk,), (chunk,))
+            real = jnp.minimum(these, count - 1)
+            first = self._first(_folded(keys[real], episodes[real]))
+            return jax.tree.map(lambda new, old: old.at[these].set(new, mode="drop"), first, trees)
+
+        return jax.lax.fori_loop(0, -(-ended.sum() // chunk), reset_some, trees)  # type: ignore[no-any-return]
+
+    def _first(self, keys: Array) -> tuple[Any, View]:
+        """Return the first states of the episodes with these ``keys`` [R], and what is seen of them."""
+        state = jax.vmap(self.simulator.init)(_folded(keys, jnp.zeros(keys.shape, jnp.int32)))
+        return state, jax.vmap(self.simulator.view)(state)
+
+    def _output(self, shown: View, final: View, reward: Array, terminated: Array, truncated: Array) -> Output:
+        shape = (self.num_envs, self.simulator.players)
+        acts = jnp.ones(shape, jnp.bool_) if shown.acts is None else shown.acts
+        flags = terminated[:, None] * TERMINATED + truncated[:, None] * TRUNCATED + acts * ACTS
+        return Output(
+            self._slots(shown.observations),
+            None if shown.mask is None else shown.mask.reshape(shape[0] * shape[1], -1),
+            self._slots(final.observations),
+            None if final.mask is None else final.mask.reshape(shape[0] * shape[1], -1),
+            reward.reshape(-1),
+            flags.astype(jnp.uint8).reshape(-1),
+        )
+
+    def _slots(self, observations: dict[str, Array]) -> dict[str, Array]:
+        """Return observations [N, P, *shape] as [S, *shape], of their own types."""
+        return {
+            spec.name: observations[spec.name].reshape(-1, *spec.shape).astype(spec.dtype)
+            for spec in self.simulator.observations
+        }
+
+
+def _unchanged(trees: tuple[Any, View], *_: Array) -> tuple[Any, View]:
+    return trees
+
+
+def _folded(keys: Array, numbers: Array) -> Array:
+    """Return a key for each of ``keys`` [R] and ``numbers`` [R]."""
+    return jax.vmap(jax.random.fold_in)(keys, numbers)
+
+
+def _beside(ended: Array, like: Array) -> Array:
+    """Return ``ended`` [N] with as many axes as ``like`` [N, ...]."""
+    return ended.reshape(-1, *(1,) * (like.ndim - 1))

@@ -1,0 +1,31 @@
+"""The settings ``environment.options`` of simulators in JAX."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+
+from rlcore import setting
+
+
+@attrs.frozen(kw_only=True)
+class PgxSettings:
+    """Options of a game of pgx."""
+
+    max_episode_steps: int | None = setting(
+        None, "Steps after which an episode is cut off; pgx's games have no time limit of their own.", minimum=1
+    )
+    observation: Literal["vector", "image"] = setting(
+        "vector",
+        "How a network reads the planes of a board: as a vector, or as an image, for network_settings.vis_encode_type.",
+    )
+    reset_rows: int | None = setting(
+        None,
+        "How many environments are reset together where episodes ended; all by default. A small number is faster where "
+        "a reset is slow; it changes no result.",
+        minimum=1,
+    )
+    arguments: dict[str, Any] = setting(
+        factory=dict, description="Arguments of the game's class, such as sticky_action_prob of MinAtar's games."
+    )

@@ -1,0 +1,130 @@
+"""A compiled program as a tensor environment: JAX steps, and PyTorch reads the results in the memory where they are.
+
+Memory is shared only in one direction, and only what a step gives. PyTorch could write into an array that it shares
+with JAX, so no array of the simulator's state is shared: it would change the simulation. Actions are copied, because a
+program of JAX reads them after the call has returned, when a trainer may have overwritten them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore import BehaviorSpec, EpisodeSeeds, saved_mapping
+from rlcore_jax.program import ACTS, TERMINATED, TRUNCATED, Carry, Output, Program
+from rlcore_jax.trees import restored_tree, saved_tree
+from rlcore_torch import TensorActions, TensorBatch
+
+
+class JaxTensors:
+    """The environments of a :class:`~rlcore_jax.program.Program` as a :class:`rlcore_torch.TensorEnvironment`.
+
+    All players are slots of one behavior. JAX computes on its first device if PyTorch can read the memory of that, and
+    else on the CPU.
+
+    Attributes:
+        behaviors: The only behavior by its name.
+        num_envs: N, the number of environments.
+        device: The device of all tensors.
+        takes_turns: Whether players wait for others.
+        saves_rows: A saved state has a row for each environment.
+    """
+
+    saves_rows = True
+
+    def __init__(self, program: Program, behavior: str) -> None:
+        """All players have the behavior called ``behavior``."""
+        simulator = program.simulator
+        self.num_envs = program.num_envs
+        self.takes_turns = program.takes_turns
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            behavior: BehaviorSpec(
+                name=behavior,
+                observations=simulator.observations,
+                continuous=len(simulator.low),
+                discrete=simulator.discrete,
+                low=simulator.low,
+                high=simulator.high,
+                env_index=np.repeat(np.arange(program.num_envs), simulator.players),
+                team=np.tile(np.arange(simulator.players), program.num_envs) if simulator.teams else None,
+            )
+        }
+        self._behavior = behavior
+        self._program = program
+        self._home = jax.devices()[0]
+        on_gpu = self._home.platform == "gpu" and torch.cuda.is_available()
+        if not on_gpu:
+            self._home = jax.devices("cpu")[0]
+        self.device = torch.device("cuda", self._home.local_hardware_id) if on_gpu else torch.device("cpu")
+        self._carry: Carry | None = None  # made by `reset`
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        """[N] number of the episode that each environment is in; a copy."""
+        if self._carry is None:
+            return np.zeros(self.num_envs, np.int64)
+        return np.array(self._carry.episodes, np.int64)
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
+        """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
+        key = jax.device_put(jax.random.key(seeds.run_seed), self._home)  # what is computed with it follows it there
+        begin = (key, seeds.first_env + np.arange(self.num_envs, dtype=np.int32), episodes.astype(np.int32))
+        if self._carry is None:  # compile the step here, where a run waits longer than in a step
+            self._program.step(self._program.reset(*begin)[0], self._no_actions())
+        self._carry, output = self._program.reset(*begin)
+        return self._batches(output)
+
+    def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+        """Move every environment once, as :meth:`rlcore_torch.TensorEnvironment.step` says."""
+        chosen = actions[self._behavior]
+        numbers = chosen.continuous if chosen.discrete is None else chosen.discrete
+        assert numbers is not None
+        numbers = numbers.to(torch.int32) if chosen.discrete is not None else numbers.clone()
+        numbers = numbers.view(self.num_envs, -1, numbers.shape[1])
+        # On the CPU, JAX takes arrays of NumPy faster than those of DLPack.
+        given = numbers.numpy() if self.device.type == "cpu" else jax.dlpack.from_dlpack(numbers)
+        self._carry, output = self._program.step(self._carry, given)
+        return self._batches(output)
+
+    def _no_actions(self) -> NDArray[Any]:
+        simulator = self._program.simulator
+        parts, kind = (len(simulator.discrete), np.int32) if simulator.discrete else (len(simulator.low), np.float32)
+        return np.zeros((self.num_envs, simulator.players, parts), kind)
+
+    def _batches(self, output: Output) -> dict[str, TensorBatch]:
+        flags = torch.from_dlpack(output.flags)
+        batch = TensorBatch(
+            _tensors(output.observations),
+            torch.from_dlpack(output.reward),
+            (flags & TERMINATED).bool(),
+            (flags & TRUNCATED).bool(),
+            _tensors(output.final_observations),
+            needs_action=(flags & ACTS).bool() if self.takes_turns else None,
+            action_mask=None if output.mask is None else torch.from_dlpack(output.mask),
+            final_action_mask=None if output.final_mask is None else torch.from_dlpack(output.final_mask),
+        )
+        return {self._behavior: batch}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state by the path of each leaf, as :meth:`rlcore_torch.TensorEnvironment.state_dict` says."""
+        return {"carry": saved_tree(self._carry)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, TensorBatch]:
+        """Continue from ``state``, as :meth:`rlcore_torch.TensorEnvironment.load_state_dict` says."""
+        self.reset(EpisodeSeeds(0), np.zeros(self.num_envs, np.int64))  # makes a tree of the right structure
+        self._carry = restored_tree(saved_mapping(state, "carry"), self._carry)
+        return self._batches(self._program.show(self._carry))
+
+    def close(self) -> None:
+        """Free the state; may be called twice."""
+        self._carry = None
+
+
+def _tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: torch.from_dlpack(array) for name, array in arrays.items()}

@@ -1,0 +1,54 @@
+"""Trees of JAX's arrays as mappings of numpy arrays, by the path of each leaf: what a checkpoint stores.
+
+No object is pickled: a tree is restored into one of the same structure, which a reset makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import SavedValueError, saved_array
+
+
+def saved_tree(tree: Any) -> dict[str, NDArray[Any]]:
+    """Return copies of the leaves of ``tree`` by their paths, such as ``state/_x/board``; of keys, their numbers."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {_name(path): np.array(_numbers(leaf)) for path, leaf in leaves}
+
+
+def restored_tree(saved: Mapping[str, Any], like: Any) -> Any:
+    """Return a tree with the structure of ``like`` and the leaves ``saved``.
+
+    Raises SavedValueError for a leaf that is missing, unknown or of another type or shape.
+    """
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = [_name(path) for path, _ in leaves]
+    for name in saved.keys() - set(names):
+        raise SavedValueError(f"the entry {name!r} is unknown here; the simulator has {', '.join(names)}")
+    return jax.tree.unflatten(
+        structure, [_restored(saved, name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
+    )
+
+
+def _restored(saved: Mapping[str, Any], name: str, like: Any) -> Any:
+    numbers = _numbers(like)
+    # A copy: JAX may share the memory of an array that it gets, and write there.
+    array = jax.numpy.array(saved_array(saved, name, numbers.dtype, numbers.shape), copy=True)
+    return jax.random.wrap_key_data(array, impl=jax.random.key_impl(like)) if _is_key(like) else array
+
+
+def _numbers(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

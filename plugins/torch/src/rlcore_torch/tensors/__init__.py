@@ -1,0 +1,1 @@
+"""Environments whose observations are tensors on one device, and how a run uses them."""

@@ -1,0 +1,104 @@
+"""A tensor environment as an environment of a run, whose other parts compute in NumPy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import AgentBatch, BehaviorSpec, EpisodeSeeds, Parameters, refuse_unknown_parameters
+from rlcore_torch.tensors.environment import TensorActions, TensorBatch, TensorEnvironment
+
+__all__ = ["AsNumpy"]
+
+log = logging.getLogger("rlcore.plugin.torch")
+
+
+class AsNumpy:
+    """A :class:`rlcore_torch.TensorEnvironment` as a :class:`rlcore.Environment`: what a plugin returns to a run.
+
+    Evaluations, workers, and trainers that compute in NumPy get NumPy arrays. A trainer that takes tensors, such as
+    PPO, gets the batches of the environment inside, and nothing is copied to the host between two updates. It has a
+    method ``take_tensors(device)``, which returns None, or in words why not; ``played()`` is that of
+    :class:`rlcore.KeepsBatches`. There are no environment parameters.
+
+    Attributes:
+        tensors: The environment inside.
+        name: The name of the environment in messages.
+        behaviors: The behaviors by name.
+        num_envs: N, the number of environments.
+    """
+
+    def __init__(self, tensors: TensorEnvironment, name: str = "the environment") -> None:
+        self.tensors = tensors
+        self.name = name
+        self.behaviors: Mapping[str, BehaviorSpec] = tensors.behaviors
+        self.num_envs = tensors.num_envs
+        self._trainer: Any = None  # that takes tensors
+        self._name = ""  # of the behavior that it learns
+        self._episodes: NDArray[np.int64] | None = None  # as they were last read from the device
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        """[N] number of the episode that each environment is in."""
+        if self._episodes is None:
+            self._episodes = self.tensors.episodes
+        return self._episodes
+
+    def keep_batches(self, trainers: Sequence[Any]) -> bool:
+        """Return whether the trainer takes tensors from now on, as :meth:`rlcore.KeepsBatches.keep_batches` says."""
+        take = getattr(type(trainers[0]), "take_tensors", None)  # not that of a trainer that another one wraps
+        if take is None:
+            refusal = "the trainer computes in NumPy"
+        elif len(trainers) > 1:
+            refusal = "there are several behaviors"
+        elif self.tensors.takes_turns:
+            refusal = "agents act in turns"
+        else:
+            refusal = take(trainers[0], self.tensors.device)
+        if refusal is None:
+            (self._name,), (self._trainer,) = self.behaviors, trainers
+            return True
+        log.info("%s: its tensors go to the trainers as NumPy arrays: %s", self.name, refusal)
+        return False
+
+    def played(self) -> Mapping[str, Sequence[AgentBatch]]:
+        """Return rewards and flags of the steps since the last call, as :meth:`rlcore.KeepsBatches.played` says."""
+        return {self._name: self._trainer.played()}
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, Any]:
+        """Start an episode in every environment, as :meth:`rlcore.Environment.reset` says."""
+        return self._given(self.tensors.reset(seeds, episodes))
+
+    def step(self, actions: Mapping[str, Any]) -> dict[str, Any]:
+        """Move every environment once, as :meth:`rlcore.Environment.step` says."""
+        if self._trainer is not None:
+            self._episodes = None
+            return self.tensors.step(actions)
+        device = self.tensors.device
+        return self._given(self.tensors.step({name: TensorActions.of(each, device) for name, each in actions.items()}))
+
+    def _given(self, batches: dict[str, TensorBatch]) -> dict[str, Any]:
+        self._episodes = None
+        if self._trainer is not None:
+            return batches
+        return {name: batch.on_host() for name, batch in batches.items()}
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Raise ConfigError for the first of the ``parameters``: there are none."""
+        refuse_unknown_parameters(parameters, (), self.name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, as :meth:`rlcore.SavesState.state_dict` says."""
+        return self.tensors.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
+        return self._given(self.tensors.load_state_dict(state))
+
+    def close(self) -> None:
+        """Close the environment inside."""
+        self.tensors.close()

@@ -1,0 +1,158 @@
+"""The cart and the pole of Barto, Sutton and Anderson (1983), N of them as tensors on one device.
+
+A cart moves on a track, and a pole is hinged on it. Each step the cart is pushed left or right with 10 N for 0.02 s.
+The reward is 1 for every step. The episode terminates where the cart leaves the track or the pole falls, and is
+truncated after 500 steps. Masses, lengths and bounds are those of Gymnasium's ``CartPole-v1``; friction is left out, as
+there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec, saved_array, saved_count
+from rlcore_torch.tensors.environment import TensorActions, TensorBatch
+from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
+
+__all__ = ["TorchCartPole"]
+
+GRAVITY = 9.8  # m/s^2
+CART, POLE = 1.0, 0.1  # kg
+HALF_LENGTH = 0.5  # m, of the pole
+FORCE = 10.0  # N
+STEP = 0.02  # s, of Euler's method
+TRACK = 2.4  # m to either side
+FALLEN = math.radians(12.0)
+START = 0.05  # every number of the first state is within this distance of 0
+
+
+class TorchCartPole:
+    """N carts with a pole each; see :class:`rlcore_torch.TensorEnvironment`.
+
+    The observation ``state`` is [S, 4] float32: position in m, velocity in m/s, angle in rad, angular velocity in
+    rad/s. The action is one branch with two options: push left, push right.
+
+    Attributes:
+        behaviors: The only behavior by name.
+        num_envs: N, the number of environments.
+        device: The device of all tensors.
+        takes_turns: False.
+        max_steps: Steps after which an episode is truncated.
+    """
+
+    takes_turns = False
+
+    def __init__(
+        self, num_envs: int, device: torch.device | str = "cpu", name: str = "CartPole", max_steps: int = 500
+    ) -> None:
+        """Make ``num_envs`` environments; ``name`` is that of the behavior."""
+        self.device = torch.device(device)
+        self.num_envs = num_envs
+        self.max_steps = max_steps
+        bound = np.array([2 * TRACK, np.inf, 2 * FALLEN, np.inf], np.float32)
+        observation = ObservationSpec("state", (4,), np.float32, low=-bound, high=bound)
+        spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
+        self.behaviors: Mapping[str, BehaviorSpec] = {name: spec}
+        self._name = name
+        self._reads_flags = self.device.type == "cpu"
+        self._seeds = EpisodeSeeds(0)
+        self._state = torch.zeros((4, num_envs), device=self.device)  # columns side by side compute slower
+        self._steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # [N] in the open episode
+        self._episodes = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self._keys = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # of the environments
+        self._reward = torch.ones(num_envs, device=self.device)
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        """[N] number of the episode that each environment is in."""
+        return self._episodes.cpu().numpy().copy()
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
+        """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
+        self._seed(seeds)
+        self._episodes = torch.tensor(episodes, dtype=torch.int64, device=self.device)
+        self._steps.zero_()
+        self._state = self._first_states(self._keys, self._episodes)
+        return self._first_batch()
+
+    def _seed(self, seeds: EpisodeSeeds) -> None:
+        self._seeds = seeds
+        numbers = torch.arange(seeds.first_env, seeds.first_env + self.num_envs, device=self.device)
+        self._keys = environment_keys(seeds.run_seed, numbers)
+
+    def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+        """Push every cart once, as :meth:`rlcore_torch.TensorEnvironment.step` says."""
+        chosen = actions[self._name].discrete
+        assert chosen is not None
+        moved = self._moved(chosen[:, 0])  # [4, N]
+        fell = (moved[0].abs() > TRACK) | (moved[2].abs() > FALLEN)
+        self._steps += 1
+        cut = (self._steps >= self.max_steps) & ~fell
+        self._state = self._restarted(moved, fell | cut)
+        last = moved.t().contiguous()
+        seen = last if self._state is moved else self._state.t().contiguous()
+        return {self._name: TensorBatch({"state": seen}, self._reward, fell, cut, {"state": last})}
+
+    def _moved(self, push: Tensor) -> Tensor:
+        """The states [4, N] after one step of Euler's method; ``push`` [N] is 0 for left and 1 for right."""
+        _, velocity, angle, spin = self._state
+        sine, cosine = angle.sin(), angle.cos()
+        total = CART + POLE
+        drive = (push * (2 * FORCE) - FORCE + POLE * HALF_LENGTH * spin.square() * sine) / total
+        turning = (GRAVITY * sine - cosine * drive) / (HALF_LENGTH * (4.0 / 3.0 - POLE / total * cosine.square()))
+        pushing = drive - POLE * HALF_LENGTH / total * turning * cosine
+        return torch.add(self._state, torch.stack((velocity, pushing, spin, turning)), alpha=STEP)
+
+    def _restarted(self, moved: Tensor, ended: Tensor) -> Tensor:
+        """The states [4, N] to act on next. Where a value can be read without waiting, only what ended begins."""
+        if self._reads_flags:
+            which = ended.nonzero()[:, 0]
+            if not len(which):
+                return moved
+            self._steps[which] = 0
+            episodes = self._episodes[which] + 1
+            self._episodes[which] = episodes
+            return moved.index_copy(1, which, self._first_states(self._keys[which], episodes))
+        self._steps.masked_fill_(ended, 0)
+        self._episodes += ended
+        return torch.where(ended, self._first_states(self._keys, self._episodes), moved)
+
+    def _first_states(self, keys: Tensor, episodes: Tensor) -> Tensor:
+        """The first states [4, R] of the episodes numbered ``episodes`` [R] of environments with ``keys`` [R]."""
+        return (uniforms(fold_in(keys, episodes), 4).t() - 0.5) * (2 * START)
+
+    def _first_batch(self) -> dict[str, TensorBatch]:
+        none = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        seen = {"state": self._state.t().contiguous()}
+        return {self._name: TensorBatch(seen, torch.zeros_like(self._reward), none, none.clone())}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, as :meth:`rlcore_torch.TensorEnvironment.state_dict` says."""
+        return {
+            "run_seed": self._seeds.run_seed,
+            "first_env": self._seeds.first_env,
+            "state": self._state.cpu().numpy().T.copy(),
+            "steps": self._steps.cpu().numpy().copy(),
+            "episodes": self.episodes,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, TensorBatch]:
+        """Continue from ``state``, as :meth:`rlcore_torch.TensorEnvironment.load_state_dict` says."""
+        shape = (self.num_envs,)
+        states = saved_array(state, "state", np.float32, (*shape, 4))
+        steps, episodes = (saved_array(state, name, np.int64, shape) for name in ("steps", "episodes"))
+        self._seed(EpisodeSeeds(saved_count(state, "run_seed"), saved_count(state, "first_env")))
+        self._state = torch.tensor(states.T.copy(), device=self.device)
+        self._steps = torch.tensor(steps, device=self.device)
+        self._episodes = torch.tensor(episodes, device=self.device)
+        return self._first_batch()
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""

@@ -1,0 +1,28 @@
+"""Runs in games of pgx: a resumed run equals one that was never stopped, with self-play and workers too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import train_in, weights, whole_run_that_a_resumed_one_equals
+
+pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
+
+BREAKOUT: dict[str, Any] = {
+    "type": "pgx", "id": "minatar-breakout", "num_envs": 4, "options": {"max_episode_steps": 40},
+}  # fmt: skip
+EVALUATION = {"interval": 350, "episodes": 2}
+
+
+def test_a_run_resumed_at_a_checkpoint_equals_one_that_was_never_stopped(tmp_path: Path) -> None:
+    """A checkpoint has the state of the simulator, in the middle of episodes."""
+    whole_run_that_a_resumed_one_equals(BREAKOUT, tmp_path, 900, 200, evaluation=EVALUATION)
+
+
+def test_workers_play_the_episodes_of_one_process(tmp_path: Path) -> None:
+    alone, spread = tmp_path / "alone", tmp_path / "spread"
+    train_in(BREAKOUT, alone, 900, 300)
+    train_in(BREAKOUT | {"workers": {"count": 2}}, spread, 900, 300)
+    assert weights(spread) == weights(alone) != []

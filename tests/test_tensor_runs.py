@@ -1,0 +1,262 @@
+"""PPO in a tensor environment: equal to PPO with NumPy's batches, bit for bit, also when it is stopped and resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from small_runs import small_run
+from torch import Tensor
+
+from rlcore import ConfigError, NonFiniteError, Run
+from rlcore_torch import AsNumpy, NetworkSettings, TensorActions, TensorBatch, TorchCartPole
+from rlcore_torch.on_policy import collection
+from rlcore_torch.policy.untrained import untrained_policy
+from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor
+
+STEPS = 700
+
+
+class ThroughNumpy(AsNumpy):
+    """Gives arrays to every trainer."""
+
+    def keep_batches(self, trainers: Sequence[Any]) -> bool:
+        return False
+
+
+class ContinuousCart(TorchCartPole):
+    """A cart that is pushed by a real number, within bounds that are not -1 and 1."""
+
+    def __init__(self, num_envs: int, **more: Any) -> None:
+        super().__init__(num_envs, **more)
+        bounds = {"low": np.array([-0.3], np.float32), "high": np.array([1.3], np.float32)}
+        (spec,) = self.behaviors.values()
+        self.behaviors = {spec.name: attrs.evolve(spec, discrete=(), continuous=1, **bounds)}
+
+    def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+        pushes = actions["CartPole"].continuous
+        assert pushes is not None
+        return super().step({"CartPole": TensorActions(discrete=pushes)})
+
+
+class MaskedCart(TorchCartPole):
+    """A cart that is not pushed further where it is already fast, and never at the first step of an episode."""
+
+    def _masks(self, state: Tensor) -> Tensor:
+        return torch.stack((state[:, 1] > -0.3, (state[:, 1] < 0.3) | (state[:, 1] <= -0.3)), 1)
+
+    def _first_batch(self) -> dict[str, TensorBatch]:
+        return self._masked(super()._first_batch())
+
+    def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+        return self._masked(super().step(actions))
+
+    def _masked(self, batches: dict[str, TensorBatch]) -> dict[str, TensorBatch]:
+        batch = batches["CartPole"]
+        batch.action_mask = self._masks(batch.observations["state"])
+        if batch.final_observations is not None:
+            batch.final_action_mask = self._masks(batch.final_observations["state"])
+        return batches
+
+
+Make = Callable[[], Any]
+# Fewer agents than a policy computes in NumPy, and more; truncated episodes.
+CASES: dict[str, tuple[Make, dict[str, Any]]] = {
+    "few": (lambda: TorchCartPole(4, max_steps=25), {"time_horizon": 16}),
+    "many": (lambda: TorchCartPole(130, max_steps=25), {}),
+    "continuous": (lambda: ContinuousCart(4, max_steps=25), {}),
+    "masked": (lambda: MaskedCart(4, max_steps=25), {}),
+    "scaled": (lambda: TorchCartPole(4), {"normalize_rewards": True, "advantage_normalization": "rollout"}),
+}
+
+
+def configuration(place: Path, num_envs: int, steps: int = STEPS, **keys: Any) -> dict[str, Any]:
+    config = small_run(place, run_id=keys.pop("run_id", "run"), **keys.pop("checkpoint_settings", {}))
+    config["environment"] = {"num_envs": num_envs}
+    horizon = {"time_horizon": keys.pop("time_horizon")} if "time_horizon" in keys else {}
+    config["behaviors"] = {
+        "CartPole": {
+            "trainer_type": "ppo",
+            "max_steps": steps,
+            "summary_freq": 300,
+            "checkpoint_interval": 500,
+            "keep_checkpoints": 9,
+            "network_settings": {"hidden_units": 16, "normalize": True},
+            "hyperparameters": {"batch_size": 64, "buffer_size": 256, **keys},
+            **horizon,
+        }
+    }
+    return config
+
+
+def outcome(place: Path) -> dict[str, Any]:
+    """What every checkpoint of a run has, and its summaries, without times and what names the environment."""
+    found: dict[str, Any] = {}
+    for checkpoint in (place / "run" / "checkpoints").iterdir():
+        for file in checkpoint.glob("*.safetensors"):
+            found[f"{checkpoint.name}/{file.name}"] = file.read_bytes()
+        if checkpoint.name.isdecimal():
+            state = json.loads((checkpoint / "state.json").read_text())
+            for name in ("wall_seconds", "fingerprint", "factories"):
+                state["run"].pop(name, None)
+            found[f"{checkpoint.name}/state"] = state
+    assert len(found) >= 6
+    lines = (place / "run" / "metrics.jsonl").read_text().splitlines()
+    found["summaries"] = [
+        {tag: value for tag, value in json.loads(line)["stats"].items() if not tag.startswith("Performance")}
+        for line in lines
+    ]
+    return found
+
+
+def on_device(run: Run) -> bool:
+    return type(run.behaviors["CartPole"].trainer.buffer).__name__ == "TensorRollout"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tensors_give_the_checkpoints_and_summaries_of_arrays(tmp_path: Path, case: str) -> None:
+    make, keys = CASES[case]
+    found = []
+    for name, environment in (("arrays", lambda: ThroughNumpy(make())), ("tensors", make)):
+        with Run(configuration(tmp_path / name, make().num_envs, **keys), environment=environment) as run:
+            run.train()
+            assert on_device(run) == (name == "tensors")
+            assert str(run.describe().resume) == "exact"
+        found.append(outcome(tmp_path / name))
+    assert found[0] == found[1]
+
+
+def test_acting_without_shared_memory_gives_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU that is treated as a GPU; with more agents than a policy computes in NumPy."""
+    for name, shared in (("shared", True), ("apart", False)):
+        monkeypatch.setattr(collection, "shares_memory", lambda device, shared=shared: shared)
+        with Run(configuration(tmp_path / name, 130), environment=lambda: MaskedCart(130, max_steps=25)) as run:
+            run.train()
+            assert type(run.behaviors["CartPole"].trainer._actor).__name__.startswith("Shared") == shared  # type: ignore[attr-defined]
+    assert outcome(tmp_path / "shared") == outcome(tmp_path / "apart")
+
+
+def test_acting_without_shared_memory_draws_the_same_real_numbers() -> None:
+    (spec,) = ContinuousCart(200).behaviors.values()
+    policy = untrained_policy(spec, NetworkSettings(hidden_units=8, normalize=True), seed=1)
+    generator = np.random.default_rng(0)
+    seen = {"state": torch.from_numpy(generator.standard_normal((200, 4), np.float32))}
+    noise = generator.standard_normal((200, 1), np.float32), np.empty((200, 0), np.float32)
+    ours, theirs = SharedMemoryActor(policy), TensorActor(policy)
+    expected = ours.actions(*ours.explore(ours.parameters(seen, None), noise)).continuous
+    drawn = theirs.explore(theirs.parameters(seen, None), tuple(torch.from_numpy(each) for each in noise))
+    actions = theirs.actions(*drawn).continuous
+    assert expected is not None and actions is not None
+    np.testing.assert_allclose(actions.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert 0.05 < float(((actions > -0.3) & (actions < 1.3)).float().mean()) < 0.95
+
+
+@pytest.mark.learning
+def test_tensors_give_the_weights_of_arrays_after_100_000_steps(tmp_path: Path) -> None:
+    found = []
+    for name, environment in (
+        ("arrays", lambda: ThroughNumpy(TorchCartPole(64))),
+        ("tensors", lambda: TorchCartPole(64)),
+    ):
+        config = configuration(tmp_path / name, 64, 100_000, buffer_size=2048, batch_size=256)
+        config["behaviors"]["CartPole"] |= {"summary_freq": 50_000, "checkpoint_interval": 50_000}
+        with Run(config, environment=environment) as run:
+            results = run.train()
+        found.append(outcome(tmp_path / name))
+    assert found[0] == found[1]
+    assert (results["CartPole"].mean_reward or 0) > 100
+
+
+@pytest.mark.parametrize("stops_in", ["tensors", "arrays"])
+def test_a_stopped_run_is_resumed_bit_for_bit_by_either(tmp_path: Path, stops_in: str) -> None:
+    """The run stops within a rollout: at step 452, where the rollout that began at 256 has 49 of 64 rows."""
+    environments: dict[str, Make] = {
+        "tensors": lambda: TorchCartPole(4, max_steps=25),
+        "arrays": lambda: ThroughNumpy(TorchCartPole(4, max_steps=25)),
+    }
+    with Run(configuration(tmp_path / "whole", 4), environment=environments["tensors"]) as run:
+        run.train()
+    with Run(configuration(tmp_path / "stopped", 4), environment=environments[stops_in]) as run:
+        run.start()
+        trainer: Any = run.behaviors["CartPole"].trainer
+        observe = trainer.observe
+
+        def observe_and_stop(actions: Any, batch: Any) -> None:
+            observe(actions, batch)
+            if trainer.steps == 452:
+                run.request_stop()
+
+        trainer.observe = observe_and_stop
+        run.train()
+    resumed = configuration(tmp_path / "stopped", 4, checkpoint_settings={"resume": True})
+    with Run(resumed, environment=environments["tensors"]) as run:
+        run.train()
+        assert str(run.describe().resume) == "exact" and on_device(run)
+    stopped = {name: value for name, value in outcome(tmp_path / "stopped").items() if not name.startswith("452/")}
+    assert stopped == outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"behaviors.CartPole.trainer_type": "dqn"}, "the trainer computes in NumPy"),
+        ({"behaviors.CartPole.network_settings.memory": {"memory_size": 16}}, "memory remembers arrays"),
+        ({"behaviors.CartPole.reward_signals": {"extrinsic": {}, "rnd": {}}}, "the reward 'rnd' reads arrays"),
+    ],
+)
+def test_what_takes_no_tensors_learns_from_arrays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], reason: str
+) -> None:
+    config = small_run(tmp_path)
+    block = {"trainer_type": "ppo", "max_steps": 120, "network_settings": {"hidden_units": 8}}
+    config["behaviors"], config["environment"] = {"CartPole": block}, {"num_envs": 4}
+    for dotted, value in changes.items():
+        *way, last = dotted.split(".")
+        place: Any = config
+        for key in way:
+            place = place.setdefault(key, {})
+        place[last] = value
+    with caplog.at_level("INFO"), Run(config, environment=lambda: TorchCartPole(4)) as run:
+        assert run.train()["CartPole"].steps == 120
+    assert any(reason in text for text in caplog.messages)
+
+
+def test_a_value_that_is_not_finite_is_reported_with_its_place(tmp_path: Path) -> None:
+    class Breaking(TorchCartPole):
+        def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+            batches = super().step(actions)
+            if int(self._steps[2]) == 5:
+                batches["CartPole"].observations["state"] = batches["CartPole"].observations["state"].clone()
+                batches["CartPole"].observations["state"][2, 1] = torch.nan
+            return batches
+
+    message = (
+        r"observation 'state' of slot 2 \(environment 2\) is NaN or infinite after step 5 of the 64 environment steps"
+    )
+    with pytest.raises(NonFiniteError, match=message):
+        Run(configuration(tmp_path, 4), environment=lambda: Breaking(4)).train()
+
+
+def test_environment_parameters_are_refused(tmp_path: Path) -> None:
+    config = configuration(tmp_path, 4)
+    config["environment"]["type"] = "torch-cartpole"
+    config["environment_parameters"] = {"length": 0.7}
+    with pytest.raises(ConfigError, match="environment torch-cartpole has no such parameter; it has none"):
+        Run(config).train()
+
+
+def test_a_file_names_the_cart_pole_and_a_policy_is_evaluated(tmp_path: Path, run_rlcore: Any) -> None:
+    config = configuration(tmp_path, 4)
+    config["environment"] |= {"type": "torch-cartpole", "options": {"max_steps": 30}}
+    config["evaluation"] = {"interval": 600, "episodes": 3}
+    with Run(config) as run:
+        run.train()
+        assert on_device(run)
+    shown = run_rlcore("evaluate", tmp_path / "run", "--episodes", "3")
+    assert shown.exit_code == 0 and "over 3 episodes" in shown.stdout
