@@ -1,6 +1,6 @@
 """The worth of each piece of ``rlcore_torch.cpu``: agent steps per second of whole trainings with that piece alone off.
 
-Six trainings: PPO on CartPole with 8 environments and with 4096, PPO on a control task of HalfCheetah's size, SAC and
+Six trainings: PPO on CartPole with 8 environments and with 1024, PPO on a control task of HalfCheetah's size, SAC and
 TD3 on Pendulum, and DQN on CartPole, with the hyperparameters of the other speed benchmarks. The control task returns
 made-up observations, so the time of a simulator does not hide that of the trainer. Each measurement is one training in
 a process of its own. A round measures every entrant once, in turn, and a share is taken within a round, by the wall
@@ -34,14 +34,14 @@ from td3_speed import PENDULUM as TD3_PENDULUM
 WORTH = 0.05  # of a training's speed, in one case at least; a piece below is not worth its code
 TRAININGS = {
     "ppo cartpole": ("ppo", CARTPOLE_8, 0.5),
-    "ppo copies": ("ppo", case_of(4096), 1.0),
+    "ppo copies": ("ppo", case_of(1024), 1.0),
     "ppo control": ("ppo", attrs.evolve(HALFCHEETAH, env_id="benchmarks/control"), 1.0),
     "sac pendulum": ("sac", PENDULUM, 0.25),
     "td3 pendulum": ("td3", TD3_PENDULUM, 0.5),
     "dqn cartpole": ("dqn", CARTPOLE, 0.8),
 }
 EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
-PIECES = ("dense", "acting", "flat_adam", "pieces")
+PIECES = ("by_hand", "dense", "acting", "flat_adam")
 
 
 def switch_off(piece: str) -> None:
@@ -53,7 +53,7 @@ def switch_off(piece: str) -> None:
         "dense": {"dense": dense},
         "acting": {"numpy_actor": None},
         "flat_adam": {"adam": TorchAdam},
-        "pieces": {"most_rows": lambda model: None},
+        "by_hand": {"losses_by_hand": False},
     }
     chosen = backend.choose_backend
     template.choose_backend = lambda *arguments: attrs.evolve(chosen(*arguments), **changes[piece])

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -52,16 +53,16 @@ def written(where: Path, name: str, rank: object) -> Arrays:
 
 
 def train_both(where: Path, configs: Mapping[str, str], ranks: int = 2) -> Path:
-    """Train ``configs`` in one process and in several ranks, in the directories ``one`` and ``two`` of ``where``."""
+    """Train ``configs`` in this process and in several ranks, in the directories ``one`` and ``two`` of ``where``."""
+    from train_in_ranks import train  # imports PyTorch
+
     for kind in ("one", "two"):
         (where / kind).mkdir()
         for name, text in configs.items():
             (where / kind / f"{name}.yaml").write_text(f"checkpoint_settings: {{run_id: {name}}}\n{text}")
-    files = [f"{name}.yaml" for name in configs]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [sys.executable, SCRIPT, ".", *files], cwd=where / "one", env=environ, check=True, capture_output=True
-    )
-    ended = torchrun([SCRIPT, ".", *files], where / "two", ranks=ranks)
+    with chdir(where / "one"):
+        for name in configs:
+            train(Path(f"{name}.yaml"), Path())
+    ended = torchrun([SCRIPT, ".", *(f"{name}.yaml" for name in configs)], where / "two", ranks=ranks)
     assert ended.returncode == 0, ended.stderr
     return where

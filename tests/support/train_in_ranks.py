@@ -1,7 +1,7 @@
 """Trains configurations one after the other, as a rank of torchrun or as one process, and writes down what was learned.
 
-``python train_in_ranks.py OUT CONFIG...``. With RLCORE_TEST_KILL=N, rank 1 kills itself in update N of the first
-attempt.
+``python train_in_ranks.py OUT CONFIG...``; a test calls :func:`train` for one process. With RLCORE_TEST_KILL=N, rank 1
+kills itself in update N of the first attempt.
 
 A rank also writes down how often it exchanged something outside updates, and how many addresses but those of this
 machine alone it listens to. It agrees on stops after as many steps as on a fast machine.
@@ -20,8 +20,6 @@ import torch
 import rlcore_torch.ranks.episodes
 from rlcore import Run
 from rlcore_torch import TorchRanks
-
-rlcore_torch.ranks.episodes.SECONDS = 3600.0
 
 RANK = os.environ.get("RANK", "one")
 KILL_AT = int(os.environ.get("RLCORE_TEST_KILL", "0"))
@@ -113,5 +111,6 @@ def of_self_play(trainer) -> str:
 
 
 if __name__ == "__main__":
+    rlcore_torch.ranks.episodes.SECONDS = 3600.0
     for each in sys.argv[2:]:
         train(Path(each), Path(sys.argv[1]))

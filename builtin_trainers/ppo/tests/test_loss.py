@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""The loss of a minibatch against Python floats, and one gradient step: in pieces as whole."""
+"""The loss of a minibatch against Python floats, and its gradient by hand against that of autograd."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
+import rlcore_ppo.trainer
 from rlcore import Plugins, RunStateError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
-from rlcore_torch import Gaussian, Loss, Minibatch, cpu, mean_over_rows, model_state
+from rlcore_torch import Gaussian, Loss, Minibatch, by_hand
 
 MakeTrainer = Callable[..., PPOTrainer]
 
@@ -157,7 +157,7 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
 
 def test_a_state_with_other_rewards_or_agents_is_refused_and_changes_nothing(make_trainer: MakeTrainer) -> None:
     environment = IdentityEnvironment(3, discrete=(4,))
-    block = {"reward_signals": {"learning": {}}}
+    block: dict[str, Any] = {"reward_signals": {"learning": {}}}
     saved = make_trainer(environment, block=block, plugins=with_learning_rewards()).state_dict()
     trainer = make_trainer(environment)
     with torch.no_grad():
@@ -173,45 +173,75 @@ def test_a_state_with_other_rewards_or_agents_is_refused_and_changes_nothing(mak
 # ---------------------------------------------------------------- a gradient step
 
 
-def parameters(trainer: PPOTrainer) -> dict[str, Any]:
-    return {name: array.copy() for name, array in model_state(trainer.model).items()}
+# Options of the trainer and of its network, and the rows of the network's 32 units that are computed at once.
+BY_HAND: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
+    "as one": ({}, {}, ROWS),
+    "two pieces": ({"beta": 0.1, "value_clip": 0.3}, {"activation": "relu"}, ROWS - 1),
+    "three pieces": ({"beta": 0.1, "value_clip": 0.3}, {"activation": "swish", "num_layers": 3}, 20),
+    "each row alone": ({"epsilon": 0.05}, {"activation": "swish", "num_layers": 2}, 1),
+    "no hidden layer": ({"beta": 0.0}, {"num_layers": 0}, ROWS),
+}
 
 
-@pytest.mark.parametrize("space", ["continuous", "hybrid"])
-@pytest.mark.parametrize("limit", [32 * 44, 32 * 20, 32], ids=["45 rows in 2", "45 rows in 3", "each row alone"])
-def test_a_minibatch_in_pieces_moves_the_parameters_as_the_whole_does(
-    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str, limit: int
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("case", BY_HAND)
+def test_the_gradient_by_hand_is_that_of_the_loss(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str, case: str
 ) -> None:
-    """The network has 32 units."""
-    options = {"beta": 0.1, "value_clip": 0.3}
-    whole = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
-    monkeypatch.setattr(cpu, "LARGEST_LAYER", limit)
-    cut = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
-    sizes: list[int] = []
-    loss = cut.loss
-    monkeypatch.setattr(cut, "loss", mean_over_rows(lambda piece: sizes.append(len(piece.advantage)) or loss(piece)))
-    for _ in range(3):
-        of_whole, of_cut = (one.minimize(one.loss, random_minibatch(one, ROWS, masked=True)) for one in (whole, cut))
+    """Several steps, with minibatches of other sizes; the advantages have both signs, and masks bar options."""
+    options, network, rows = BY_HAND[case]
+    monkeypatch.setattr(by_hand, "LARGEST_LAYER", 32 * rows)
+    signals = {"extrinsic": {"gamma": 0.9}, "learning": {"gamma": 0.5}}
+    trainer = make_trainer(
+        IdentityEnvironment(3, **SPACES[space]),
+        block={"reward_signals": signals},
+        network=network,
+        plugins=with_learning_rewards(),
+        torch_settings={"fast_cpu": True},
+        **options,
+    )
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    for size in (ROWS, 7, 1):
+        batch = random_minibatch(trainer, size, masked=space != "discrete")
+        expected = trainer.loss(batch)
+        gradients = torch.autograd.grad(expected.total, list(trainer.model.parameters()))
+        with monkeypatch.context() as without_autograd:
+            without_autograd.delattr(torch.Tensor, "backward")
+            found = trainer.minimize(trainer.loss, batch)
         for name in ("total", "policy", "value", "entropy", "log_ratio"):
-            np.testing.assert_allclose(getattr(of_cut, name), getattr(of_whole, name), rtol=2e-5, atol=2e-5)
-        np.testing.assert_allclose(of_cut.norm, of_whole.norm, rtol=1e-4)
-    assert sum(sizes) == 3 * ROWS and max(sizes) <= limit // 32 and max(sizes) - min(sizes) < len(sizes)
-    for name, array in parameters(whole).items():
-        np.testing.assert_allclose(parameters(cut)[name], array, rtol=1e-4, atol=1e-5)
+            ours, theirs = getattr(found, name), getattr(expected, name).detach()
+            torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5, msg=name)
+        norm = torch.linalg.vector_norm(torch.cat([each.flatten() for each in gradients]))
+        torch.testing.assert_close(found.norm, norm, rtol=1e-4, atol=1e-5)
+        clip = min(1.0, trainer.hyperparameters.max_grad_norm / float(norm))
+        for parameter, gradient in zip(trainer.model.parameters(), gradients, strict=True):
+            torch.testing.assert_close(parameter.grad, gradient * clip, rtol=1e-4, atol=1e-5)
 
 
-def test_a_loss_that_is_not_said_to_be_a_mean_sees_whole_minibatches(
-    monkeypatch: pytest.MonkeyPatch, make_run: Any
+class Overriding(PPOTrainer):
+    def loss(self, batch: Minibatch) -> Loss:
+        found = super().loss(batch)
+        return Loss(2.0 * found.total, found.policy, found.value, found.entropy, found.log_ratio)
+
+
+class Masking(PPOTrainer):
+    def likelihood(self, batch: Minibatch, *arguments: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        log_prob, entropy = super().likelihood(batch, *arguments, **options)
+        return 0.5 * log_prob, entropy
+
+
+@pytest.mark.parametrize("kind", [Overriding, Masking])
+def test_a_class_that_overrides_a_part_of_the_loss_learns_from_its_own(
+    monkeypatch: pytest.MonkeyPatch, make_trainer: MakeTrainer, kind: type[PPOTrainer]
 ) -> None:
-    """A class that overrides PPO's loss does not inherit what PPO says of its own."""
-    monkeypatch.setattr(cpu, "LARGEST_LAYER", 32 * 10)
-    seen: list[int] = []
-
-    def loss(self: PPOTrainer, batch: Minibatch) -> Loss:
-        seen.append(len(batch.advantage))
-        return original(self, batch)
-
-    original = PPOTrainer.loss
-    monkeypatch.setattr(PPOTrainer, "loss", loss)
-    make_run("identity_hybrid", max_steps=256).train()
-    assert set(seen) == {64}
+    monkeypatch.setattr(rlcore_ppo.trainer, "PPOTrainer", kind)
+    trainer = make_trainer(IdentityEnvironment(3, discrete=(4,)), torch_settings={"fast_cpu": True})
+    assert type(trainer) is kind
+    batch = random_minibatch(trainer, ROWS, masked=False)
+    expected = trainer.loss(batch)
+    gradients = torch.autograd.grad(expected.total, list(trainer.model.parameters()))
+    found = trainer.minimize(trainer.loss, batch)
+    torch.testing.assert_close(found.total, expected.total.detach())
+    torch.testing.assert_close(found.norm, torch.linalg.vector_norm(torch.cat([each.flatten() for each in gradients])))

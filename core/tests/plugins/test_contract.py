@@ -6,7 +6,8 @@ import datetime
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ EXPLODES = "raise RuntimeError('imported before it was refused')\n"
 DATA = yaml.safe_load((Path(__file__).parent / "data/old_names.yaml").read_text(encoding="utf-8"))
 
 
+@cache
+def hooks() -> Collection[str]:
+    """The hooks of the core, and of plugins that add hooks."""
+    return load_plugins().specifications
+
+
 CLASSES = {"Plugins": Plugins, "RunContext": RunContext}  # those whose members have moved
 
 
@@ -33,7 +40,7 @@ def is_public(name: str) -> bool:
     """Whether plugins may use a name now: one of rlcore itself, a hook, or a member of a class."""
     package, _, last = name.rpartition(".")
     if not package:
-        return name in load_plugins().specifications  # of the core, and of plugins that add hooks
+        return name in hooks()
     return (package == "rlcore" and last in {*rlcore.__all__, "__version__"}) or hasattr(CLASSES.get(package), last)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -221,3 +223,25 @@ def test_what_a_run_writes_down_chooses_the_same_plugins_without_environment_and
     assert recorded(written, None, again) == written
     if not case.keys() - {"config"}:
         assert written == PluginSettings(**case["config"])
+
+
+def test_a_distribution_that_is_installed_while_the_process_runs_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def versions() -> list[str]:
+        return [plugin.version for plugin in load_plugins(select("no:late")).found if plugin.name == "late"]
+
+    def install(version: str, changed: int) -> None:
+        information = tmp_path / f"acme_late-{version}.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme-late\nVersion: {version}\n")
+        (information / "entry_points.txt").write_text("[rlcore]\nlate = acme_late\n")
+        os.utime(tmp_path, ns=(changed, changed))  # the clock of a file system may be coarse
+
+    monkeypatch.syspath_prepend(tmp_path)
+    assert versions() == []
+    install("1", changed=10**18)
+    assert versions() == ["1"]
+    shutil.rmtree(tmp_path / "acme_late-1.dist-info")
+    install("2", changed=2 * 10**18)
+    assert versions() == ["2"]

@@ -56,21 +56,16 @@ def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
     assert tests.returncode == 0, tests.stdout + tests.stderr
 
 
+@pytest.mark.long
 def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
-    """Tests of every kind, but not the longest; tests/packaging runs all."""
-    kinds = [kind for kind in KINDS if kind not in TORCH and (kind != "sampler" or find_spec("rlcore_curriculum"))]
+    """Tests of every kind, but few of the longest classes; tests/packaging runs all."""
+    kinds = [kind for kind in KINDS if kind not in TORCH or find_spec("torch")]
+    kinds = [kind for kind in kinds if kind != "sampler" or find_spec("rlcore_curriculum")]
     kinds.remove("hooks")  # of two such packages, each would ask for an owner
     made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in kinds]
     made.append(written(tmp_path, "hooks", "reward", "schedule", name="walker", distribution="acme-rl-walker"))
-    long = "TestPlugin or TestTrainer or never_stopped or among_several or same_values_in_any_order"
-    run_tests(tmp_path / "site", made, "-k", f"not ({long}) or loads or learns")
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
-def test_new_plugins_in_pytorch_pass_their_own_tests(tmp_path: Path) -> None:
-    """A few tests of each long conformance class; tests/packaging runs all."""
-    made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in KINDS if kind in TORCH]
-    long = "TestDistribution or TestEncoder or TestExporter or TestPlugin or TestSampler or TestTrainer"
+    long = "TestPlugin or TestTrainer or TestDistribution or TestEncoder or TestExporter or among_several"
+    long += " or same_values_in_any_order or test_replay_sampler and TestSampler or never_stopped and not TestOptimizer"
     kept = "loads or learns or vector or is_a_function or improves or gradient or features_have"
     run_tests(tmp_path / "site", made, "-k", f"not ({long}) or {kept}")
 

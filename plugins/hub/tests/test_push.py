@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from rlcore import SavedSummary
 from rlcore_devkit.fixtures import RunRlcore
@@ -211,6 +210,8 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(hub: Any, pole: Path, run
 
 
 def test_the_interval_is_that_of_a_bootstrap_of_the_mean() -> None:
+    from scipy.stats import binom  # which takes long, for each process that collects tests
+
     # Of 40 episodes that are won or lost with equal shares, a resampled mean is a binomial number over 40.
     low, high = binom.ppf((0.025, 0.975), 40, 0.5) / 40
     assert interval([0.0, 1.0] * 20) == (low, high)

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
+from rlcore_ppo.by_hand import loss_by_hand
 from rlcore_ppo.settings import PPOSettings
-from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, mean_over_rows
+from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, mean_over_rows, with_gradient_by_hand
 
 __all__ = ["PPOTrainer"]
 
@@ -76,6 +77,7 @@ class PPOTrainer(OnPolicyTrainer):
                     return self.finish(rollout, losses)
         return self.finish(rollout, losses)
 
+    @with_gradient_by_hand(loss_by_hand)
     @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Literal
@@ -138,8 +140,20 @@ def canonical(distribution: str) -> str:
 def installed() -> tuple[Plugin, ...]:
     """Every plugin that an installed distribution announces, sorted by name and distribution.
 
-    The first of two distributions with one name counts, as it does for imports.
+    The first of two distributions with one name counts, as it does for imports. The metadata are read again after a
+    directory of ``sys.path`` has changed.
     """
+    return _installed(tuple((place, _changed(place)) for place in map(os.path.abspath, sys.path)))
+
+
+def _changed(place: str) -> int | None:
+    with suppress(OSError):
+        return os.stat(place).st_mtime_ns
+    return None
+
+
+@lru_cache(maxsize=8)  # by the path, and when each directory was changed
+def _installed(path: tuple[tuple[str, int | None], ...]) -> tuple[Plugin, ...]:
     found: dict[str, Plugin] = {}
     for distribution in metadata.distributions():
         try:

@@ -157,11 +157,11 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
                 log.setLevel(before)  # not by patching: setLevel clears the caches of child loggers
         return CommandResult(code, out.getvalue(), err.getvalue())
 
-    path = [*sys.path]
+    path, modules = [*sys.path], set(sys.modules)
     yield run
     sys.path[:] = path
-    for name, module in [*sys.modules.items()]:
-        if Path(getattr(module, "__file__", None) or "").is_relative_to(tmp_path):
+    for name in sys.modules.keys() - modules:
+        if Path(getattr(sys.modules[name], "__file__", None) or "").is_relative_to(tmp_path):
             del sys.modules[name]
 
 

@@ -83,6 +83,7 @@ from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.sequences import Sequences as Sequences
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .on_policy.trainer import mean_over_rows as mean_over_rows
+from .on_policy.trainer import with_gradient_by_hand as with_gradient_by_hand
 from .optimization.captured import CapturedStep as CapturedStep
 from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
@@ -126,7 +127,7 @@ from .tensors.cartpole import TorchCartPole as TorchCartPole
 from .tensors.environment import TensorActions as TensorActions
 from .tensors.environment import TensorBatch as TensorBatch
 from .tensors.environment import TensorEnvironment as TensorEnvironment
-from .tensors.seeding import episode_keys as episode_keys
+from .tensors.seeding import environment_keys as environment_keys
 from .tensors.seeding import fold_in as fold_in
 from .tensors.seeding import run_key as run_key
 from .tensors.seeding import uniforms as uniforms

@@ -9,10 +9,11 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, pass_context
 from jinja2.runtime import Context
 
 from rlcore import CONTRACT, ConfigError, __version__
@@ -51,6 +52,35 @@ def write_plugin(package: Package, parent: Path, about: About | None = None) -> 
 
 def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, str]]:
     """The paths of all files and their texts."""
+    values = _values(package, about)
+    values["own_import"] = lambda module, name: import_from(f"{package.module}.{module}", [name])
+    templates = _templates()
+
+    def rendered(name: str, **more: Any) -> str:
+        return templates.get_template(f"{name}{_SUFFIX}").render(values, **more)
+
+    code = PurePosixPath("src", package.module)
+    sources = {code / "plugin.py": rendered("code/plugin.py")}
+    for kind in values["kinds"]:
+        for module, template in kind["files"].items():
+            sources[code / f"{module}.py"] = rendered(f"code/{template}.py", **kind)
+        test = "trainer" if kind["what"].module == "trainer" else kind["file"]
+        yield PurePosixPath(f"tests/test_{test}.py"), rendered(f"tests/{test}.py", **kind)
+        yield PurePosixPath(kind["example"]), rendered("example.yaml", **kind)
+    yield from sources.items()
+    yield code / "__init__.py", ""
+    yield code / "py.typed", ""
+    requirements = _requirements(package, sources.values())
+    for name in templates.list_templates(filter_func=lambda name: name.startswith("package/")):
+        path = PurePosixPath(name.removesuffix(_SUFFIX)).relative_to("package")
+        yield path, templates.get_template(name).render(values, requirements=requirements)
+    if about.expression is not None:
+        yield PurePosixPath("LICENSE"), rendered(f"licenses/{about.license}")
+
+
+@cache  # whoever writes several packages compiles each template once
+def _templates() -> Environment:
+    """The templates, without the values of a package."""
     templates = Environment(  # nosec B701 # no HTML is written
         loader=PackageLoader("rlcore_devkit.scaffold"),
         undefined=StrictUndefined,
@@ -59,34 +89,20 @@ def _contents(package: Package, about: About) -> Iterator[tuple[PurePosixPath, s
         keep_trailing_newline=True,
         autoescape=False,
     )
-    values = _values(package, about)
-    templates.globals.update(values, import_from=import_from, literal=literal, toml=toml_text)
-    templates.globals["own_import"] = lambda module, name: import_from(f"{package.module}.{module}", [name])
+    templates.globals.update(import_from=import_from, literal=literal, toml=toml_text)
     templates.filters["rendered"] = _rendered
-    code = PurePosixPath("src", package.module)
-    sources = {code / "plugin.py": templates.get_template(f"code/plugin.py{_SUFFIX}").render()}
-    for kind in values["kinds"]:
-        for module, template in kind["files"].items():
-            sources[code / f"{module}.py"] = templates.get_template(f"code/{template}.py{_SUFFIX}").render(kind)
-        test = "trainer" if kind["what"].module == "trainer" else kind["file"]
-        text = templates.get_template(f"tests/{test}.py{_SUFFIX}").render(kind)
-        yield PurePosixPath(f"tests/test_{test}.py"), text
-        yield PurePosixPath(kind["example"]), templates.get_template(f"example.yaml{_SUFFIX}").render(kind)
-    yield from sources.items()
-    yield code / "__init__.py", ""
-    yield code / "py.typed", ""
-    requirements = _requirements(package, sources.values())
-    for name in templates.list_templates(filter_func=lambda name: name.startswith("package/")):
-        path = PurePosixPath(name.removesuffix(_SUFFIX)).relative_to("package")
-        yield path, templates.get_template(name).render(requirements=requirements)
-    if about.expression is not None:
-        yield PurePosixPath("LICENSE"), templates.get_template(f"licenses/{about.license}{_SUFFIX}").render()
+    return templates
 
 
 @pass_context
 def _rendered(context: Context, text: str) -> str:
     """A text of ``kinds.toml``, with the values of the template that it stands in."""
-    return context.environment.from_string(text).render(context.get_all())
+    return _template_of(text).render(context.get_all())
+
+
+@cache
+def _template_of(text: str) -> Template:
+    return _templates().from_string(text)
 
 
 def _values(package: Package, about: About) -> dict[str, Any]:

@@ -32,12 +32,16 @@ from rlcore_torch.on_policy.collection import RolloutTrainer
 from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
+from rlcore_torch.on_policy.tensor_advantages import tensor_advantages, tensor_values
+from rlcore_torch.on_policy.tensor_rollout import TensorRollout
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, create_schedule
 from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
 from rlcore_torch.template import Statistic
 
-__all__ = ["OnPolicyTrainer", "mean_over_rows"]
+__all__ = ["OnPolicyTrainer", "mean_over_rows", "with_gradient_by_hand"]
+
+MOST_ROWS = 8192  # whose values are computed at once: new memory for more takes as long as the values
 
 LossFunction = Callable[[Minibatch], Loss]
 LossMethod = TypeVar("LossMethod", bound=Callable[..., Loss])
@@ -63,9 +67,12 @@ class OnPolicyTrainer(RolloutTrainer):
                 "summed over ranks; run it in one process, without torchrun"
             )
         self._scheduled: dict[str, tuple[Schedule, Tensor]] = {}  # by the tag of the statistic
-        self._most_rows = None if self.backend.most_rows is None else self.backend.most_rows(self.model)
         side_by_side = None if run.inference else self.backend.piece_threads
         self._threads = None if side_by_side is None else side_by_side(self.model, self.backend.threads)
+        by_hand = getattr(type(self).loss, "by_hand", None)
+        self._by_hand: LossFunction | None = None
+        if by_hand is not None and self.backend.losses_by_hand and not run.inference:
+            self._by_hand = by_hand(self)
         # With target_kl, whether a step follows a gradient depends on values.
         self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
         if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:
@@ -84,8 +91,8 @@ class OnPolicyTrainer(RolloutTrainer):
     def loss(self, batch: Minibatch) -> Loss:
         """Return the loss of one minibatch, differentiable in ``total``. A subclass implements it.
 
-        Decorate it with :func:`rlcore_torch.mean_over_rows` if it is a mean over the rows, as PPO's is. A
-        CPU then computes a large minibatch in pieces that fit in its cache.
+        Decorate it with :func:`rlcore_torch.mean_over_rows` if it is a mean over the rows, as PPO's is. Ranks and
+        threads may then each compute a part of the rows.
         """
         raise NotImplementedError
 
@@ -217,6 +224,8 @@ class OnPolicyTrainer(RolloutTrainer):
         Advantages are standardized if ``advantage_normalization`` is ``rollout``. A reward provider that learns does
         so after its rewards were computed. Statistics are added to those of the rollout.
         """
+        if isinstance(rollout.value, Tensor):
+            return tensor_advantages(self, rollout)
         buffer, rows = self.buffer, len(rollout.valid)
         at: Any = rollout.valid if buffer.ragged else slice(None)
         terminated, truncated = buffer.terminated[:rows], buffer.truncated[:rows]
@@ -246,6 +255,26 @@ class OnPolicyTrainer(RolloutTrainer):
                     learned[k] = provider.update(transitions)
         more = () if baseline is None else (baseline,)
         of_all, values, targets, *baselines = self._of_all(advantages, rollout.value, returns, *more, lists=episodes)
+        self.report_values(rollout, values, targets, episodes, learned, baselines)
+        if self.hyperparameters.advantage_normalization == "rollout":
+            kept = rollout.valid_of_all
+            of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
+            advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
+        return self._on_device(advantages), self._on_device(returns)
+
+    def report_values(
+        self,
+        rollout: Rollout,
+        values: NDArray[np.float32],
+        targets: NDArray[np.float32],
+        episodes: Sequence[list[float]],
+        learned: Sequence[Mapping[str, Statistic]],
+        baselines: Sequence[NDArray[np.float32]] = (),
+    ) -> None:
+        """Add the statistics of values, targets and baselines, each [T*, S*, R], and of each provider to the rollout's.
+
+        ``episodes`` has the rewards of the episodes that ended, and ``learned`` what the reward learned, by provider.
+        """
         place = self._at(rollout)
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
@@ -256,11 +285,6 @@ class OnPolicyTrainer(RolloutTrainer):
                 rollout.stats[f"Policy/{title} Reward"] = episodes[k]
             rollout.stats.update(learned[k])
         rollout.stats.update(explained_variances(values[place], targets[place], self.provider_names))
-        if self.hyperparameters.advantage_normalization == "rollout":
-            kept = rollout.valid_of_all
-            of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
-            advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
-        return self._on_device(advantages), self._on_device(returns)
 
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
@@ -354,31 +378,30 @@ class OnPolicyTrainer(RolloutTrainer):
         seen: Mapping[str, NDArray[Any]],
     ) -> Tensor:
         """Return ``function`` [B, ...] of B rows, in pieces so small that images fit in memory, and any in a cache."""
-        size = max(self.hyperparameters.batch_size, 256) if self.model.learner_inputs.images else self._most_rows
+        size = max(self.hyperparameters.batch_size, 256) if self.model.learner_inputs.images else MOST_ROWS
 
         def piece(start: int) -> Tensor:
-            part = slice(start, None if size is None else start + size)
+            part = slice(start, start + size)
             return function(tuple(x[part] for x in inputs), {name: array[part] for name, array in seen.items()})
 
-        starts = range(0, len(inputs[0]), size or len(inputs[0]))
+        starts = range(0, len(inputs[0]), size)
         return torch.cat(list(map(piece, starts)) if self._threads is None else self._threads.map(piece, starts))
 
     # ------------------------------------------------------------ inside
 
     def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
-        """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
-        rows, most_rows, threads = len(batch.advantage), self._most_rows, self._threads
-        if threads is not None:
-            most_rows = min(most_rows or rows, -(-rows // threads.count))
+        """Leave the gradient of the loss in the parameters. Threads take a minibatch in pieces if the loss allows."""
+        rows, threads = len(batch.advantage), self._threads
         if not rows:  # all of the minibatch's are of other ranks
             zero = torch.zeros((), device=self.device)
             return Loss(zero, zero, zero, zero, batch.advantage)
-        in_one_piece = most_rows is None or rows <= most_rows or batch.sequences is not None
-        if in_one_piece or most_rows is None or not _is_mean_over_rows(loss):
+        if self._by_hand is not None and getattr(loss, "by_hand", None) is not None:
+            return self._by_hand(batch)
+        if threads is None or not _is_mean_over_rows(loss):
             found = loss(batch)
             found.total.backward()  # type: ignore[no-untyped-call]
             return found.detached()
-        size = -(-rows // -(-rows // most_rows))
+        size = -(-rows // threads.count)
         pieces = list(batch.split(min(size, rows - start) for start in range(0, rows, size)))
         shares = [len(piece.advantage) / rows for piece in pieces]
 
@@ -386,14 +409,7 @@ class OnPolicyTrainer(RolloutTrainer):
             found = loss(piece)
             return found.total * (len(piece.advantage) / rows), found.detached()
 
-        if threads is not None:
-            return Loss.of_pieces(threads.gradients(part, pieces, self.optimizer.parameters), shares)
-        losses = []
-        for piece in pieces:
-            total, found = part(piece)
-            total.backward()  # type: ignore[no-untyped-call]
-            losses.append(found)
-        return Loss.of_pieces(losses, shares)
+        return Loss.of_pieces(threads.gradients(part, pieces, self.optimizer.parameters), shares)
 
     def _means(self, losses: Sequence[Loss]) -> dict[str, float]:
         """Means over all minibatches of an update, each with its share in all ranks.
@@ -436,6 +452,8 @@ class OnPolicyTrainer(RolloutTrainer):
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
+        if isinstance(self.buffer, TensorRollout):
+            return tensor_values(self, inputs, seen)
         shape = (-1, self.behavior.slots, len(self.providers))
         values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
         next_values = values[1:].copy()
@@ -484,10 +502,25 @@ class OnPolicyTrainer(RolloutTrainer):
 def mean_over_rows(loss: LossMethod) -> LossMethod:
     """Decorate a method ``loss`` whose results are means over the rows of the minibatch.
 
-    A large minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
+    A minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
     """
     loss.is_mean_over_rows = True  # type: ignore[attr-defined]
     return loss
+
+
+def with_gradient_by_hand(make: Callable[[Any], LossFunction | None]) -> Callable[[LossMethod], LossMethod]:
+    """Decorate a method ``loss`` whose gradient a CPU computes without autograd, with ``torch_settings.fast_cpu``.
+
+    ``make`` gets the trainer. It returns a function of a minibatch that returns the loss, detached, and leaves its
+    gradient in the parameters; None where the method itself is to be used. A method that overrides a decorated one is
+    not decorated by that.
+    """
+
+    def decorate(loss: LossMethod) -> LossMethod:
+        loss.by_hand = make  # type: ignore[attr-defined]
+        return loss
+
+    return decorate
 
 
 def _is_mean_over_rows(loss: Any) -> bool:
