@@ -49,7 +49,7 @@ def deep_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     configs = {
         "uneven": UNEVEN,
         "memory": MEMORY,
-        "sac memory": SAC_MEMORY,
+        "sac-memory": SAC_MEMORY,
         "curriculum": CURRICULUM,
         "workers": WORKERS,
     }
@@ -61,7 +61,7 @@ def three_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_both(tmp_path_factory.mktemp("three"), {"three": THREE, "alone": ALONE}, ranks=3)
 
 
-@pytest.mark.parametrize("name", ["uneven", "memory", "sac memory", "curriculum", "workers"])
+@pytest.mark.parametrize("name", ["uneven", "memory", "sac-memory", "curriculum", "workers"])
 def test_ranks_learn_what_one_process_learns(deep_trained: Path, name: str) -> None:
     require_equal(deep_trained, name, 2)
 
