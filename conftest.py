@@ -15,6 +15,7 @@ from pathlib import Path
 
 # Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_THREAD_LIMIT", "1")
 
 import pytest
 from hypothesis import settings

@@ -11,7 +11,7 @@ from learning_tasks import DQN
 from off_policy_speed import SpeedBenchmark
 
 CARTPOLE = attrs.evolve(DQN["dqn-cartpole"], steps=10_000, evaluated_at=())
-main = SpeedBenchmark("dqn", CARTPOLE, sizes=(4, 2), targets={"pinned": 1.4, "free": 1.4}).command(__doc__)
+main = SpeedBenchmark("dqn", [(CARTPOLE, (4, 2))], targets={"pinned": 1.4, "free": 1.4}).command(__doc__)
 
 if __name__ == "__main__":
     main()

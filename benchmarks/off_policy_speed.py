@@ -1,8 +1,9 @@
 """Agent steps per second of an off-policy training, end to end, against Stable-Baselines3: what such scripts share.
 
 Each measurement is one training in a process of its own; the clock runs over the training call. Pinned trainings have
-one core and one thread. Free ones have two cores: rlcore runs with ``num_threads: 2``, Stable-Baselines3 is measured
-with one PyTorch thread and with two, and the faster of the two, turn by turn, is the one rlcore is compared with.
+one core and one thread. Free ones have two cores: rlcore runs with ``num_threads: 2``, and SAC without any key;
+Stable-Baselines3 is measured with one PyTorch thread and with two, and the faster of the two, turn by turn, is the one
+rlcore is compared with.
 
 ``limit`` is the share of rlcore's time that the products of its gradient steps would take, on one core, at the speed of
 this machine's best product of 256 x 256 matrices.
@@ -39,8 +40,12 @@ from side_by_side import (
 from td3_trainings import TD3Case
 
 OURS, PEER = "rlcore", "stable-baselines3"
-# Library and threads, the first of each list is ours.
-ENTRANTS = {"pinned": [(OURS, 1), (PEER, 1)], "free": [(OURS, 2), (PEER, 1), (PEER, 2)]}
+Entrant = tuple[str, int | None]  # a library and its threads; None: what it does without a key
+# The first of each list is ours.
+ENTRANTS: Mapping[str, Sequence[Entrant]] = {
+    "pinned": [(OURS, 1), (PEER, 1)],
+    "free": [(OURS, 2), (PEER, 1), (PEER, 2)],
+}
 Case = SACCase | TD3Case | DQNCase
 READY: Mapping[str, tuple[Callable[..., Case], Callable[..., Any]]] = {
     "dqn": (DQNCase, dqn_trainings.ready_training),
@@ -49,7 +54,9 @@ READY: Mapping[str, tuple[Callable[..., Case], Callable[..., Any]]] = {
 }
 
 
-def measure(algorithm: str, library: str, threads: int, case: dict[str, Any], seed: int, pinned: bool) -> list[float]:
+def measure(
+    algorithm: str, library: str, threads: int | None, case: dict[str, Any], seed: int, pinned: bool
+) -> list[float]:
     """Steps per second of one training, by the wall clock and by the processor's, and FLOPs per second of a product."""
     if pinned:
         pin_to_one_core()
@@ -63,32 +70,32 @@ def measure(algorithm: str, library: str, threads: int, case: dict[str, Any], se
 
 @attrs.frozen
 class SpeedBenchmark:
-    """One training, timed.
+    """Trainings of one algorithm, timed.
 
     Attributes:
         algorithm: A key of READY.
-        case: The training.
-        sizes: Numbers in an observation and in an action.
+        cases: The trainings, each with the numbers in an observation and in an action.
         targets: The ratio to reach, pinned and free.
+        entrants: What is measured, pinned and free; rlcore first.
     """
 
     algorithm: str
-    case: Case
-    sizes: tuple[int, int]
+    cases: Sequence[tuple[Case, tuple[int, int]]]
     targets: Mapping[str, float]
+    entrants: Mapping[str, Sequence[Entrant]] = ENTRANTS
 
-    def compare(self, core: str, case: Case, rounds: int, console: Console) -> dict[str, Any]:
-        """All rounds on one core or on two: speeds by entrant, the ratio to the faster peer, and its target."""
-        entrants = {
-            f"{library}, {threads} thread{'s' * (threads > 1)}": (library, threads)
-            for library, threads in ENTRANTS[core]
-        }
+    def compare(self, core: str, case: Case, sizes: tuple[int, int], rounds: int, console: Console) -> dict[str, Any]:
+        """All rounds on one core or on two: speeds by entrant, the ratio to the faster peer, and its target.
+
+        ``others`` are the ratios to libraries without a target.
+        """
+        entrants = {_named(*each): each for each in self.entrants[core]}
 
         def one(entrant: str) -> list[float]:
             library, threads = entrants[entrant]
             figures: list[float] = in_own_process(
                 "off_policy_speed:measure",
-                thread_variables=threads if library == PEER else 1,
+                thread_variables=1 if library == OURS else threads or 1,
                 algorithm=self.algorithm,
                 library=library,
                 threads=threads,
@@ -96,17 +103,26 @@ class SpeedBenchmark:
                 seed=1,
                 pinned=core == "pinned",
             )
-            console.print(f"{core}, {entrant}: {figures[0]:,.1f} steps/s, {figures[1]:,.1f} by CPU time")
+            console.print(f"{case.env_id}, {core}, {entrant}: {figures[0]:,.1f} steps/s, {figures[1]:,.1f} by CPU time")
             return figures
 
         measured = alternate(list(entrants), rounds, one)
-        ours, *peers = measured.values()
-        best = [max(turn, key=lambda figures: figures[0]) for turn in zip(*peers, strict=True)]
-        flops_per_step = case.learning_flops(*self.sizes) / case.steps
+        ours = next(iter(measured.values()))
+        fastest = {}
+        for peer in dict.fromkeys(library for library, _ in entrants.values() if library != OURS):
+            own = [speeds for entrant, speeds in measured.items() if entrants[entrant][0] == peer]
+            fastest[peer] = [max(turn, key=lambda figures: figures[0]) for turn in zip(*own, strict=True)]
+        ratios = {
+            peer: [pairwise_ratio([each[k] for each in ours], [each[k] for each in best]) for k in (0, 1)]
+            for peer, best in fastest.items()
+        }
+        ratio, processor_ratio = ratios.pop(PEER)
+        flops_per_step = case.learning_flops(*sizes) / case.steps
         return {
             "speeds": measured,
-            "ratio": pairwise_ratio([each[0] for each in ours], [each[0] for each in best]),
-            "processor_ratio": pairwise_ratio([each[1] for each in ours], [each[1] for each in best]),
+            "ratio": ratio,
+            "processor_ratio": processor_ratio,
+            "others": {peer: found[0] for peer, found in ratios.items()},
             "limit": median(speed * flops_per_step / product for speed, _, product in ours),
             "target": self.targets[core],
         }
@@ -114,19 +130,24 @@ class SpeedBenchmark:
     def run(self, rounds: int, scale: float, cores: Sequence[str], json_file: Path | None) -> None:
         """Measure, print a table, and end the process with the exit code of a benchmark."""
         console, name = Console(), self.algorithm.upper()
-        case = self.case.with_steps(self.case.steps * scale)
-        results = {core: self.compare(core, case, rounds, console) for core in cores}
-        table = Table(title=f"{name} on {case.env_id}, agent steps per second", caption="medians")
-        for column in ("core", "library", "steps/s", "by CPU time"):
-            table.add_column(column, justify="left" if column in ("core", "library") else "right")
-        for core, result in results.items():
+        cases = [(case.with_steps(case.steps * scale), sizes) for case, sizes in self.cases]
+        results = {
+            (case.env_id, core): self.compare(core, case, sizes, rounds, console)
+            for case, sizes in cases
+            for core in cores
+        }
+        table = Table(title=f"{name}, agent steps per second", caption="medians")
+        for column in ("environment", "core", "library", "steps/s", "by CPU time"):
+            table.add_column(column, justify="right" if column in ("steps/s", "by CPU time") else "left")
+        for place, result in results.items():
             for entrant, measured in result["speeds"].items():
-                table.add_row(core, entrant, *(f"{median(each[k] for each in measured):,.1f}" for k in (0, 1)))
+                table.add_row(*place, entrant, *(f"{median(each[k] for each in measured):,.1f}" for k in (0, 1)))
         console.print(table)
-        for core, result in results.items():
+        for place, result in results.items():
+            others = "".join(f"{ratio:.2f}x the faster {peer}; " for peer, ratio in result["others"].items())
             console.print(
-                f"{core}: rlcore is {result['ratio']:.2f}x the faster {PEER} "
-                f"({result['processor_ratio']:.2f}x by CPU time); target {result['target']}x; "
+                f"{', '.join(place)}: rlcore is {result['ratio']:.2f}x the faster {PEER} "
+                f"({result['processor_ratio']:.2f}x by CPU time); target {result['target']}x; {others}"
                 f"{result['limit']:.0%} of the arithmetic limit of one core"
             )
         write_report(
@@ -134,23 +155,27 @@ class SpeedBenchmark:
             {
                 "benchmark": f"{self.algorithm}_speed",
                 "rounds": rounds,
-                "case": attrs.asdict(case),
-                "results": results,
+                "cases": [attrs.asdict(case) for case, _ in cases],
+                "results": {", ".join(place): result for place, result in results.items()},
             },
             [
                 Figure(
-                    f"{name} on {case.env_id}, {core}",
+                    f"{name} on {', '.join(place)}",
                     result["ratio"],
                     "x",
                     PEER,
                     result["target"],
                     detail=f"{result['processor_ratio']:.2f}x by CPU time",
                 )
-                for core, result in results.items()
+                for place, result in results.items()
             ],
         )
         if any(result["ratio"] < result["target"] for result in results.values()):
             sys.exit(MISSED)
+
+    def only(self, names: Sequence[str]) -> SpeedBenchmark:
+        """The trainings in environments of these names."""
+        return attrs.evolve(self, cases=[each for each in self.cases if each[0].env_id in names])
 
     def command(self, text: str | None) -> click.Command:
         """The command of a script, whose docstring is ``text``."""
@@ -161,8 +186,18 @@ class SpeedBenchmark:
             "--scale", default=1.0, show_default=True, type=float, help="Factor on the steps of each training."
         )
         @click.option("--core", "cores", multiple=True, type=click.Choice([*ENTRANTS]), help="One of both only.")
+        @click.option(
+            "--env", "names", multiple=True, type=click.Choice([case.env_id for case, _ in self.cases]), help="Only it."
+        )
         @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
-        def main(rounds: int, scale: float, cores: tuple[str, ...], json_file: Path | None) -> None:
-            self.run(rounds, scale, cores or [*ENTRANTS], json_file)
+        def main(
+            rounds: int, scale: float, cores: tuple[str, ...], names: tuple[str, ...], json_file: Path | None
+        ) -> None:
+            chosen = self.only(names) if names else self
+            chosen.run(rounds, scale, cores or [*ENTRANTS], json_file)
 
         return main
+
+
+def _named(library: str, threads: int | None) -> str:
+    return library if threads is None else f"{library}, {threads} thread{'s' * (threads > 1)}"

@@ -7,6 +7,7 @@ temperature with minus the number of action parts as the target entropy, and Ada
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -95,12 +96,21 @@ class StableBaselines3Training(StableBaselines3OffPolicy):
         )
 
 
-LIBRARIES: dict[str, Callable[[SACCase, int], Training]] = {
+def plain_training(case: SACCase, seed: int, stacked: bool) -> Any:
+    from plain_sac import PlainTraining
+
+    return PlainTraining(case, seed, stacked)
+
+
+MODULES, STACK = "plain modules", "plain stack"
+LIBRARIES: dict[str, Callable[..., Any]] = {
     "rlcore": rlcore_training,
     "stable-baselines3": StableBaselines3Training,
+    MODULES: partial(plain_training, stacked=False),
+    STACK: partial(plain_training, stacked=True),
 }
 
 
-def ready_training(library: str, case: SACCase, seed: int, threads: int = 1) -> Training:
-    """A training of ``library`` that may use ``threads`` threads."""
+def ready_training(library: str, case: SACCase, seed: int, threads: int | None = 1) -> Training:
+    """A training of ``library`` that may use ``threads`` threads; None: what rlcore does without a key."""
     return ready_off_policy(LIBRARIES, library, case, seed, threads)

@@ -31,6 +31,7 @@ DISTRIBUTIONS = (
     "rlcore",
     "rlcore-dqn",
     "rlcore-her",
+    "rlcore-jax",
     "rlcore-pettingzoo",
     "rlcore-ppo",
     "rlcore-sac",
@@ -48,6 +49,8 @@ DISTRIBUTIONS = (
     "envpool",
     "minigrid",
     "mpe2",
+    "jax",
+    "pgx",
 )
 
 # Processes that wanted to run in the minute before the benchmark began; far below 1 on an idle machine.

@@ -10,7 +10,7 @@ from off_policy_speed import SpeedBenchmark
 from td3_trainings import TD3Case
 
 PENDULUM = TD3Case(env_id="Pendulum-v1", steps=4_000, random_steps=256, widths=(256, 256), buffer_size=100_000)
-main = SpeedBenchmark("td3", PENDULUM, sizes=(3, 1), targets={"pinned": 1.4, "free": 1.4}).command(__doc__)
+main = SpeedBenchmark("td3", [(PENDULUM, (3, 1))], targets={"pinned": 1.4, "free": 1.4}).command(__doc__)
 
 if __name__ == "__main__":
     main()

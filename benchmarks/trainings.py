@@ -157,14 +157,14 @@ class StableBaselines3OffPolicy:
 
 
 def ready_off_policy(
-    libraries: Mapping[str, Callable[..., Any]], library: str, case: Any, seed: int, threads: int
+    libraries: Mapping[str, Callable[..., Any]], library: str, case: Any, seed: int, threads: int | None
 ) -> Training:
-    """A training of one of ``libraries`` that may use ``threads`` threads."""
+    """A training of one of ``libraries`` that may use ``threads`` threads; None: what rlcore does without a key."""
     import torch
 
     if library == "rlcore":
         training: Training = libraries[library](case, seed, torch_settings={"num_threads": threads})
         return training
-    torch.set_num_threads(threads)
+    torch.set_num_threads(threads or 1)
     ready: Training = libraries[library](case, seed)
     return ready

@@ -15,7 +15,10 @@ from small_runs import small_run
 from torch import Tensor
 
 from rlcore import ConfigError, NonFiniteError, Run
-from rlcore_torch import AsNumpy, TensorActions, TensorBatch, TorchCartPole
+from rlcore_torch import AsNumpy, NetworkSettings, TensorActions, TensorBatch, TorchCartPole
+from rlcore_torch.on_policy import collection
+from rlcore_torch.policy.untrained import untrained_policy
+from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor
 
 STEPS = 700
 
@@ -129,6 +132,31 @@ def test_tensors_give_the_checkpoints_and_summaries_of_arrays(tmp_path: Path, ca
     assert found[0] == found[1]
 
 
+def test_acting_without_shared_memory_gives_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU that is treated as a GPU; with more agents than a policy computes in NumPy."""
+    for name, shared in (("shared", True), ("apart", False)):
+        monkeypatch.setattr(collection, "shares_memory", lambda device, shared=shared: shared)
+        with Run(configuration(tmp_path / name, 130), environment=lambda: MaskedCart(130, max_steps=25)) as run:
+            run.train()
+            assert type(run.behaviors["CartPole"].trainer._actor).__name__.startswith("Shared") == shared  # type: ignore[attr-defined]
+    assert outcome(tmp_path / "shared") == outcome(tmp_path / "apart")
+
+
+def test_acting_without_shared_memory_draws_the_same_real_numbers() -> None:
+    (spec,) = ContinuousCart(200).behaviors.values()
+    policy = untrained_policy(spec, NetworkSettings(hidden_units=8, normalize=True), seed=1)
+    generator = np.random.default_rng(0)
+    seen = {"state": torch.from_numpy(generator.standard_normal((200, 4), np.float32))}
+    noise = generator.standard_normal((200, 1), np.float32), np.empty((200, 0), np.float32)
+    ours, theirs = SharedMemoryActor(policy), TensorActor(policy)
+    expected = ours.actions(*ours.explore(ours.parameters(seen, None), noise)).continuous
+    drawn = theirs.explore(theirs.parameters(seen, None), tuple(torch.from_numpy(each) for each in noise))
+    actions = theirs.actions(*drawn).continuous
+    assert expected is not None and actions is not None
+    np.testing.assert_allclose(actions.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert 0.05 < float(((actions > -0.3) & (actions < 1.3)).float().mean()) < 0.95
+
+
 @pytest.mark.learning
 def test_tensors_give_the_weights_of_arrays_after_100_000_steps(tmp_path: Path) -> None:
     found = []
@@ -186,7 +214,7 @@ def test_what_takes_no_tensors_learns_from_arrays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], reason: str
 ) -> None:
     config = small_run(tmp_path)
-    block = {"trainer_type": "ppo", "max_steps": 300, "network_settings": {"hidden_units": 8}}
+    block = {"trainer_type": "ppo", "max_steps": 120, "network_settings": {"hidden_units": 8}}
     config["behaviors"], config["environment"] = {"CartPole": block}, {"num_envs": 4}
     for dotted, value in changes.items():
         *way, last = dotted.split(".")
@@ -195,7 +223,7 @@ def test_what_takes_no_tensors_learns_from_arrays(
             place = place.setdefault(key, {})
         place[last] = value
     with caplog.at_level("INFO"), Run(config, environment=lambda: TorchCartPole(4)) as run:
-        assert run.train()["CartPole"].steps == 300
+        assert run.train()["CartPole"].steps == 120
     assert any(reason in text for text in caplog.messages)
 
 

@@ -18,6 +18,6 @@ def compute_with_plain_torch() -> None:
 
     def choose_plain(run: Any) -> Backend:
         device = choose(run).device
-        return Backend(device, run.config.torch_settings.num_threads)
+        return Backend(device, run.config.torch_settings.num_threads or 1)
 
     template.choose_backend = choose_plain

@@ -345,12 +345,18 @@ class CommandSpec(Record):
     """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run.
 
     A command of ``rlcore plugins`` has its group in front: ``name="plugins new"``.
+
+    Attributes:
+        settings: The attrs class of a top-level block with the name of the command, which a configuration may have for
+            this command alone: editors know the block by it. ``rlcore_modify_config`` of the plugin must take the block
+            out, since it configures no run. None if there is none.
     """
 
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
 
     name: str = attrs.field(validator=_matching(_COMMAND))
+    settings: str | None = attrs.field(default=None, validator=check_target)
 
 
 @attrs.frozen(kw_only=True)

@@ -75,6 +75,7 @@ class Block:
     ("change", "promise"),
     [
         ({"upload": {"url": "b"}}, "exact"),
+        ({"torch_settings.num_threads": 1}, "exact"),  # null computes what one thread does
         ({"shaping": {"url": "b"}}, "another configuration (shaping.url is 'b' instead of 'a')"),
         (
             {"behaviors.Agent.max_steps": 300, "evaluation.interval": 300, "torch_settings.num_threads": 2},

@@ -7,7 +7,7 @@ Xet storage nor branches, tags, gated repositories or limits.
 
 Tests change what it answers: ``failures`` maps a part of a request, such as ``POST /api/repos``, to a status, ``cut``
 the name of a file to a number of bytes after which each download breaks off, and ``sizes`` to the size in the listing;
-``meanwhile`` is called during an upload.
+``meanwhile`` is called during an upload, and ``downloading`` with the name of each file that is asked for.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class FakeHub:
     cut: dict[str, int] = attrs.field(factory=dict)
     sizes: dict[str, int] = attrs.field(factory=dict)  # what the listing says instead of the truth
     meanwhile: Callable[[], object] = lambda: None  # called when an upload has begun
+    downloading: Callable[[str], object] = lambda file: None
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -204,6 +205,8 @@ class Handler(BaseHTTPRequestHandler):
             headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         status, rest = 206 if start else 200, content[start:]
         limit = self.hub.cut.get(file)
+        if self.command == "GET":
+            self.hub.downloading(file)
         if limit is None or self.command == "HEAD":
             return self.answer(status, rest, **headers)
         self.answer(status, b"", **headers, Content_Length=str(len(rest)))

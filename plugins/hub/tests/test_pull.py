@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -90,6 +94,45 @@ def test_a_download_that_breaks_off_leaves_nothing_and_continues(
     assert result.exit_code == 0, result.stderr
     assert (pole.parent / "theirs" / WEIGHTS).read_bytes() == pushed.files[WEIGHTS]
     assert whole.isdisjoint(path for method, path in hub.requests if method == "GET")  # they are in the cache
+
+
+@pytest.mark.faults
+def test_the_next_pull_clears_what_a_killed_one_left_and_nothing_else(
+    hub: Any, pushed: Any, pole: Path, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    results = pole.parent
+    others = [results / f".rlcore-tmp-{name}" for name in ("theirs-0123456789abcdef", "others-0123456789abcdef")]
+    for other in others:
+        other.mkdir()
+        (other / "configuration.yaml").write_text("of another program")
+    before = {path.name for path in results.iterdir()}
+    begun, end = Event(), Event()
+
+    def waits(file: str) -> None:
+        if file == WEIGHTS:
+            begun.set()
+            end.wait(60)
+
+    hub.downloading = waits
+    pulling = subprocess.Popen(
+        [sys.executable, "-m", "rlcore", *PULL],
+        cwd=results.parent,
+        env={**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"},
+    )
+    try:
+        assert begun.wait(60)
+        refused(run_rlcore, results, "theirs: another process is pulling this run; wait or stop it")
+    finally:
+        pulling.kill()
+        pulling.wait()
+        end.set()
+    left = {path.name for path in results.iterdir()} - before
+    assert any(re.fullmatch(r"\.rlcore-tmp-theirs-[0-9a-f]{16}", name) for name in left), left
+    result = run_rlcore(*PULL)
+    assert result.exit_code == 0, result.stderr
+    assert {path.name for path in results.iterdir()} == before | {"theirs"}
+    assert all((other / "configuration.yaml").read_text() == "of another program" for other in others)
+    assert (results / "theirs" / WEIGHTS).read_bytes() == pushed.files[WEIGHTS]
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "checkpoints/4096/state.json"])

@@ -61,7 +61,6 @@ def test_players_take_turns_and_both_end(make: Make) -> None:
             assert not batch.reward.any()
     assert batch.terminated.tolist() == [True, True] and not batch.truncated.any()
     assert batch.reward[first] == 1 and batch.reward[1 - first] == -1
-    assert batch.final_action_mask.all()
     assert environment.episodes.tolist() == [1]
 
 
@@ -112,7 +111,7 @@ def test_rewards_are_added_up_until_the_player_acts_again() -> None:
             return View({"moves": jnp.stack([state, state]).astype(jnp.float32)}, None, acts)
 
         def result(self, state: Any) -> Result:
-            return Result(jnp.array([1.0, 10.0]), state >= 7, jnp.bool_(False))
+            return Result(jnp.array([1.0, 10.0]), state >= 7)
 
     environment = AsNumpy(JaxTensors(Program(Turns(), 1), "Agent"))
     environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))

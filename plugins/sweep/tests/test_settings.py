@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from sweeps import RATE, configuration
 
@@ -35,6 +36,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"sampler": "grid", "parameters": {RATE: {"choices": [0.1, 0.2]}}, "trials": 3},
         "sweep.trials: must be at most 2, the number of points of the grid",
     ),
+    "cmaes with conditions": (
+        {
+            "sampler": "cmaes",
+            "parameters": {
+                RATE: {"low": 0.1, "high": 1.0},
+                "env_settings.seed": {"choices": [1, 2], "when": {RATE: 1}},
+            },
+        },
+        "env_settings.seed: when cannot be combined with sampler: cmaes",
+    ),
+    "cmaes without a range": (
+        {"sampler": "cmaes", "parameters": {RATE: {"choices": [0.1, 0.2]}}},
+        "sampler: cmaes needs a range; choices are drawn at random",
+    ),
     "seeds": ({"seeds": [1, 1]}, "sweep.seeds: must differ"),
 }
 
@@ -51,6 +66,16 @@ def test_a_wrong_block_is_refused_in_one_line(run_rlcore: RunRlcore, tmp_path: P
         assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 2
 
 
+def test_cmaes_names_the_package_that_it_needs(
+    run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcore_sweep.settings.find_spec", lambda name: None)
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration({"sampler": "cmaes"})))
+    refused = run_rlcore("validate", "--allow-local", tmp_path / "config.yaml")
+    message = "sweep.sampler: cmaes needs a package that is missing; pip install 'rlcore-sweep[cmaes]'"
+    assert refused.exit_code == 2 and message in refused.stdout
+
+
 def test_a_metric_of_evaluations_needs_evaluations(run_rlcore: RunRlcore, tmp_path: Path) -> None:
     document = configuration({})
     del document["evaluation"]
@@ -64,3 +89,16 @@ def test_a_run_trains_with_the_values_of_a_file_with_a_sweep(run_rlcore: RunRlco
     assert run_rlcore("validate", "--allow-local", tmp_path / "config.yaml").exit_code == 0
     assert run_rlcore("run", tmp_path / "config.yaml", "--results-dir", tmp_path, "--run-id", "alone").exit_code == 0
     assert "sweep:" not in (tmp_path / "alone/configuration.yaml").read_text()
+
+
+def test_the_schema_for_editors_knows_the_block(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    check = jsonschema.Draft202012Validator(json.loads(run_rlcore("schema").stdout))
+    document = configuration({"trials": 3, "sampler": "tpe", "pruner": "median", "seeds": [1, 2]})
+    sound = {"behaviors": {}, "sweep": document["sweep"]}
+    assert [*check.iter_errors(sound)] == []
+    for wrong in ({"trails": 3}, {"trials": 0}, {"sampler": "tbe"}, {"parameters": {RATE: {"lo": 0.1}}}):
+        (problem,) = check.iter_errors({"behaviors": {}, "sweep": document["sweep"] | wrong})
+        assert problem.absolute_path[0] == "sweep"
+    assert check.schema["properties"]["sweep"]["description"]
+    info = run_rlcore("plugins", "info", "sweep").stdout
+    assert "trials = 20  Trials in all" in info

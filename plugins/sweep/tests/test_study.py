@@ -61,6 +61,9 @@ PRUNERS = {
 }
 
 
+STATES = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
+
+
 @pytest.mark.parametrize("pruner", PRUNERS)
 def test_a_rebuilt_study_chooses_and_prunes_as_one_study_that_lives_on(pruner: str) -> None:
     study = study_of(pruner=pruner)
@@ -93,6 +96,35 @@ def test_a_rebuilt_study_chooses_and_prunes_as_one_study_that_lives_on(pruner: s
         assert trials[number].parameters == values
         assert (trials[number].state == "complete", max(trials[number].intermediate)) == (complete, step)
     assert {each.state for each in trials.values()} == {"complete", "pruned"}
+
+
+def test_cmaes_in_a_rebuilt_study_chooses_as_in_one_study_that_lives_on() -> None:
+    pytest.importorskip("cmaes")
+    lag = 2
+    space = {name: RANGES[name] for name in ("a.rate", "a.layers", "a.kind")}
+    study = study_of(sampler="cmaes", parameters=space, pruner=None)
+    living = optuna.create_study(direction="maximize")
+    trials: dict[int, Trial] = {}
+    for number in range(40):
+        seen = max(0, number - lag)
+        if seen:
+            failed = seen % 5 == 0
+            living.tell(seen - 1, None if failed else score(dict(trials[seen - 1].parameters), 1), state=STATES[failed])
+        living.sampler = optuna.samplers.CmaEsSampler(n_startup_trials=4, seed=derive_seed(1, "sweep", number))
+        asked = living.ask()
+        expected = {
+            "a.rate": asked.suggest_float("a.rate", 1e-4, 1e-1, log=True),
+            "a.layers": asked.suggest_int("a.layers", 1, 4),
+            "a.kind": asked.suggest_categorical("a.kind", ["plain", "fast", "[64, 64]"]),
+        }
+        values = values_of(study, trials, number, seen)
+        assert {**values, "a.kind": str(values["a.kind"])} == expected
+        failed = (number + 1) % 5 == 0
+        trials[number] = Trial(
+            number, seen, values, state="failed" if failed else "complete", value=None if failed else score(values, 1)
+        )
+    generations = [each.system_attrs.get("cma:generation", 0) for each in living.get_trials()]
+    assert max(generations) >= 2  # so the distribution has moved
 
 
 def test_values_do_not_depend_on_results_that_a_trial_may_not_see() -> None:

@@ -49,13 +49,20 @@ def test_sequences_hold_each_transition_once_in_order_and_within_an_episode(
     assert sequences.actor_memory[:, 0].tolist() == chosen.tolist()
     assert sequences.critic_memory[:, 0].tolist() == (-chosen).tolist()
 
-    x = torch.arange(len(picked), dtype=torch.float32)[:, None]
-    padded = sequences.padded(x)
-    first = 0
-    for column, k in enumerate(chosen):
-        size = len(wanted[k])
-        assert padded[:size, column, 0].tolist() == list(range(first, first + size))
-        first += size
+    x = torch.arange(len(picked), dtype=torch.float32)
+    padded, first = sequences.padded(x[:, None])[:, 0], 0
+    columns: list[list[float]] = [[] for _ in sequences.order]
+    for steps, count in sequences.segments:
+        for step in padded[first : first + steps * count].view(steps, count):
+            for column, value in zip(columns, step.tolist(), strict=False):
+                column.append(value)
+        first += steps * count
+    assert first == len(padded)
+    sizes = [len(wanted[k]) for k in chosen]
+    order = sequences.order.tolist()[: len(sizes)]  # what follows fills the first segment up
+    assert sorted(order) == list(range(len(sizes)))
+    for k, column in zip(order, columns, strict=False):
+        assert column[: sizes[k]] == list(range(sum(sizes[:k]), sum(sizes[: k + 1])))
     assert sequences.unpadded(padded).equal(x)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from rlcore import EpisodeSeeds, RunStateError
 from rlcore_devkit import TensorEnvironmentConformance
+from rlcore_devkit.playing import assert_equal_batches
 from rlcore_torch import TensorActions, TensorBatch, TorchCartPole, fold_in, run_key, uniforms
 
 
@@ -57,6 +58,19 @@ def test_the_cart_pole_moves_and_ends_as_gymnasiums_does() -> None:
     assert ends > 20
 
 
+def test_a_device_that_is_not_waited_for_restarts_what_the_cpu_does() -> None:
+    ours, theirs = TorchCartPole(5, max_steps=15), TorchCartPole(5, max_steps=15)
+    theirs._reads_flags = False
+    generator = np.random.default_rng(1)
+    for each in (ours, theirs):
+        each.reset(EpisodeSeeds(1), np.zeros(5, np.int64))
+    for _ in range(60):
+        rows = generator.integers(0, 2, 5).tolist()
+        batches = [each.step(pushed(rows))["CartPole"].on_host() for each in (ours, theirs)]
+        assert_equal_batches({"CartPole": batches[0]}, {"CartPole": batches[1]})
+    assert ours.episodes.tolist() == theirs.episodes.tolist() and ours.episodes.min() > 2
+
+
 def test_the_first_states_are_uniform_and_differ_by_environment_and_episode() -> None:
     ours = TorchCartPole(4000)
     of_episode = [
@@ -92,7 +106,7 @@ def test_fold_in_is_the_finalizer_of_splitmix64() -> None:
     assert int(key) % 2**64 == mixed(2**63 + 5)
     folded = fold_in(key, torch.tensor([0, 1, -1]))
     for number, found in zip((0, 1, 2**64 - 1), folded.tolist(), strict=True):
-        expected = mixed(mixed(mixed(2**63 + 5)) ^ (number * 0x9E3779B97F4A7C15 % 2**64))
+        expected = mixed(mixed(2**63 + 5) ^ (number * 0x9E3779B97F4A7C15 % 2**64))
         assert found % 2**64 == expected
     assert uniforms(folded, 2).shape == (3, 2)
 
@@ -165,8 +179,8 @@ class StateInPlace(TorchCartPole):
 
 
 class SeedsOfThisProcess(TorchCartPole):
-    def _first_states(self, environments: Any, episodes: Any) -> Any:
-        return super()._first_states(environments, episodes) + 1e-3 * torch.rand(len(episodes), 4)
+    def _first_states(self, keys: Any, episodes: Any) -> Any:
+        return super()._first_states(keys, episodes) + 1e-3 * torch.rand(4, len(episodes))
 
 
 @pytest.mark.parametrize(

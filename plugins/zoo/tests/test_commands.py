@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from statistics import fmean
 
+import attrs
 import pytest
 import yaml
 
 from rlcore import main
-from rlcore_zoo.command import SeedList, verdict
+from rlcore_zoo.command import SeedList, about, verdict
 from rlcore_zoo.entries import Entry, entries, entry_of
 from rlcore_zoo.trainings import score_of
 
@@ -68,6 +69,17 @@ def test_a_score_is_judged_by_the_interval_with_its_bounds() -> None:
     unmeasured = Entry(name=entry.name, world=entry.world, measurements={})
     inside, line = verdict(unmeasured, 1, entry.score)
     assert not inside and "measured: false" in line
+
+
+def test_an_interval_with_the_score_of_random_actions_in_it_proves_little_and_says_so() -> None:
+    measured = entry_of("td3/Reacher-v5")
+    low, high = measured.interval
+    for random, said in ((low, True), (high, True), (low - 1e-9, False), (high + 1e-9, False), (None, False)):
+        entry = attrs.evolve(measured, world=attrs.evolve(measured.world, random=random))
+        inside, line = verdict(entry, 9, entry.score)
+        assert inside and line.endswith("measure more seeds") is said
+        assert any("proves little" in each for each in about(entry)) is said
+        assert any(each.startswith("Random actions score -") for each in about(entry)) is (random is not None)
 
 
 def test_a_score_has_what_a_group_shares_and_is_that_against_opponents() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import pytest
 from unity_player import make_player
 
@@ -60,6 +62,26 @@ def test_a_file_trains(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     lines = [json.loads(line) for line in (run.directory.path / "metrics.jsonl").read_text("utf-8").splitlines()]
     losses = [value for line in lines for tag, value in line["stats"].items() if tag.startswith("Losses/")]
     assert losses and all(math.isfinite(loss) for loss in losses)
+
+
+@pytest.mark.parametrize(
+    "name", ["dqn/Acrobot-v1", "ppo/Pendulum-v1", "td3/Reacher-v5", "sac/LunarLanderContinuous-v3"]
+)
+def test_random_actions_score_what_the_index_says(name: str) -> None:
+    entry = entry_of(name)
+    environment = gymnasium.make(entry.data["environment"]["id"], **entry.data["environment"].get("options", {}))
+    environment.action_space.seed(1)
+    returns = []
+    for seed in range(1000, 1100):
+        environment.reset(seed=seed)
+        returns.append(0.0)
+        over = False
+        while not over:
+            _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
+            returns[-1] += float(reward)
+            over = terminated or truncated
+    error = statistics.stdev(returns) * math.sqrt(2 / len(returns))  # of the difference of two means
+    assert entry.world.random == pytest.approx(statistics.fmean(returns), abs=4 * error)
 
 
 def test_a_check_trains_in_full_and_a_finished_run_is_measured_again(

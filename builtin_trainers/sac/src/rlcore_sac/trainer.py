@@ -73,7 +73,7 @@ class StepNoise:
 class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
 
-    soft_values = True
+    soft_values = equal_steps = True
     hyperparameters: SACSettings
     model: SoftActorCritic
 

@@ -40,7 +40,7 @@ from rlcore.config.reading import MAX_DEPTH, document_from_mapping, parse_docume
 from rlcore.config.structure import build, unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import LESSONS, UNITY_EXAMPLE
+from rlcore.plugins.known import LESSONS, PACKAGES
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
 from rlcore.settings.fields import settings_fields
 
@@ -328,7 +328,8 @@ def without_not_supported(document: Document, problems: Problems) -> Document:
             if key in defaults:
                 default = shown(defaults[key])
                 if shown(value) not in (default, f"{default}.0"):
-                    where = "" if name == "checkpoint_settings" else f" without {UNITY_EXAMPLE}"
+                    player = f"environment: {{type: unity}} of {PACKAGES['environment', 'unity']}"
+                    where = "" if name == "checkpoint_settings" else f" without {player}"
                     problems.add((name, key), f"not supported{where}; only its default, {default}, is allowed")
                 data = with_value(data, (name,), partial(_without, key=key))
             elif own:

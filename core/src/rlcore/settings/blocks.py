@@ -316,8 +316,8 @@ class TorchSettings:
     """Device and threads of PyTorch."""
 
     device: str | None = setting(None, "Device such as cpu or cuda:0; by default, the trainer chooses.")
-    num_threads: int = setting(
-        1, "Threads of a trainer: 1 uses one core (an rlcore key).", minimum=1, maximum=MAX_THREADS
+    num_threads: int | None = setting(
+        None, "Threads of a trainer; null: what is fastest (an rlcore key).", minimum=1, maximum=MAX_THREADS
     )
     fast_cpu: bool = setting(
         True,

@@ -73,7 +73,7 @@ def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str
     loaded = {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}
     computing = {
         "device": device_of(config),
-        "threads": str(config.torch_settings.num_threads),
+        "threads": str(config.torch_settings.num_threads or 1),
         "processor": platform.machine(),
         "Python": platform.python_version(),
     }

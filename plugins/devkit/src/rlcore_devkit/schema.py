@@ -24,6 +24,7 @@ from rlcore import (
     BehaviorSettings,
     CheckpointSettings,
     Choice,
+    CommandSpec,
     CurriculumSettings,
     EnvironmentParameter,
     EnvironmentSettings,
@@ -105,6 +106,10 @@ class _SchemaWriter:
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         names: Schema = {"type": "array", "items": self._choice("exporter")}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
+        for record in self.plugins.records(CommandSpec.kind):
+            if isinstance(record, CommandSpec) and record.settings is not None:
+                about = f"Of the command rlcore {record.name}; a run does not use it."
+                properties[record.name] = _described(self._settings(record, "settings"), about)
         listed = [{"required": [key]} for key in ("behaviors", "default_settings", "preset")]
         title = {"$schema": DIALECT, "title": "rlcore configuration"}
         return title | schema | {"anyOf": listed, "$defs": self.definitions}

@@ -10,11 +10,12 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import attrs
+from filelock import FileLock, Timeout
 from huggingface_hub import HfApi
 from huggingface_hub.hf_api import RepoFile
 
@@ -28,6 +29,7 @@ from rlcore import (
     find_checkpoints,
     local_references,
     read_document,
+    require_lock_file,
     temporary_path,
     write_atomically,
 )
@@ -37,8 +39,9 @@ from rlcore_hub.errors import reached
 __all__ = ["SOURCE", "Listing", "listing", "named_code", "pull"]
 
 SOURCE = "pulled_from.json"
-"""The file in a downloaded run that says from where it came."""
+"""The file in a downloaded run that says from where it came; only ``rlcore pull`` writes it."""
 
+LOCK = ".rlcore-tmp-pull-"
 MAX_FILES = 10_000
 _CHECKPOINT_FILE = re.compile(
     r"checkpoints/(best/)?[0-9]{1,18}/([^/\\\0]+\.safetensors|state\.json|manifest\.json|configuration\.yaml)"
@@ -101,9 +104,15 @@ def pull(api: HfApi, repository: str, files: Listing, place: Path, allow_local: 
     RunStateError, without a trace in the directory of ``place``, if a file cannot be downloaded or is damaged, and
     ConfigError if the configuration names code or programs and ``allow_local`` is false.
     """
+    with _only_pull_of(place):
+        return _pulled(api, repository, files, place, allow_local)
+
+
+def _pulled(api: HfApi, repository: str, files: Listing, place: Path, allow_local: bool) -> list[str]:
     building = temporary_path(place.parent, f"{place.name}-")
     try:
         building.mkdir()
+        (building / SOURCE).touch()  # shows the next pull whose directory this is
         for name, size in files.wanted.items():
             with reached(api, repository):
                 cached = Path(api.hf_hub_download(repository, name, revision=files.commit))
@@ -130,6 +139,34 @@ def pull(api: HfApi, repository: str, files: Listing, place: Path, allow_local: 
         with suppress(FileNotFoundError):
             shutil.rmtree(building)
     return code
+
+
+@contextmanager
+def _only_pull_of(place: Path) -> Iterator[None]:
+    """Hold the lock of ``place``, and clear what killed pulls of the same name left beside it.
+
+    The operating system frees the lock of a killed process. Raises RunStateError if another process has the lock.
+    """
+    file = place.parent / f"{LOCK}{place.name}"
+    require_lock_file(file)
+    lock = FileLock(file, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise RunStateError(f"{place}: another process is pulling this run; wait or stop it") from None
+    try:
+        leftover = re.compile(rf"\.rlcore-tmp-{re.escape(place.name)}-[0-9a-f]{{16}}")
+        for entry in [each for each in place.parent.iterdir() if leftover.fullmatch(each.name)]:
+            if not entry.is_symlink() and (entry / SOURCE).is_file():
+                shutil.rmtree(entry, ignore_errors=True)  # a leftover that stays does no harm
+            else:
+                with suppress(OSError):
+                    entry.rmdir()  # only if it is empty: the pull was killed before it wrote anything
+        yield
+    finally:
+        with suppress(OSError):
+            file.unlink()
+        lock.release()
 
 
 def require_free(place: Path) -> None:

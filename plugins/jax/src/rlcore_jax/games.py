@@ -72,7 +72,7 @@ class PgxGame:
                 f"{self.name} shows {list(shape)} numbers, not [height, width, channels]; set vector",
                 key=("environment", "options", "observation"),
             )
-        self.observations = (ObservationSpec(OBSERVATION, shape, np.float32, kind),)
+        self.observations: tuple[ObservationSpec, ...] = (ObservationSpec(OBSERVATION, shape, np.float32, kind),)
 
     def init(self, key: Array) -> Any:
         return self.game.init(key)
@@ -91,7 +91,7 @@ class PgxGame:
         return View({OBSERVATION: jnp.stack(seen)}, state.legal_action_mask | ~acts[:, None], acts)
 
     def result(self, state: Any) -> Result:
-        return Result(state.rewards, state.terminated, state.truncated)
+        return Result(state.rewards, state.terminated)  # `truncated` of pgx is never set
 
 
 def _made(game_id: str, arguments: dict[str, Any]) -> Any:

@@ -44,17 +44,18 @@ class Output(NamedTuple):
     """What the players receive after a step. No array of it shares its memory with a :class:`Carry`.
 
     Attributes:
-        observations: What they see now, by name, each [S, *shape]; where an episode ended, of the next one.
+        observations: What they see, by name, each [2, S, *shape]: first what they see now, of the next episode where
+            one ended; then what they saw before a reset, which matters where an episode ended. Each array that leaves
+            a program costs time, so both are one.
         mask: [S, options] whether each option is allowed now; None: all are.
-        final_observations: What they saw before a reset, [S, *shape]; it matters where an episode ended.
-        final_mask: [S, options] whether each option was allowed before a reset; None: all were.
+        final_mask: [S, options] whether each option was allowed before a reset; None: all were, or episodes are never
+            cut off, so that it does not matter.
         reward: [S] float32, rewards since the player's last action, where its transition closed; else 0.
         flags: [S] uint8, the bits TERMINATED, TRUNCATED and ACTS.
     """
 
     observations: dict[str, Array]
     mask: Array | None
-    final_observations: dict[str, Array]
     final_mask: Array | None
     reward: Array
     flags: Array
@@ -94,7 +95,7 @@ class Program:
     def _reset(self, run_key: Array, envs: Array, episodes: Array) -> tuple[Carry, Output]:
         """Start the ``episodes`` [N] of the environments that have the numbers ``envs`` [N] in the run."""
         keys = jax.vmap(jax.random.fold_in, (None, 0))(run_key, envs)
-        state, _ = self._first(_folded(keys, episodes))
+        state = self._first(_folded(keys, episodes))
         pending = jnp.zeros((self.num_envs, self.simulator.players), jnp.float32)
         carry = Carry(state, keys, episodes, jnp.zeros_like(episodes), pending)
         return carry, self._show(carry)
@@ -111,71 +112,73 @@ class Program:
         keys = _folded(_folded(carry.keys, carry.episodes), steps)
         state = jax.vmap(self.simulator.step)(carry.state, actions, keys)
         reward, terminated, truncated = jax.vmap(self.simulator.result)(state)
+        cuts = truncated is not None or self._limit is not None
+        truncated = jnp.zeros_like(terminated) if truncated is None else truncated
         if self._limit is not None:
             truncated = truncated | (steps >= self._limit)
         truncated = truncated & ~terminated
         ended = terminated | truncated
         final = jax.vmap(self.simulator.view)(state)
         episodes, steps = carry.episodes + ended, jnp.where(ended, 0, steps)
-        state, shown = jax.lax.cond(
-            ended.any(), self._restarted, _unchanged, (state, final), ended, carry.keys, episodes
-        )
+        # What is seen of the states is calculated outside: XLA does not fuse what is inside, and a step takes longer.
+        state = jax.lax.cond(ended.any(), self._restarted, _unchanged, state, ended, carry.keys, episodes)
+        shown = jax.vmap(self.simulator.view)(state)
         reward = carry.pending + reward.astype(jnp.float32)
         pending = jnp.zeros_like(reward)
         if shown.acts is not None:
             closed = ended[:, None] | shown.acts
             reward, pending = jnp.where(closed, reward, 0), jnp.where(closed, 0, reward)
         carry = Carry(state, carry.keys, episodes, steps, pending)
+        if not cuts:
+            final = final._replace(mask=None)
         return carry, self._output(shown, final, reward, terminated, truncated)
 
-    def _restarted(self, trees: tuple[Any, View], ended: Array, keys: Array, episodes: Array) -> tuple[Any, View]:
-        """Return the states and what is seen of them with first ones in the rows that ``ended`` [N].
+    def _restarted(self, state: Any, ended: Array, keys: Array, episodes: Array) -> Any:
+        """Return ``state`` with the first states of episodes in the rows that ``ended`` [N].
 
         ``keys`` [N] are those of the environments, ``episodes`` [N] the numbers of the episodes that begin.
         """
         count, chunk = self.num_envs, self._chunk
         if chunk == count:
             first = self._first(_folded(keys, episodes))
-            return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, trees)  # type: ignore[no-any-return]
+            return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, state)
         # The numbers of the rows that ended, then `count`, which is no row: what is written there is dropped.
         rows = jnp.nonzero(ended, size=-(-count // chunk) * chunk, fill_value=count)[0]
 
-        def reset_some(part: Array, trees: Any) -> Any:
+        def reset_some(part: Array, state: Any) -> Any:
             these = jax.lax.dynamic_slice(rows, (part * chunk,), (chunk,))
             real = jnp.minimum(these, count - 1)
             first = self._first(_folded(keys[real], episodes[real]))
-            return jax.tree.map(lambda new, old: old.at[these].set(new, mode="drop"), first, trees)
+            return jax.tree.map(lambda new, old: old.at[these].set(new, mode="drop"), first, state)
 
-        return jax.lax.fori_loop(0, -(-ended.sum() // chunk), reset_some, trees)  # type: ignore[no-any-return]
+        return jax.lax.fori_loop(0, -(-ended.sum() // chunk), reset_some, state)
 
-    def _first(self, keys: Array) -> tuple[Any, View]:
-        """Return the first states of the episodes with these ``keys`` [R], and what is seen of them."""
-        state = jax.vmap(self.simulator.init)(_folded(keys, jnp.zeros(keys.shape, jnp.int32)))
-        return state, jax.vmap(self.simulator.view)(state)
+    def _first(self, keys: Array) -> Any:
+        """Return the first states of the episodes with these ``keys`` [R]."""
+        return jax.vmap(self.simulator.init)(_folded(keys, jnp.zeros(keys.shape, jnp.int32)))
 
     def _output(self, shown: View, final: View, reward: Array, terminated: Array, truncated: Array) -> Output:
         shape = (self.num_envs, self.simulator.players)
         acts = jnp.ones(shape, jnp.bool_) if shown.acts is None else shown.acts
         flags = terminated[:, None] * TERMINATED + truncated[:, None] * TRUNCATED + acts * ACTS
         return Output(
-            self._slots(shown.observations),
+            self._slots(shown.observations, final.observations),
             None if shown.mask is None else shown.mask.reshape(shape[0] * shape[1], -1),
-            self._slots(final.observations),
             None if final.mask is None else final.mask.reshape(shape[0] * shape[1], -1),
             reward.reshape(-1),
             flags.astype(jnp.uint8).reshape(-1),
         )
 
-    def _slots(self, observations: dict[str, Array]) -> dict[str, Array]:
-        """Return observations [N, P, *shape] as [S, *shape], of their own types."""
+    def _slots(self, *both: dict[str, Array]) -> dict[str, Array]:
+        """Return two of observations [N, P, *shape] as [2, S, *shape], of their own types."""
         return {
-            spec.name: observations[spec.name].reshape(-1, *spec.shape).astype(spec.dtype)
+            spec.name: jnp.stack([each[spec.name].reshape(-1, *spec.shape).astype(spec.dtype) for each in both])
             for spec in self.simulator.observations
         }
 
 
-def _unchanged(trees: tuple[Any, View], *_: Array) -> tuple[Any, View]:
-    return trees
+def _unchanged(state: Any, *_: Array) -> Any:
+    return state
 
 
 def _folded(keys: Array, numbers: Array) -> Array:

@@ -36,12 +36,12 @@ class Result(NamedTuple):
     Attributes:
         reward: [P] rewards of this step alone.
         terminated: [] whether the episode ended by the task's rule.
-        truncated: [] whether the simulator itself cut the episode off.
+        truncated: [] whether the simulator itself cut the episode off; None: it never does.
     """
 
     reward: Array
     terminated: Array
-    truncated: Array
+    truncated: Array | None = None
 
 
 class Simulator(Protocol):

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from rlcore import BehaviorSpec, EpisodeSeeds, saved_mapping
 from rlcore_jax.program import ACTS, TERMINATED, TRUNCATED, Carry, Output, Program
@@ -98,16 +98,17 @@ class JaxTensors:
         return np.zeros((self.num_envs, simulator.players, parts), kind)
 
     def _batches(self, output: Output) -> dict[str, TensorBatch]:
-        flags = torch.from_dlpack(output.flags)
+        flags = from_dlpack(output.flags)
+        seen = {name: from_dlpack(both) for name, both in output.observations.items()}
         batch = TensorBatch(
-            _tensors(output.observations),
-            torch.from_dlpack(output.reward),
+            {name: both[0] for name, both in seen.items()},
+            from_dlpack(output.reward),
             (flags & TERMINATED).bool(),
             (flags & TRUNCATED).bool(),
-            _tensors(output.final_observations),
+            {name: both[1] for name, both in seen.items()},
             needs_action=(flags & ACTS).bool() if self.takes_turns else None,
-            action_mask=None if output.mask is None else torch.from_dlpack(output.mask),
-            final_action_mask=None if output.final_mask is None else torch.from_dlpack(output.final_mask),
+            action_mask=None if output.mask is None else from_dlpack(output.mask),
+            final_action_mask=None if output.final_mask is None else from_dlpack(output.final_mask),
         )
         return {self._behavior: batch}
 
@@ -124,7 +125,3 @@ class JaxTensors:
     def close(self) -> None:
         """Free the state; may be called twice."""
         self._carry = None
-
-
-def _tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
-    return {name: torch.from_dlpack(array) for name, array in arrays.items()}

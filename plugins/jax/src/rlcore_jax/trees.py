@@ -51,4 +51,5 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
+    name: str = jax.tree_util.keystr(path, simple=True, separator="/")
+    return name

@@ -102,8 +102,10 @@ class Running:
         summaries: The steps and the latest values that the run has written.
     """
 
-    def __init__(self, job: Job, say: Callable[[str], None]) -> None:
+    def __init__(self, job: Job, say: Callable[[str], None], alone: bool = True) -> None:
         self.job = job
+        # Runs side by side have the cores for themselves, one each; OpenMP reads this, and rlcore-torch.
+        self._limits = {} if alone else {"OMP_THREAD_LIMIT": "1"}
         self.summaries = Summaries(job.directory)
         self._say = say
         self._begun = monotonic()
@@ -138,6 +140,7 @@ class Running:
             stdin=subprocess.PIPE,  # closed when this process ends, however it ends
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            env={**self._limits, **os.environ},
             start_new_session=True,  # Ctrl-C reaches it through this process
         )
         self._begun = monotonic()
@@ -207,7 +210,7 @@ def side_by_side(
                         left = job is not _NONE_LEFT
                         if not isinstance(job, Job):
                             break
-                        running.append(_begin(job, lines, say))
+                        running.append(_begin(job, lines, say, alone=at_once == 1))
                     left = left and not received
                     for run in list(running):
                         _look(run, running, lines, bool(received), ended, look)
@@ -221,8 +224,8 @@ def side_by_side(
 _NONE_LEFT = object()
 
 
-def _begin(job: Job, lines: Lines, say: Callable[[str, str], None]) -> Running:
-    run = Running(job, lambda text: say(text, job.run_id))
+def _begin(job: Job, lines: Lines, say: Callable[[str, str], None], alone: bool) -> Running:
+    run = Running(job, lambda text: say(text, job.run_id), alone)
     lines.start(job.run_id, job.steps, "waits for another process of this run to end" if run.waits else "")
     return run
 

@@ -18,6 +18,7 @@ def rlcore_commands() -> list[CommandSpec]:
         CommandSpec(
             name="sweep",
             target="rlcore_sweep.command:sweep_command",
+            settings="rlcore_sweep.settings:SweepSettings",
             summary="Search hyperparameters: many trials of one configuration.",
         )
     ]

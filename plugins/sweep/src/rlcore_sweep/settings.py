@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import attrs
@@ -92,9 +93,11 @@ class SweepSettings:
     parameters: dict[str, ParameterSettings] = setting(
         description="The parameters, by the dotted path of their key in the configuration."
     )
-    sampler: str = setting("tpe", "How parameters are chosen.", choices=("tpe", "random", "grid"))
+    sampler: str = setting("tpe", "How parameters are chosen.", choices=("tpe", "cmaes", "random", "grid"))
     startup_trials: int = setting(
-        5, "Trials that must be complete before tpe learns from them, and before pruner median ends one.", minimum=1
+        5,
+        "Trials that must be complete before tpe and cmaes learn from them, and before pruner median ends one.",
+        minimum=1,
     )
     pruner: str | None = setting(
         None,
@@ -138,8 +141,19 @@ class SweepSettings:
                 raise SettingError("parameters", f"{name}: when cannot be combined with sampler: grid")
             if self.sampler == "grid" and parameter.choices is None and parameter.step is None and not parameter.whole:
                 raise SettingError("parameters", f"{name}: sampler: grid needs a step, or choices")
+        if self.sampler == "cmaes":
+            self._check_cmaes()
         if len(set(self.seeds)) < len(self.seeds):
             raise SettingError("seeds", "must differ")
+
+    def _check_cmaes(self) -> None:
+        for name, parameter in self.parameters.items():
+            if parameter.when:
+                raise SettingError("parameters", f"{name}: when cannot be combined with sampler: cmaes")
+        if all(parameter.choices is not None for parameter in self.parameters.values()):
+            raise SettingError("parameters", "sampler: cmaes needs a range; choices are drawn at random")
+        if find_spec("cmaes") is None:
+            raise SettingError("sampler", "cmaes needs a package that is missing; pip install 'rlcore-sweep[cmaes]'")
 
     @property
     def lag(self) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import optuna
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+    from optuna.trial import TrialState
 
 __all__ = ["Judge", "importances", "rebuilt", "values_of"]
 
@@ -38,8 +39,9 @@ def rebuilt(study: Study, trials: Mapping[int, Trial], number: int, seen: int) -
         sampler=_sampler(study, number),
         pruner=_pruner(study),
     )
+    notes = _notes_of_cmaes(study, trials, number) if study.settings.sampler == "cmaes" else {}
     for each in range(number):
-        made.add_trial(_frozen(study, trials.get(each, Trial(each, 0, {})), each < seen))
+        made.add_trial(_frozen(study, trials.get(each, Trial(each, 0, {})), each < seen, notes.get(each, {})))
     return made
 
 
@@ -92,19 +94,45 @@ def importances(study: Study, trials: Mapping[int, Trial]) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def _frozen(study: Study, trial: Trial, known: bool) -> Any:
-    from optuna.trial import TrialState, create_trial
+def _notes_of_cmaes(study: Study, trials: Mapping[int, Trial], number: int) -> dict[int, Mapping[str, Any]]:
+    """The notes that the sampler makes about each trial before ``number``: a generation, and its distribution.
+
+    Optuna would store the distribution as a pickle. Here, all choices are made again, each with what it knew.
+    """
+    import optuna
+
+    made = optuna.create_study(direction=study.settings.direction)
+    told = 0
+    for each in range(number):
+        for earlier in range(told, min(each, trials[each].seen if each in trials else 0)):
+            state = _state(trials.get(earlier))
+            if state.is_finished():
+                made.tell(earlier, _value(trials[earlier]) if state.name == "COMPLETE" else None, state)
+            told = earlier + 1
+        made.sampler = _sampler(study, each)
+        suggested(study.settings.parameters, made.ask())
+    return {each.number: each.system_attrs for each in made.get_trials(deepcopy=False)}
+
+
+def _frozen(study: Study, trial: Trial, known: bool, notes: Mapping[str, Any]) -> Any:
+    from optuna.trial import create_trial
 
     parameters = study.settings.parameters
-    state = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
     return create_trial(
-        state=state[trial.state] if known and trial.state is not None else TrialState.RUNNING,
+        state=_state(trial if known else None),
         value=_value(trial) if known else None,
         params=labels(trial.parameters),
         distributions=distributions(parameters, trial.parameters),
         intermediate_values=dict(trial.intermediate) if known else {},
-        system_attrs=dict(trial.pruner) if known else {},
+        system_attrs={**notes, **(trial.pruner if known else {})},
     )
+
+
+def _state(trial: Trial | None) -> TrialState:
+    from optuna.trial import TrialState
+
+    state = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+    return TrialState.RUNNING if trial is None or trial.state is None else state[trial.state]
 
 
 def _value(trial: Trial) -> float | None:
@@ -115,7 +143,7 @@ def _value(trial: Trial) -> float | None:
 
 
 def _sampler(study: Study, number: int) -> BaseSampler:
-    from optuna.samplers import GridSampler, RandomSampler, TPESampler
+    from optuna.samplers import CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
     settings = study.settings
     seed = derive_seed(settings.seed, "sweep", number) % 2**32
@@ -123,6 +151,8 @@ def _sampler(study: Study, number: int) -> BaseSampler:
         return GridSampler(grid(settings.parameters), seed=settings.seed)
     if settings.sampler == "random":
         return RandomSampler(seed)
+    if settings.sampler == "cmaes":
+        return CmaEsSampler(n_startup_trials=settings.startup_trials, warn_independent_sampling=False, seed=seed)
     return TPESampler(n_startup_trials=settings.startup_trials, constant_liar=True, seed=seed)
 
 

@@ -127,7 +127,7 @@ from .tensors.cartpole import TorchCartPole as TorchCartPole
 from .tensors.environment import TensorActions as TensorActions
 from .tensors.environment import TensorBatch as TensorBatch
 from .tensors.environment import TensorEnvironment as TensorEnvironment
-from .tensors.seeding import episode_keys as episode_keys
+from .tensors.seeding import environment_keys as environment_keys
 from .tensors.seeding import fold_in as fold_in
 from .tensors.seeding import run_key as run_key
 from .tensors.seeding import uniforms as uniforms

@@ -10,7 +10,16 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
-from rlcore_torch.cpu import FlatAdam, NumpyActor, PieceThreads, fused_dense, numpy_actor, piece_threads
+from rlcore_torch.cpu import (
+    FlatAdam,
+    NumpyActor,
+    PieceThreads,
+    UpdateThreads,
+    fused_dense,
+    numpy_actor,
+    piece_threads,
+    update_threads,
+)
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
@@ -29,6 +38,8 @@ class Backend:
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
+        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior
+            and its model, or None if they have one; None: never.
         losses_by_hand: Whether losses that have a gradient written by hand use it.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
     """
@@ -39,6 +50,7 @@ class Backend:
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
+    update_threads: Callable[[str, Actor], UpdateThreads | None] | None = None
     losses_by_hand: bool = False
     cuda_graphs: bool = False
 
@@ -68,9 +80,11 @@ def choose_backend(run: RunContext) -> Backend:
         # cuBLAS reads it before its first product; PyTorch refuses to multiply without it.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
+    threads = chosen.num_threads or 1
     if not chosen.fast_cpu or device.type != "cpu":
-        return Backend(device, chosen.num_threads, cuda_graphs=chosen.cuda_graphs)
-    return Backend(device, chosen.num_threads, fused_dense, FlatAdam, numpy_actor, piece_threads, True)
+        return Backend(device, threads, cuda_graphs=chosen.cuda_graphs)
+    measured = update_threads if chosen.num_threads is None and run.ranks.size == 1 else None
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, piece_threads, measured, losses_by_hand=True)
 
 
 def chosen_device(run: RunContext) -> torch.device:

@@ -5,7 +5,8 @@ Each part replaces one piece of plain PyTorch that computes the same numbers, up
 - :func:`fused_dense`: a stack of linear layers as one node of the autograd graph, in place of ``dense``;
 - :class:`FlatAdam`: Adam and gradient clipping over one flat tensor, in place of ``torch.optim.Adam``;
 - :func:`numpy_actor`: the actor in NumPy for a few rows, in place of ``Actor.policy``;
-- :class:`PieceThreads`: a minibatch of images in pieces side by side, in place of threads within each operation.
+- :class:`PieceThreads`: a minibatch of images in pieces side by side, in place of threads within each operation;
+- :class:`UpdateThreads`: one thread or two within the operations of a gradient step, whichever is faster.
 
 :mod:`rlcore_torch.by_hand` has networks for losses whose gradient is written by hand in place of autograd, as PPO's is.
 ``rlcore_torch.backend`` chooses. Parameters and checkpoints have the same names and shapes with and without.
@@ -14,8 +15,12 @@ Each part replaces one piece of plain PyTorch that computes the same numbers, up
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+from time import perf_counter
 from typing import Any, TypeVar
 
 import attrs
@@ -30,12 +35,11 @@ from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, dense, is_plain_linear, to_numpy
 from rlcore_torch.optimization.optimizer import BETAS, Adam
 
+log = logging.getLogger("rlcore.plugin.torch")
+
 # ---------------------------------------------------------------- layers
 # On a CPU, PyTorch's tanh and its products with a matrix of a few columns take several times as long as necessary. The
 # small networks of reinforcement learning consist of them.
-
-MOSTLY = 0.9  # share of rows with a gradient from which all rows are computed
-NARROW = 16  # columns; measured: a [256, 256] by [256, 4] product takes 85 us, transposed 14
 
 
 def fused_dense(
@@ -130,40 +134,31 @@ class _Dense(torch.autograd.Function):
         saved, needed, given = ctx.saved_tensors, ctx.needs_input_grad[2:], grads[0]
         layers = (len(needed) - 1) // 2
         parameters, inputs, kept = saved[: 2 * layers], saved[2 * layers : 3 * layers], saved[3 * layers :]
-        rows = None if any(needed[1:]) else _few_rows(given)
-        grad = given if rows is None else given.index_select(0, rows)
+        grad = given
         answers: list[Tensor | None] = [None] * (1 + 2 * layers)  # for x, then weight and bias of each layer
         for k in range(layers - 1, -1, -1):
             if k < len(kept):
                 own = torch.empty_like(grad) if grad is given else grad  # the caller's gradient is not written to
-                ctx.function.backward(grad, kept[k] if rows is None else kept[k].index_select(0, rows), own)
+                ctx.function.backward(grad, kept[k], own)
                 grad = own
             if needed[1 + 2 * k] or needed[2 + 2 * k]:
                 answers[1 + 2 * k] = _transposed_product(grad, inputs[k])
                 answers[2 + 2 * k] = grad.sum(0)
             if k > 0 or needed[0]:
-                grad = _product(grad, parameters[2 * k])
+                grad = grad @ parameters[2 * k]
         if needed[0]:
-            answers[0] = grad if rows is None else grad.new_zeros(len(given), grad.shape[1]).index_copy_(0, rows, grad)
+            answers[0] = grad
         return None, None, *answers
-
-
-def _few_rows(grad: Tensor) -> Tensor | None:
-    """The rows of ``grad`` that are not zero, where leaving out the others is worth the copies that it takes.
-
-    The minimum of two critics passes a gradient to one of them in each row.
-    """
-    rows = grad.any(1).nonzero().squeeze(1)
-    return rows if len(rows) < MOSTLY * len(grad) else None
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """a b, transposed on both sides if b has few columns."""
-    return a @ b if b.shape[1] >= NARROW else (b.t() @ a.t()).t()
 
 
 def _transposed_product(a: Tensor, b: Tensor) -> Tensor:
     """a^T b, with the narrower matrix first."""
+    if a.shape[1] == 1 and (threads := torch.get_num_threads()) > 1:
+        torch.set_num_threads(1)  # threads would split each of the sums, and round it differently
+        try:
+            return a.t() @ b
+        finally:
+            torch.set_num_threads(threads)
     return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
 
 
@@ -283,10 +278,10 @@ VANISHED_SQUARE = 1e-37  # added as its root to epsilon
 class FlatAdam(Adam):
     """Adam with the interface and the results of :class:`rlcore_torch.TorchAdam`.
 
-    The parameters become views of one tensor, so a network works as before. Their gradients are copied to views of
-    another. PyTorch's kernel is called without ``torch.optim``: its checks of a group of tensors take as long as the
-    step of a small network, and importing it takes longer than everything else between ``import torch`` and the first
-    environment step.
+    The parameters become views of one tensor, so a network works as before. Gradients that are clipped are copied to
+    views of another. PyTorch's kernel is called without ``torch.optim``: its checks of a group of tensors take as long
+    as the step of a small network, and importing it takes longer than everything else between ``import torch`` and the
+    first environment step.
 
     The kernel gets the parameters one by one where they cannot be one tensor, because another optimizer has some of
     them, and where some have no gradient, or had none before: those do not move, and count their steps by themselves.
@@ -335,6 +330,14 @@ class FlatAdam(Adam):
 
     @torch.no_grad()
     def step(self) -> None:
+        grads = [p.grad for p in self.parameters if p.grad is not None and p.grad.is_contiguous()]
+        if len(grads) == len(self.parameters) and not self._steps and grads[0] is not self._grads[0]:
+            # Not clipped: a copy to the flat gradient would take as long as the step.
+            self._step += 1
+            steps = [self._step] * len(grads)
+            self._move(list(self.parameters), grads, self._means, self._squares, steps)
+            self._drop_vanished(self._step)
+            return
         complete = self._gather()
         if complete and self._flat is not None and not self._steps:
             self._step += 1
@@ -463,3 +466,107 @@ def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
         return None
     torch.set_num_threads(1)
     return PieceThreads(threads)
+
+
+COMPARED = 4  # gradient steps that are computed with one thread and with two before two are used
+TRIED = 6  # gradient steps with each number of threads in a trial
+FASTER = 0.95  # of the time with one thread: from here on two are used
+SLOW = 1.5  # times the time with one thread: a trial is lost at once
+FIRST_PAUSE, LONGEST_PAUSE = 500, 8_000  # gradient steps between trials
+SLOW_STEPS = 10  # that take long, one after the other, begin a trial early
+
+
+class UpdateThreads:
+    """One thread or two within the operations of a gradient step, whichever takes less time.
+
+    Results do not depend on the choice: the first ``COMPARED`` gradient steps are computed with either number, and one
+    thread is used for good if any bit differs. In trials, gradient steps of the training are timed with each number in
+    turn. There is a trial from time to time, because another program may take the second core, or leave it.
+
+    A trainer calls :meth:`compare` before a gradient step, and takes it within ``with threads:``.
+
+    Attributes:
+        count: The threads of gradient steps between trials.
+    """
+
+    def __init__(self, behavior: str) -> None:
+        self.behavior = behavior
+        self.count = 1
+        self._to_compare = COMPARED
+        self._pause, self._next_pause = 0, FIRST_PAUSE  # gradient steps
+        self._trial: list[float] = []  # seconds of gradient steps, with one thread and with two in turn
+        self._usual = 0.0  # seconds of a gradient step with `count` threads in the latest trial
+        self._slow = 0  # steps that took long, one after the other
+        self._started = 0.0
+
+    def compare(self, outcome: Callable[[int], Sequence[NDArray[Any]]]) -> None:
+        """Compare ``outcome``, all that a gradient step with so many threads changes, if that is due."""
+        if self._pause or self._trial or not self._to_compare:
+            return
+        seconds, found = [], []
+        for threads in (1, 2):
+            started = perf_counter()
+            found.append(outcome(threads))
+            seconds.append(perf_counter() - started)
+        if not all(np.array_equal(one, two, equal_nan=True) for one, two in zip(*found, strict=True)):
+            log.info("behavior %r: gradient steps use one thread; two would round differently", self.behavior)
+            self._pause = -1
+        elif seconds[1] > SLOW * seconds[0]:
+            self._choose(*seconds)
+        else:
+            self._to_compare -= 1
+
+    def __enter__(self) -> None:
+        trial = not (self._pause or self._to_compare)
+        torch.set_num_threads(1 + len(self._trial) % 2 if trial else self.count)
+        self._started = perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        seconds = perf_counter() - self._started
+        torch.set_num_threads(1)
+        self.took(seconds)
+
+    def took(self, seconds: float) -> None:
+        """Count a gradient step; at the end of a trial, choose."""
+        if self._pause > 0:
+            self._pause -= 1
+            self._slow = self._slow + 1 if self.count > 1 and seconds > SLOW * self._usual else 0
+            if self._slow == SLOW_STEPS:
+                self._pause, self._slow = 0, 0
+        elif not (self._pause or self._to_compare):
+            self._trial.append(seconds)
+            one, two = self._trial[::2], self._trial[1::2]
+            if len(two) == TRIED or (len(one) == len(two) and two[-1] > SLOW * one[-1]):
+                self._choose(median(one), median(two))
+
+    def _choose(self, one: float, two: float) -> None:
+        before, first = self.count, not self._usual
+        self.count = 2 if two < FASTER * one else 1
+        self._usual, self._trial = (one, two)[self.count - 1], []
+        if self.count != before:
+            self._next_pause = FIRST_PAUSE
+        self._pause, self._next_pause = self._next_pause, min(2 * self._next_pause, LONGEST_PAUSE)
+        if first or self.count != before:
+            log.info(
+                "behavior %r: gradient steps use %s (%.1f ms with one, %.1f ms with two); results do not depend on it",
+                self.behavior, ("one thread", "two threads")[self.count - 1], 1e3 * one, 1e3 * two,
+            )  # fmt: skip
+
+
+def update_threads(behavior: str, model: Actor) -> UpdateThreads | None:
+    """Return what chooses the threads of gradient steps of ``model``, if it may have more than one.
+
+    None for a process that may use one core only, and for networks with images, memory or dropout.
+    """
+    drops = any(isinstance(module, Dropout) for module in model.modules())
+    if cores() < 2 or os.environ.get(LIMIT) == "1" or model.inputs.images or model.memory_size or drops:
+        return None
+    return UpdateThreads(behavior)
+
+
+LIMIT = "OMP_THREAD_LIMIT"  # of OpenMP, whose threads PyTorch uses
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlcore import StashKey
+from rlcore import StashKey, hookimpl
 
 if TYPE_CHECKING:
-    from rlcore import RunContext
+    from rlcore import RunContext, StatsWriterSpec
     from rlcore_trackers.settings import TrackerSettings
     from rlcore_trackers.writer import TrackerWriter
 
 WRITERS = StashKey["dict[str, TrackerWriter]"]()
+
+
+def hooks_of(spec: StatsWriterSpec) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """``rlcore_stats_writers``, ``rlcore_checkpoint_saved`` and ``rlcore_run_finished`` of the tracker in ``spec``."""
+
+    @hookimpl
+    def rlcore_stats_writers() -> list[StatsWriterSpec]:
+        return [spec]
+
+    @hookimpl
+    def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
+        checkpoint_saved(spec.name, run, step, path)
+
+    @hookimpl
+    def rlcore_run_finished(run: RunContext, outcome: str) -> None:
+        run_finished(spec.name, run, outcome)
+
+    return rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished
 
 
 def make_writer(name: str, tracker: str, settings: TrackerSettings, run: RunContext) -> TrackerWriter:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = 1  # the exit code of a score outside its interval
 MAX_SEEDS = 1_000
+LITTLE = "The interval contains the score of random actions, so a check proves little; measure more seeds"
 
 
 class SeedList(click.ParamType[tuple[int, ...]]):
@@ -145,6 +146,8 @@ def about(entry: Entry) -> list[str]:
     lines = [f"pip install {' '.join(entry.world.needs)}", f"rlcore run zoo:{entry.name}"]
     if entry.needs_environment:
         lines[-1] += " --env PROGRAM"
+    if entry.world.random is not None:
+        lines.append(f"Random actions score {number(entry.world.random)}.")
     if not entry.measured:
         return [*lines, "measured: false"]
     low, high = entry.interval
@@ -152,6 +155,8 @@ def about(entry: Entry) -> list[str]:
         f"Score {number(entry.score)}; of a new seed {number(low)} to {number(high)} with a probability of 95%. "
         f"Each is the mean of {entry.episodes} episodes."
     )
+    if entry.proves_little:
+        lines.append(f"{LITTLE}.")
     for seed, each in entry.measurements.items():
         cpu = "" if each.cpu_seconds is None else f", {duration(each.cpu_seconds)} of CPU time"
         lines.append(f"seed {seed}: {number(each.score)} after {each.steps:,} steps{cpu}, {each.date}, {each.command}")
@@ -213,4 +218,5 @@ def verdict(entry: Entry, seed: int, score: float) -> tuple[bool, str]:
         return False, f"{said}; measured: false, so there is no interval to compare it with"
     low, high = entry.interval
     inside = low <= score <= high
-    return inside, f"{said}, {'inside' if inside else 'OUTSIDE'} of {number(low)} to {number(high)}"
+    said = f"{said}, {'inside' if inside else 'OUTSIDE'} of {number(low)} to {number(high)}"
+    return inside, f"{said}. {LITTLE}" if entry.proves_little else said

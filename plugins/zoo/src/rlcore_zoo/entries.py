@@ -36,12 +36,14 @@ class World:
     Attributes:
         kind: The family of the environment.
         needs: The distributions to install, with their extras.
+        random: The mean return of 100 episodes of uniformly random actions; None where it was not measured.
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
     needs: tuple[str, ...] = attrs.field(
         converter=tuple, validator=attrs.validators.deep_iterable(_IS(str), attrs.validators.min_len(1))
     )
+    random: float | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
 
 
 @attrs.frozen(kw_only=True)
@@ -150,6 +152,15 @@ class Entry:
         return prediction_interval([each.score for each in self.measurements.values()])
 
     @property
+    def proves_little(self) -> bool:
+        """Whether the interval has the score of random actions, so that a trainer which learns nothing may be inside.
+
+        Raises ValueError for an entry that is not measured.
+        """
+        low, high = self.interval
+        return self.world.random is not None and low <= self.world.random <= high
+
+    @property
     def cpu_seconds(self) -> float | None:
         """Mean CPU time of the trainings whose CPU time was measured; None without any."""
         known = [each.cpu_seconds for each in self.measurements.values() if each.cpu_seconds is not None]
@@ -157,9 +168,10 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; ``measured`` is false without measurements."""
-        about = {"name": self.name, "summary": self.summary, "kind": self.world.kind, "needs": list(self.world.needs)}
+        about: dict[str, Any] = {"name": self.name, "summary": self.summary, "steps": self.steps}
+        about |= attrs.asdict(self.world)
         if not self.measured:
-            return {**about, "steps": self.steps, "measured": False}
+            return {**about, "measured": False}
         found = {
             "score": self.score,
             "interval": list(self.interval),
@@ -169,7 +181,7 @@ class Entry:
             "dates": sorted({each.date for each in self.measurements.values()}),
             "machines": sorted({each.machine for each in self.measurements.values()}),
         }
-        return {**about, "steps": self.steps, "measured": found}
+        return {**about, "measured": found}
 
 
 def fingerprint(path: Path) -> str:

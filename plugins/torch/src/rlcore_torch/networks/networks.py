@@ -356,7 +356,8 @@ class Body(nn.Module):
     def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
         assert self.recurrent is not None
-        return sequences.unpadded(self.recurrent(sequences.padded(self(inputs)), memory))
+        x, memory = sequences.padded(self(inputs)), memory.index_select(0, sequences.order)
+        return sequences.unpadded(self.recurrent(x, memory, sequences.segments))
 
     @torch.no_grad()
     def memory_before(self, starts: SequenceStarts) -> Tensor:
@@ -375,9 +376,9 @@ class Body(nn.Module):
             memory = starts.stored[:, place * size : (place + 1) * size]
         if starts.layout is None:
             return memory
-        lead = starts.layout.padded(self(starts.lead))
-        led = self.recurrent.after(lead, starts.lengths, memory.index_select(0, starts.led))
-        return memory.index_copy(0, starts.led, led)
+        lead, led = starts.layout.padded(self(starts.lead)), starts.led.index_select(0, starts.layout.order)
+        after = self.recurrent.after(lead, memory.index_select(0, led), starts.layout.segments)
+        return memory.index_copy(0, led, after)
 
     def last_features(self, inputs: Inputs, frozen: bool = False) -> Tensor:
         """Return the features [B, features] of the hidden layers, or those of the recurrent layer after them."""

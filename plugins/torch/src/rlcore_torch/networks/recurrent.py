@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence
 
+from rlcore_torch.networks.sequence_inputs import Segments
 from rlcore_torch.settings import MemorySettings
 
 __all__ = ["Recurrent"]
@@ -63,21 +64,31 @@ class Recurrent(nn.Module):
         h, c = memory.unsqueeze(0).chunk(2, dim=2)
         return h.contiguous(), c.contiguous()
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Return the outputs [L, Q, features] of L steps in Q sequences ``x`` [L, Q, F].
+    def _first(self, state: Any, count: int) -> Any:
+        """The state of the first ``count`` sequences of ``state``."""
+        return tuple(part[:, :count] for part in state) if self._has_cell else state[:, :count]
 
-        ``memory`` [Q, M] is the memory before the first step.
+    def forward(self, x: Tensor, memory: Tensor, segments: Segments) -> Tensor:
+        """Return the outputs [P, features] at P places of sequences ``x`` [P, F].
+
+        ``memory`` [C, M] is the memory before the first step of the C sequences of the first of the ``segments``; see
+        :class:`~rlcore_torch.networks.sequence_inputs.SequenceLayout`.
         """
-        output, _ = self.layer(x, self._state(memory))
-        return output  # type: ignore[no-any-return]
+        state, outputs, start = self._state(memory), [], 0
+        for steps, count in segments:
+            end = start + steps * count
+            output, state = self.layer(x[start:end].view(steps, count, -1), self._first(state, count))
+            outputs.append(output.flatten(0, 1))
+            start = end
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
-    def after(self, x: Tensor, lengths: Tensor, memory: Tensor) -> Tensor:
-        """Return the memory [Q, M] after Q sequences ``x`` [L, Q, F], of which each has ``lengths`` [Q] steps.
+    def after(self, x: Tensor, memory: Tensor, segments: Segments) -> Tensor:
+        """Return the memory [Q, M] after Q sequences ``x`` [N, F], each of which has its own number of steps.
 
-        ``memory`` [Q, M] is the memory before the first step. ``lengths``, each at least 1, are on the CPU.
+        ``memory`` [Q, M] is the memory before the first step, and ``segments`` are packed: one for each step.
         """
-        packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
-        _, state = self.layer(packed, self._state(memory))
+        counts = torch.tensor([count for _, count in segments])  # on the CPU, whatever the device is
+        _, state = self.layer(PackedSequence(x, counts), self._state(memory))
         return torch.cat(state, dim=2)[0] if self._has_cell else state[0]
 
     def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import attrs
@@ -69,6 +71,9 @@ class OffPolicyTrainer(MinibatchTrainer):
     Attributes:
         soft_values: Whether values contain a bonus for the policy's entropy; batches of several steps then have the
             steps in between. A subclass may set it.
+        equal_steps: Whether all gradient steps have the same operations, and change nothing but the model, the
+            optimizers and ``generator``. The number of their threads is then chosen by measuring. A subclass may set
+            it.
         updates_while_stepping: Whether an update may come between an action and what follows it, as
             :class:`rlcore.Trainer` says.
         hyperparameters: The block ``hyperparameters``.
@@ -83,6 +88,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     """
 
     soft_values = False
+    equal_steps = False
     updates_while_stepping = True
 
     hyperparameters: OffPolicySettings
@@ -100,6 +106,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         share, remembered = self.share, self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
         self.buffer = self._make_buffer(behavior, h, run, remembered)
+        measured = self.backend.update_threads if self.equal_steps and not run.inference else None
+        self._threads = measured and measured(behavior.name, self.model)
         self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
@@ -257,7 +265,11 @@ class OffPolicyTrainer(MinibatchTrainer):
                 if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
                     weight = np.ones(len(sample.rows), np.float32)
                 rows = self.with_neighbors(sample.rows, self.buffer)
-                yield self.reader.read(rows, weight, sample.steps)
+                batch = self.reader.read(rows, weight, sample.steps)
+                if self._threads is not None:
+                    self._threads.compare(partial(self.outcome, batch))
+                with self._threads or nullcontext():
+                    yield batch
             else:
                 rows, part = self._joined.sample(batch_size, self.generator, self.model.memory)
                 self._shares.append(part.share)

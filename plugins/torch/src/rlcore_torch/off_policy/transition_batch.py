@@ -302,8 +302,7 @@ class _Unrolled:
             stored=self._tensor(buffer.memory.take(begins, 0)),
             led=self._tensor(led),
             lead=self._steps(begins[led], leads[led]) if len(led) else (),
-            layout=SequenceLayout.of(leads[led], self.reader.device) if len(led) else None,
-            lengths=torch.from_numpy(leads[led]),
+            layout=SequenceLayout.packed(leads[led], self.reader.device) if len(led) else None,
         )
 
     def _steps(self, starts: Rows, lengths: NDArray[np.int64]) -> Inputs:

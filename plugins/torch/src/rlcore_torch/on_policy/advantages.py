@@ -6,31 +6,36 @@ Shapes: T rows, S slots, R reward providers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rlcore import RewardProvider
 
 __all__ = ["generalized_advantages"]
 
+Values = TypeVar("Values", NDArray[np.float32], Tensor)
+
 
 def generalized_advantages(
-    reward: NDArray[np.float32],  # [T, S]
-    value: NDArray[np.float32],  # [T, S] of the observation acted on
-    next_value: NDArray[np.float32],  # [T, S] the value of what follows
-    carry: NDArray[np.bool_],  # [T, S] False where the trajectory ends or is cut after this row
+    reward: Values,  # [T, S]
+    value: Values,  # [T, S] of the observation acted on
+    next_value: Values,  # [T, S] the value of what follows
+    carry: Any,  # [T, S] False where the trajectory ends or is cut after this row
     gamma: float,
     lambd: float,
-) -> NDArray[np.float32]:
+) -> Values:
     """Return the advantages [T, S] by GAE(gamma, lambda).
 
     A_t = delta_t + gamma lambda carry_t A_{t+1} and delta_t = r_t + gamma V(next_t) - V_t (Schulman et al. 2016,
-    arXiv:1506.02438, eqs. 11, 12 and 16). All arrays are [T, S]. ``value`` is of the observation acted on.
-    ``next_value`` is 0 after a termination, the value of the final observation after a truncation, else the value of
-    the next row. ``carry`` is False where the trajectory ends or is cut after the row. For a reward that ignores the
-    ends of episodes, ``next_value`` is always the value of the next row, and the trajectory goes on there.
+    arXiv:1506.02438, eqs. 11, 12 and 16). All are arrays, or all tensors on one device, [T, S]. ``value`` is of the
+    observation acted on. ``next_value`` is 0 after a termination, the value of the final observation after a
+    truncation, else the value of the next row. ``carry`` is False where the trajectory ends or is cut after the row.
+    For a reward that ignores the ends of episodes, ``next_value`` is always the value of the next row, and the
+    trajectory goes on there.
     """
     advantage = reward + gamma * next_value
     advantage -= value

@@ -43,7 +43,7 @@ from rlcore_torch.policy.remembering import act_remembering
 from rlcore_torch.reward_scaling import ENTRY
 from rlcore_torch.settings import OnPolicySettings
 from rlcore_torch.template import TorchTrainer
-from rlcore_torch.tensors.acting import TensorNoise, tensor_actor
+from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor, TensorNoise, shares_memory
 from rlcore_torch.tensors.refusals import refusal_of_tensors
 
 __all__ = ["RolloutTrainer"]
@@ -101,9 +101,10 @@ class RolloutTrainer(TorchTrainer):
         if refusal is None:
             # The parts of an update read both alike.
             self.buffer = cast(RolloutBuffer, TensorRollout(self.behavior, self.device, self._new_buffer))
-            self._actor = actor = tensor_actor(self.policy)
+            on_host = shares_memory(self.device)
+            self._actor = actor = SharedMemoryActor(self.policy) if on_host else TensorActor(self.policy)
             self._actions = actor.actions
-            if self.device.type != "cpu":
+            if not on_host:
                 self._noise = TensorNoise(*self._new_noise)
                 self._noise.device = self.device
         return refusal

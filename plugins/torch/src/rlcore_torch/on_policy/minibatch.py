@@ -92,7 +92,7 @@ class Rollout:
         choices: [T * S, branches] chosen options; None if the behavior has no branches.
         mask: [T * S, logits] whether each option was allowed; None: every option was.
         log_prob: [T * S] log-probabilities of the actions, in nats.
-        value: [T, S, R] values of the observations that were acted on.
+        value: [T, S, R] values of the observations that were acted on; a tensor in a tensor environment.
         next_value: [T, S, R] values of what followed, which is the final observation where an episode ended.
         valid: [T, S] whether there is a transition; there is one everywhere while all slots act together.
         valid_of_all: [T*, S*] the same for all ranks.
@@ -130,7 +130,7 @@ class Rollout:
             choices=self.choices,
             mask=self.mask,
             old_log_prob=self.log_prob,
-            old_value=torch.from_numpy(self.value).to(advantages.device).flatten(0, 1),
+            old_value=torch.as_tensor(self.value).to(advantages.device).flatten(0, 1),
             advantage=advantages.flatten(),
             returns=returns.flatten(0, 1),
             beside=self.beside,

@@ -28,9 +28,7 @@ class Sequences(SequenceLayout):
     """Q sequences of at most L steps that B rows belong to, and what the networks remember at the start of each.
 
     Attributes:
-        rows: [L * Q] the row at each place, step by step; some row where a sequence is shorter.
-        places: [B] the place of each row.
-        count: Q.
+        rows, places, order, segments: Those of a layout.
         actor_memory: [Q, M] memory of the policy at the start of each sequence.
         critic_memory: [Q, M] memory of the critic at the start of each sequence.
     """

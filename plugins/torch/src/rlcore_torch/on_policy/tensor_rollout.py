@@ -230,8 +230,8 @@ class TensorRollout:
         places, finals = self.finals()
         for name, values in finals.items():
             if values.dtype.is_floating_point and not bool(values.isfinite().all()):
-                which = int((~values.isfinite()).nonzero()[0][0])
-                self._refuse_non_finite(f"final observation {name!r}", *places[which].tolist(), step)
+                row, slot = places[int((~values.isfinite()).nonzero()[0][0])].tolist()
+                self._refuse_non_finite(f"final observation {name!r}", row, slot, step)
 
     def _refuse_non_finite(self, what: str, row: int, slot: int, step: int) -> NoReturn:
         raise NonFiniteError(

@@ -32,6 +32,8 @@ from rlcore_torch.on_policy.collection import RolloutTrainer
 from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
+from rlcore_torch.on_policy.tensor_advantages import tensor_advantages, tensor_values
+from rlcore_torch.on_policy.tensor_rollout import TensorRollout
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, create_schedule
 from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
@@ -222,6 +224,8 @@ class OnPolicyTrainer(RolloutTrainer):
         Advantages are standardized if ``advantage_normalization`` is ``rollout``. A reward provider that learns does
         so after its rewards were computed. Statistics are added to those of the rollout.
         """
+        if isinstance(rollout.value, Tensor):
+            return tensor_advantages(self, rollout)
         buffer, rows = self.buffer, len(rollout.valid)
         at: Any = rollout.valid if buffer.ragged else slice(None)
         terminated, truncated = buffer.terminated[:rows], buffer.truncated[:rows]
@@ -251,6 +255,26 @@ class OnPolicyTrainer(RolloutTrainer):
                     learned[k] = provider.update(transitions)
         more = () if baseline is None else (baseline,)
         of_all, values, targets, *baselines = self._of_all(advantages, rollout.value, returns, *more, lists=episodes)
+        self.report_values(rollout, values, targets, episodes, learned, baselines)
+        if self.hyperparameters.advantage_normalization == "rollout":
+            kept = rollout.valid_of_all
+            of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
+            advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
+        return self._on_device(advantages), self._on_device(returns)
+
+    def report_values(
+        self,
+        rollout: Rollout,
+        values: NDArray[np.float32],
+        targets: NDArray[np.float32],
+        episodes: Sequence[list[float]],
+        learned: Sequence[Mapping[str, Statistic]],
+        baselines: Sequence[NDArray[np.float32]] = (),
+    ) -> None:
+        """Add the statistics of values, targets and baselines, each [T*, S*, R], and of each provider to the rollout's.
+
+        ``episodes`` has the rewards of the episodes that ended, and ``learned`` what the reward learned, by provider.
+        """
         place = self._at(rollout)
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
@@ -261,11 +285,6 @@ class OnPolicyTrainer(RolloutTrainer):
                 rollout.stats[f"Policy/{title} Reward"] = episodes[k]
             rollout.stats.update(learned[k])
         rollout.stats.update(explained_variances(values[place], targets[place], self.provider_names))
-        if self.hyperparameters.advantage_normalization == "rollout":
-            kept = rollout.valid_of_all
-            of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
-            advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
-        return self._on_device(advantages), self._on_device(returns)
 
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
@@ -433,6 +452,8 @@ class OnPolicyTrainer(RolloutTrainer):
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
+        if isinstance(self.buffer, TensorRollout):
+            return tensor_values(self, inputs, seen)
         shape = (-1, self.behavior.slots, len(self.providers))
         values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
         next_values = values[1:].copy()

@@ -29,6 +29,7 @@ from rlcore import Launch, Ranks, RanksFailed, StopRequests, one_line
 from rlcore_torch.messages import decoded, encoded
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks
+from rlcore_torch.ranks.shared_memory import SharedMemory
 
 __all__ = ["TorchRanks", "gather_rows", "start_store", "sum_gradients", "sum_over_ranks"]
 
@@ -61,6 +62,7 @@ class TorchRanks(RunRanks):
         # nccl refuses ranks that share a GPU; gloo copies through the memory of the processor.
         self._own_gpu = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", launch.size))
         self._failed = False
+        self._memory: SharedMemory | None = None
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
             store = _meeting_place(launch)
@@ -70,20 +72,26 @@ class TorchRanks(RunRanks):
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
         except (OSError, RuntimeError, ValueError) as error:
             raise RanksFailed(f"rank {self.rank} could not meet the others at {place}: {one_line(error)}") from error
+        self._memory = SharedMemory.of(self, timeout)
 
     # ------------------------------------------------------------ the contract
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
         """Return the sums of ``values``, of any shape, over all ranks."""
-        total = torch.from_numpy(np.array(values))
+        total = np.array(values)
         with self._exchange():
-            dist.all_reduce(total)
-        return total.numpy()
+            self._add(total)
+        return total
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the value of each rank, to all ranks."""
-        message = _bytes(encoded(value))
+        own = encoded(value)
         with self._exchange():
+            if self._memory is not None:
+                values = self._memory.exchange(own, lambda messages: list(map(decoded, messages)))
+                if values is not None:
+                    return values
+            message = _bytes(own)
             sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
             dist.all_gather(sizes, torch.tensor([len(message)]))
             padded = torch.zeros(max(map(int, sizes)), dtype=torch.uint8)
@@ -135,6 +143,8 @@ class TorchRanks(RunRanks):
         if error is not None and not self._failed:
             with suppress(RuntimeError):
                 self._store.set(f"failed/{self.rank}", " ".join(str(error).split()) or type(error).__name__)
+        if self._memory is not None:
+            self._memory.close()
         if dist.is_initialized():
             with suppress(RuntimeError):
                 dist.destroy_process_group()
@@ -157,9 +167,25 @@ class TorchRanks(RunRanks):
                 self._gpus = dist.new_group(backend="nccl", timeout=timedelta(seconds=self.timeout))
             group = self._gpus
         with self._exchange():
-            dist.all_reduce(values, group=group)
+            if values.device.type == "cpu" and values.is_contiguous():
+                self._add(values.detach().numpy())
+            else:
+                dist.all_reduce(values, group=group)
 
     # ------------------------------------------------------------ inside
+
+    def _add(self, values: NDArray[Any]) -> None:
+        """Replace ``values``, contiguous in memory, by the sums over all ranks, added in the order of the ranks."""
+
+        def add(messages: list[memoryview]) -> bool:
+            first, *others = (np.frombuffer(message, values.dtype).reshape(values.shape) for message in messages)
+            values[...] = first
+            for each in others:
+                values[...] += each
+            return True
+
+        if self._memory is None or not self._memory.exchange(values.reshape(-1).view(np.uint8).data, add):
+            dist.all_reduce(torch.from_numpy(values))
 
     def _meet(self) -> str:
         """Return the name that rank 0 gives this run, when all ranks know it.

@@ -12,7 +12,7 @@ from rlcore_torch.networks.actions import ActionNoise, mask_logits
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.tensors.environment import TensorActions
 
-__all__ = ["SharedMemoryActor", "TensorActor", "TensorNoise", "tensor_actor"]
+__all__ = ["SharedMemoryActor", "TensorActor", "TensorNoise", "shares_memory"]
 
 
 class SharedMemoryActor:
@@ -81,9 +81,9 @@ class TensorActor:
         return TensorActions(raw, choices)
 
 
-def tensor_actor(policy: ActorPolicy) -> SharedMemoryActor | TensorActor:
-    """Return what acts with ``policy`` on its device."""
-    return SharedMemoryActor(policy) if policy.device.type == "cpu" else TensorActor(policy)
+def shares_memory(device: torch.device) -> bool:
+    """Whether tensors on ``device`` can be read as arrays, without a copy."""
+    return device.type == "cpu"
 
 
 class TensorNoise(ActionNoise):

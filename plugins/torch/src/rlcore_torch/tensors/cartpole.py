@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec, saved_array, saved_count
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch
-from rlcore_torch.tensors.seeding import episode_keys, uniforms
+from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
 
 __all__ = ["TorchCartPole"]
 
@@ -61,11 +61,12 @@ class TorchCartPole:
         spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
         self.behaviors: Mapping[str, BehaviorSpec] = {name: spec}
         self._name = name
+        self._reads_flags = self.device.type == "cpu"
         self._seeds = EpisodeSeeds(0)
-        self._state = torch.zeros((num_envs, 4), device=self.device)
+        self._state = torch.zeros((4, num_envs), device=self.device)  # columns side by side compute slower
         self._steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # [N] in the open episode
         self._episodes = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
-        self._environments = torch.arange(num_envs, device=self.device)
+        self._keys = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # of the environments
         self._reward = torch.ones(num_envs, device=self.device)
 
     @property
@@ -75,63 +76,69 @@ class TorchCartPole:
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
         """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
-        self._seeds = seeds
+        self._seed(seeds)
         self._episodes = torch.tensor(episodes, dtype=torch.int64, device=self.device)
         self._steps.zero_()
-        self._state = self._first_states(self._environments, self._episodes)
+        self._state = self._first_states(self._keys, self._episodes)
         return self._first_batch()
+
+    def _seed(self, seeds: EpisodeSeeds) -> None:
+        self._seeds = seeds
+        numbers = torch.arange(seeds.first_env, seeds.first_env + self.num_envs, device=self.device)
+        self._keys = environment_keys(seeds.run_seed, numbers)
 
     def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
         """Push every cart once, as :meth:`rlcore_torch.TensorEnvironment.step` says."""
         chosen = actions[self._name].discrete
         assert chosen is not None
-        last = self._moved(chosen[:, 0])  # [N, 4]
-        fell = (last[:, 0].abs() > TRACK) | (last[:, 2].abs() > FALLEN)
+        moved = self._moved(chosen[:, 0])  # [4, N]
+        fell = (moved[0].abs() > TRACK) | (moved[2].abs() > FALLEN)
         self._steps += 1
         cut = (self._steps >= self.max_steps) & ~fell
-        ended = fell | cut
-        self._state = self._restarted(last, ended)
-        return {self._name: TensorBatch({"state": self._state}, self._reward, fell, cut, {"state": last})}
+        self._state = self._restarted(moved, fell | cut)
+        last = moved.t().contiguous()
+        seen = last if self._state is moved else self._state.t().contiguous()
+        return {self._name: TensorBatch({"state": seen}, self._reward, fell, cut, {"state": last})}
 
     def _moved(self, push: Tensor) -> Tensor:
-        """The states [N, 4] after one step of Euler's method; ``push`` [N] is 0 for left and 1 for right."""
-        _, velocity, angle, spin = self._state.unbind(1)
+        """The states [4, N] after one step of Euler's method; ``push`` [N] is 0 for left and 1 for right."""
+        _, velocity, angle, spin = self._state
         sine, cosine = angle.sin(), angle.cos()
         total = CART + POLE
         drive = (push * (2 * FORCE) - FORCE + POLE * HALF_LENGTH * spin.square() * sine) / total
         turning = (GRAVITY * sine - cosine * drive) / (HALF_LENGTH * (4.0 / 3.0 - POLE / total * cosine.square()))
         pushing = drive - POLE * HALF_LENGTH / total * turning * cosine
-        rates = torch.stack((velocity, pushing, spin, turning), 1)
-        return torch.add(self._state, rates, alpha=STEP)
+        return torch.add(self._state, torch.stack((velocity, pushing, spin, turning)), alpha=STEP)
 
-    def _restarted(self, last: Tensor, ended: Tensor) -> Tensor:
-        """The states [N, 4] to act on next. Where a value can be read without waiting, only rows that ended begin."""
-        if self.device.type == "cpu":
-            rows = ended.nonzero()[:, 0]
-            if not len(rows):
-                return last
-            self._steps[rows] = 0
-            self._episodes[rows] += 1
-            return last.index_copy(0, rows, self._first_states(rows, self._episodes[rows]))
+    def _restarted(self, moved: Tensor, ended: Tensor) -> Tensor:
+        """The states [4, N] to act on next. Where a value can be read without waiting, only what ended begins."""
+        if self._reads_flags:
+            which = ended.nonzero()[:, 0]
+            if not len(which):
+                return moved
+            self._steps[which] = 0
+            episodes = self._episodes[which] + 1
+            self._episodes[which] = episodes
+            return moved.index_copy(1, which, self._first_states(self._keys[which], episodes))
         self._steps.masked_fill_(ended, 0)
         self._episodes += ended
-        return torch.where(ended.unsqueeze(1), self._first_states(self._environments, self._episodes), last)
+        return torch.where(ended, self._first_states(self._keys, self._episodes), moved)
 
-    def _first_states(self, environments: Tensor, episodes: Tensor) -> Tensor:
-        """The first states [R, 4] of the episodes numbered ``episodes`` [R] of ``environments`` [R]."""
-        keys = episode_keys(self._seeds.run_seed, self._seeds.first_env + environments, episodes)
-        return (uniforms(keys, 4) - 0.5) * (2 * START)
+    def _first_states(self, keys: Tensor, episodes: Tensor) -> Tensor:
+        """The first states [4, R] of the episodes numbered ``episodes`` [R] of environments with ``keys`` [R]."""
+        return (uniforms(fold_in(keys, episodes), 4).t() - 0.5) * (2 * START)
 
     def _first_batch(self) -> dict[str, TensorBatch]:
         none = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-        return {self._name: TensorBatch({"state": self._state}, torch.zeros_like(self._reward), none, none.clone())}
+        seen = {"state": self._state.t().contiguous()}
+        return {self._name: TensorBatch(seen, torch.zeros_like(self._reward), none, none.clone())}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as :meth:`rlcore_torch.TensorEnvironment.state_dict` says."""
         return {
             "run_seed": self._seeds.run_seed,
             "first_env": self._seeds.first_env,
-            "state": self._state.cpu().numpy().copy(),
+            "state": self._state.cpu().numpy().T.copy(),
             "steps": self._steps.cpu().numpy().copy(),
             "episodes": self.episodes,
         }
@@ -141,8 +148,8 @@ class TorchCartPole:
         shape = (self.num_envs,)
         states = saved_array(state, "state", np.float32, (*shape, 4))
         steps, episodes = (saved_array(state, name, np.int64, shape) for name in ("steps", "episodes"))
-        self._seeds = EpisodeSeeds(saved_count(state, "run_seed"), saved_count(state, "first_env"))
-        self._state = torch.tensor(states, device=self.device)
+        self._seed(EpisodeSeeds(saved_count(state, "run_seed"), saved_count(state, "first_env")))
+        self._state = torch.tensor(states.T.copy(), device=self.device)
         self._steps = torch.tensor(steps, device=self.device)
         self._episodes = torch.tensor(episodes, device=self.device)
         return self._first_batch()

@@ -28,6 +28,8 @@ def refusal_of_tensors(trainer: Any, device: torch.device) -> str | None:
     for name, provider in zip(trainer.provider_names, trainer.providers, strict=True):
         if any(getattr(type(provider), each) is not getattr(ExtrinsicReward, each) for each in ("evaluate", "update")):
             return f"the reward {name!r} reads arrays"
+        if provider.ignore_done:
+            return f"the reward {name!r} ignores the ends of episodes"
     distribution = trainer.model.policy_head.distribution
     makes_noise = distribution is not None and type(distribution).noise_of is not ActionDistribution.noise_of
     if makes_noise and device.type != "cpu":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["episode_keys", "fold_in", "run_key", "uniforms"]
+__all__ = ["environment_keys", "fold_in", "run_key", "uniforms"]
 
 _GOLDEN = 0x9E3779B97F4A7C15  # the increment of SplitMix64
 _FIRST = 0xBF58476D1CE4E5B9
@@ -28,17 +28,17 @@ def run_key(run_seed: int, device: torch.device) -> Tensor:
     return _mixed(torch.tensor(_signed(run_seed), dtype=torch.int64, device=device))
 
 
-def fold_in(key: Tensor, number: Tensor | int) -> Tensor:
+def fold_in(key: Tensor, number: Tensor) -> Tensor:
     """Return the keys that ``number`` makes of ``key``; both are int64 and broadcast against each other."""
-    return _mixed(_mixed(key) ^ (torch.zeros_like(key) + number) * _signed(_GOLDEN))
+    return _mixed(key ^ number * _signed(_GOLDEN))
 
 
-def episode_keys(run_seed: int, environments: Tensor, episodes: Tensor) -> Tensor:
-    """Return the keys [R] of the episodes numbered ``episodes`` [R] of ``environments`` [R], numbered in the run.
+def environment_keys(run_seed: int, environments: Tensor) -> Tensor:
+    """Return the keys [N] of ``environments`` [N] int64, numbered in the run.
 
-    Both are int64.
+    The key of an episode is ``fold_in(key, number)`` of its environment's.
     """
-    return fold_in(fold_in(run_key(run_seed, episodes.device), environments), episodes)
+    return fold_in(run_key(run_seed, environments.device), environments)
 
 
 def uniforms(key: Tensor, count: int) -> Tensor:

@@ -1,0 +1,152 @@
+"""The threads of gradient steps: two where they are faster and give the same bits, and results never depend on them."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore_torch import cpu
+from rlcore_torch.cpu import COMPARED, FIRST_PAUSE, LONGEST_PAUSE, SLOW_STEPS, TRIED, UpdateThreads, fused_dense
+
+
+class Machine:
+    """A clock, and gradient steps that take ``one`` second with one thread and ``two`` with two."""
+
+    def __init__(self, one: float, two: float) -> None:
+        self.costs, self.now = [0.0, one, two], 0.0
+        self.threads = UpdateThreads("Agent")
+        self.used: list[int] = []
+        self.bits = [np.zeros(2), np.zeros(2)]
+
+    def outcome(self, threads: int) -> list[np.ndarray]:
+        self.now += self.costs[threads]
+        return [self.bits[threads - 1]]
+
+    def step(self, times: int = 1) -> list[int]:
+        """Take gradient steps; return the threads of each."""
+        for _ in range(times):
+            self.threads.compare(self.outcome)
+            with self.threads:
+                self.used.append(torch.get_num_threads())
+                self.now += self.costs[self.used[-1]]
+            assert torch.get_num_threads() == 1
+        return self.used[-times:]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float, float], Machine]]:
+    def make(one: float, two: float) -> Machine:
+        made = Machine(one, two)
+        monkeypatch.setattr(cpu, "perf_counter", lambda: made.now)
+        return made
+
+    yield make
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(("two", "chosen"), [(0.6, 2), (0.94, 2), (0.96, 1), (1.0, 1), (1.2, 1)])
+def test_the_faster_number_is_chosen_and_one_thread_if_they_are_nearly_equal(
+    machine: Callable[[float, float], Machine], two: float, chosen: int
+) -> None:
+    steps = machine(1.0, two)
+    assert steps.step(COMPARED - 1) == [1] * (COMPARED - 1)
+    assert steps.step(2 * TRIED) == [1, 2] * TRIED
+    assert steps.step(FIRST_PAUSE) == [chosen] * FIRST_PAUSE
+    assert steps.step(2 * TRIED) == [1, 2] * TRIED  # the next trial
+
+
+@pytest.mark.parametrize("at", range(COMPARED))
+def test_two_threads_are_never_used_if_a_bit_differs_in_one_of_the_first_steps(
+    machine: Callable[[float, float], Machine], caplog: pytest.LogCaptureFixture, at: int
+) -> None:
+    steps = machine(1.0, 0.5)
+    steps.step(at)
+    steps.bits[1] = np.nextafter(steps.bits[1], 1.0)
+    with caplog.at_level(logging.INFO):
+        assert steps.step(3 * FIRST_PAUSE) == [1] * (3 * FIRST_PAUSE)
+    assert [each for each in caplog.messages if "would round differently" in each]
+
+
+def test_nan_in_both_outcomes_is_no_difference(machine: Callable[[float, float], Machine]) -> None:
+    steps = machine(1.0, 0.5)
+    steps.bits = [np.full(2, np.nan), np.full(2, np.nan)]
+    assert 2 in steps.step(COMPARED + 2)
+
+
+def test_where_the_second_core_is_busy_a_trial_costs_one_slow_step_and_comes_ever_more_rarely(
+    machine: Callable[[float, float], Machine],
+) -> None:
+    steps = machine(1.0, 50.0)
+    started, pause = steps.now, FIRST_PAUSE
+    steps.step()
+    assert steps.now - started == 52.0  # compared once, and taken with one thread
+    while pause < LONGEST_PAUSE:
+        started = steps.now
+        steps.step(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+        assert steps.now - started <= pause + 51.0
+    assert set(steps.used) == {1}
+
+
+def test_a_program_that_takes_the_second_core_is_noticed_before_the_next_trial(
+    machine: Callable[[float, float], Machine],
+) -> None:
+    steps = machine(1.0, 0.5)
+    steps.step(COMPARED - 1 + 2 * TRIED)
+    assert steps.step(5) == [2] * 5
+    steps.costs[2] = 50.0
+    used = steps.step(SLOW_STEPS + 2)
+    assert used == [2] * SLOW_STEPS + [1, 2]  # a trial, which is lost at once
+    assert steps.step(100) == [1] * 100
+    steps.costs[2] = 0.5
+    assert 2 in steps.step(FIRST_PAUSE + 2 * TRIED)[-FIRST_PAUSE:]
+
+
+def test_an_error_in_a_gradient_step_leaves_one_thread(machine: Callable[[float, float], Machine]) -> None:
+    steps = machine(1.0, 0.5)
+    steps.step(COMPARED - 1 + 2 * TRIED)
+    used = []
+
+    def failing_step() -> None:
+        with steps.threads:
+            used.append(torch.get_num_threads())
+            raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        failing_step()
+    assert used == [2]
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_gradient_of_a_layer_with_one_output_does_not_depend_on_the_threads(threads: int) -> None:
+    """With two threads, PyTorch's product splits each sum of such a gradient."""
+    torch.manual_seed(0)
+    layer, x = torch.nn.Linear(256, 1), torch.randn(256, 256)
+    found = []
+    try:
+        for number in (1, threads):
+            torch.set_num_threads(number)
+            loss = fused_dense(x, [layer], "relu").square().sum()
+            found.append(torch.autograd.grad(loss, layer.weight)[0])
+            assert torch.get_num_threads() == number
+    finally:
+        torch.set_num_threads(1)
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(("cores", "limit", "chooses"), [(2, "", True), (8, "", True), (1, "", False), (2, "1", False)])
+def test_one_core_or_openmps_limit_of_one_thread_leave_nothing_to_choose(
+    monkeypatch: pytest.MonkeyPatch, cores: int, limit: str, chooses: bool
+) -> None:
+    monkeypatch.setattr(cpu, "cores", lambda: cores)
+    monkeypatch.setenv(cpu.LIMIT, limit)
+    model = torch.nn.Module()
+    model.inputs, model.memory_size = torch.nn.Module(), 0  # type: ignore[assignment]
+    model.inputs.images = ()  # type: ignore[assignment]
+    assert (cpu.update_threads("Agent", model) is not None) == chooses  # type: ignore[arg-type]

@@ -1,0 +1,39 @@
+"""PPO learns in games of pgx, alone and by self-play, as the examples say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import Run
+
+pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(3600)]
+
+Example = Callable[[str, Path, int], dict[str, Any]]
+
+
+def test_breakout(tmp_path: Path, example: Example, reached_on_every_seed: Any) -> None:
+    def measure(seed: int) -> float:
+        with Run(example("minatar_breakout.yaml", tmp_path / str(seed), seed)) as run:
+            run.train()
+            return float(run.evaluate(64).behaviors["Breakout"].mean_reward)
+
+    reached_on_every_seed(measure, 5.0, near=99.0, seeds=(1, 2, 3))
+
+
+def test_connect_four_by_self_play(tmp_path: Path, example: Example) -> None:
+    with Run(example("connect_four.yaml", tmp_path, 1)) as run:
+        run.train()
+    directory = tmp_path / "connect_four"
+    evaluation = json.loads((directory / "result.json").read_text())["evaluation"]
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    ratings = [line["stats"]["Self-play/ELO"] for line in lines if "Self-play/ELO" in line["stats"]]
+    print(evaluation, ratings)
+    assert ratings[-1] > ratings[0] + 300
+    assert evaluation["score"] >= 0.9
