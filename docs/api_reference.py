@@ -142,6 +142,12 @@ PAGES: Mapping[str, Page] = {
         "[Choose and write networks](../../how-to/networks.md).",
         ("rlcore_torch.networks", "rlcore_torch.policy"),
     ),
+    "torch-tensors": Page(
+        "rlcore_torch: tensor environments",
+        "Environments whose batches are tensors on a device, and random numbers there. See "
+        "[Tensor environments](../../how-to/tensor-environments.md).",
+        ("rlcore_torch.tensors",),
+    ),
     "torch-learning": Page(
         "rlcore_torch: optimizers, schedules, records, settings",
         "Optimizers and schedules, and what plugins announce for trainers in PyTorch.",

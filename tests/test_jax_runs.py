@@ -1,4 +1,4 @@
-"""Runs in games of pgx: a resumed run equals one that was never stopped, with self-play and workers too."""
+"""Runs in games of pgx: a resumed run equals one that was never stopped, with self-play too; and workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_runs import train_in, weights, whole_run_that_a_resumed_one_equals
+from worker_runs import PPO, train_in, weights, whole_run_that_a_resumed_one_equals
 
 pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
 
@@ -19,6 +19,22 @@ EVALUATION = {"interval": 350, "episodes": 2}
 def test_a_run_resumed_at_a_checkpoint_equals_one_that_was_never_stopped(tmp_path: Path) -> None:
     """A checkpoint has the state of the simulator, in the middle of episodes."""
     whole_run_that_a_resumed_one_equals(BREAKOUT, tmp_path, 900, 200, evaluation=EVALUATION)
+
+
+def test_a_resumed_run_of_self_play_equals_one_that_was_never_stopped(tmp_path: Path) -> None:
+    game = {"type": "pgx", "id": "tic_tac_toe", "num_envs": 4}
+    self_play = {"save_steps": 200, "team_change": 400, "swap_steps": 100}
+    behaviors = {
+        "Player": {
+            **PPO,
+            "self_play": self_play,
+            "max_steps": 900,
+            "summary_freq": 200,
+            "checkpoint_interval": 200,
+            "keep_checkpoints": 9,
+        }
+    }
+    whole_run_that_a_resumed_one_equals(game, tmp_path, 900, 200, behaviors=behaviors)
 
 
 def test_workers_play_the_episodes_of_one_process(tmp_path: Path) -> None:

@@ -165,6 +165,16 @@ def test_the_environment_page_runs_and_its_environment_is_learned_and_keeps_the_
     assert_keeps_the_rules(names["TestLineWorld"])
 
 
+def test_the_page_of_tensor_environments_runs_and_its_environment_keeps_the_rules(
+    run_page: RunPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(".")
+    directory = run_page("docs/how-to/tensor-environments.md")
+    result = json.loads((directory / "results/countdown/result.json").read_text())
+    assert result["behaviors"]["Counter"]["mean_reward"] > -0.4  # waiting would never end
+    assert_keeps_the_rules(run_python_of("docs/how-to/tensor-environments.md")["TestCountdown"])
+
+
 def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(".")
     directory = run_page("docs/how-to/memory.md")

@@ -66,6 +66,7 @@ from .contracts.results import ExportResult as ExportResult
 from .contracts.results import FinishedEpisodes as FinishedEpisodes
 from .contracts.results import Lineup as Lineup
 from .contracts.results import OpponentEvaluation as OpponentEvaluation
+from .contracts.results import PhaseTimes as PhaseTimes
 from .contracts.rewards import AbsentReward as AbsentReward
 from .contracts.rewards import RewardProvider as RewardProvider
 from .contracts.rewards import Transitions as Transitions
@@ -111,6 +112,7 @@ from .contracts.stats import REWARD_AGAINST as REWARD_AGAINST
 from .contracts.stats import STEPS_PER_SECOND as STEPS_PER_SECOND
 from .contracts.stats import WIN_RATE_AGAINST as WIN_RATE_AGAINST
 from .contracts.stats import WORKER_RESTARTS as WORKER_RESTARTS
+from .contracts.stats import WORKER_STEPS as WORKER_STEPS
 from .contracts.stats import WORKER_WAIT as WORKER_WAIT
 from .contracts.stats import StatSummary as StatSummary
 from .contracts.stats import StatsWindow as StatsWindow

@@ -80,7 +80,7 @@ def config(configure: Any) -> dict[str, Any]:
 
 
 def of_run(files: Any) -> tuple[Any, ...]:
-    """What a run learned and reported, without times and speeds."""
+    """Return the weights, statistics and results of a run, without times and speeds."""
     found = files()
     stats = [
         {tag: value for tag, value in line["stats"].items() if not tag.startswith("Performance")}
@@ -96,7 +96,7 @@ def test_a_run_whose_batches_stay_on_a_device_learns_and_reports_as_any_other(
     Run(config, environment=Corridor).train()
     expected = of_run(files)
     config["checkpoint_settings"]["force"] = True
-    if stops:  # at step 74, which is no boundary
+    if stops:  # at step 74, between two boundaries
         run: Any = Run(config, environment=BoxedCorridor)
         run.start()
         step = run.environment.step

@@ -18,7 +18,6 @@ from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import BehaviorDescription
-from rlcore.run.timers import PhaseTimes, speed_advice
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -137,22 +136,3 @@ def test_a_pipe_gets_signs_of_life_until_the_first_summary_and_none_later(spoken
     assert all(speed <= 100 for speed in speeds), running
     # 100 steps of 2 agents are 50 environment steps of 20 ms: one second, with pauses of 0.1, 0.2, 0.4 s and so on.
     assert 1 <= len(running) <= 4
-
-
-# ---------------------------------------------------------------- what the measured times say
-
-
-@pytest.mark.parametrize(
-    ("stepping", "updating", "exchanging", "ranks", "said"),
-    [
-        (0.1, 0.8, 0.75, 2, "2 ranks are at most 0.5 times as fast as one process; one process is faster"),
-        (0.7, 0.2, 0.1, 4, "at most 3.6 times as fast as one process; ranks may pay"),
-        (0.7, 0.2, 1.5, 4, "100% is exchange"),
-    ],
-)
-def test_measured_times_say_whether_ranks_pay(
-    stepping: float, updating: float, exchanging: float, ranks: int, said: str
-) -> None:
-    """The times are shares of one second."""
-    times = PhaseTimes(1 - stepping - updating, stepping, 0.0, updating, environment_steps=100, updates=3)
-    assert said in speed_advice(times, exchanging, ranks)

@@ -196,6 +196,36 @@ def _plain(result: BehaviorEvaluation | OpponentEvaluation) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
+@attrs.define
+class PhaseTimes:
+    """Where the time of an epoch went, until now.
+
+    Attributes:
+        acting: Seconds of computing actions.
+        stepping: Seconds of steps of the environments.
+        recording: Seconds of the trainers' ``process_step``.
+        updating: Seconds of updates.
+        evaluating: Seconds of evaluations.
+        environment_steps: Steps of all environments together.
+        updates: Updates of trainers.
+        updating_now: Whether an update is being made.
+    """
+
+    acting: float = 0.0
+    stepping: float = 0.0
+    recording: float = 0.0
+    updating: float = 0.0
+    evaluating: float = 0.0
+    environment_steps: int = 0
+    updates: int = 0
+    updating_now: bool = False
+
+    @property
+    def collecting(self) -> float:
+        """Seconds of everything but updates and evaluations."""
+        return self.acting + self.stepping + self.recording
+
+
 class Lineup(Protocol):
     """The episodes of an evaluation in which other policies play beside those that are measured.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
     from rlcore.contracts.ranks import Ranks
     from rlcore.contracts.recordings import Recording, Recordings
+    from rlcore.contracts.results import PhaseTimes
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.plugins.registry import Registry
     from rlcore.plugins.select import Selection
@@ -266,6 +267,7 @@ class RunContext:
         ranks: The processes of the run, and the exchange between them; see :class:`rlcore.Ranks`.
         held_checkpoints: The holds that :meth:`hold_checkpoint` gave.
         factories: The plugins that took part in making the objects of the run.
+        times: Where the time of the epoch went, also in ``rlcore_summary_written``; None before the first one.
     """
 
     config: RunConfig
@@ -288,6 +290,7 @@ class RunContext:
     held_checkpoints: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
     factories: FactoryPlugins = attrs.field(factory=FactoryPlugins, repr=False)
     _files: list[str] = attrs.field(factory=list)
+    times: PhaseTimes | None = attrs.field(default=None, repr=False)
 
     @property
     def inference(self) -> bool:

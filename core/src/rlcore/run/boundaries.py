@@ -22,7 +22,7 @@ import attrs
 
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import ReportsStats, SavesState
-from rlcore.contracts.results import BehaviorResult, EvaluationResult
+from rlcore.contracts.results import BehaviorResult, EvaluationResult, PhaseTimes
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
 from rlcore.errors import PluginError, RanksFailed
 from rlcore.plugins.call import Plugins
@@ -34,7 +34,7 @@ from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import RunExports
 from rlcore.run.prepare import PreparedRun, plugin_files
 from rlcore.run.state import RunState
-from rlcore.run.timers import PhaseTimes, Timer
+from rlcore.run.timers import Timer
 from rlcore.storage.store import PendingSave
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class Boundaries:
 
     def begin_epoch(self) -> PhaseTimes:
         """Begin an epoch. Returns its times, for the loop to add to."""
-        self.times = PhaseTimes()
+        self.times = self._context.times = PhaseTimes()
         self.evaluated = None
         for behavior in self._state.behaviors.values():
             behavior.epoch_episodes, behavior.epoch_updates = StatsWindow(), StatsWindow()

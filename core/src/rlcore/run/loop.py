@@ -17,13 +17,13 @@ from time import monotonic, perf_counter
 
 from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, Ranks
+from rlcore.contracts.results import PhaseTimes
 from rlcore.contracts.trainer import Trainer
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.behaviors.checks import check_actions
 from rlcore.run.state import RunState
-from rlcore.run.timers import PhaseTimes
 
 log = logging.getLogger(__name__)
 

@@ -94,15 +94,14 @@ class RunState:
         if curricula is not None:
             curricula.after_reset(ranks.episodes_of_all(environment.episodes))
         for behavior in self.behaviors.values():
-            batch, checked = self._first_batch(behavior, batches, "reset")
+            checked, batch = self._first_batch(behavior, batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch, checked)
 
-    def _first_batch(self, behavior: BehaviorRun, batches: Mapping[str, Any], doing: str) -> tuple[Any, AgentBatch]:
-        """The batch of ``behavior`` in what the method ``doing`` of the environment returned, and as it was checked."""
+    def _first_batch(self, behavior: BehaviorRun, batches: Mapping[str, Any], doing: str) -> tuple[AgentBatch, Any]:
+        """The checked batch of ``behavior`` in what ``doing`` of the environment returned, and as it came."""
         seen = batches if self.on_device is None else {name: batch.on_host() for name, batch in batches.items()}
-        checked = behavior.checks.batch_in(seen, doing)
-        return checked if self.on_device is None else batches[behavior.name], checked
+        return behavior.checks.batch_in(seen, doing), batches[behavior.name]
 
     # ------------------------------------------------------------ checkpoints
 
@@ -169,7 +168,7 @@ class RunState:
             self.context.ranks.episodes_of_all(environment.episodes)
             curricula.resume()
         for behavior in self.behaviors.values():
-            behavior.batch, _ = self._first_batch(behavior, batches, doing)
+            _, behavior.batch = self._first_batch(behavior, batches, doing)
 
     def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
         """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.

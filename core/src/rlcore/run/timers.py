@@ -8,8 +8,7 @@ some of what it would measure::
     batch = environment.step(actions)
     step.add(perf_counter() - started)
 
-:func:`speed_advice` is one line about ranks, which a run in several ranks logs once. Nothing else depends on
-these times: they differ from run to run.
+Nothing that is learned depends on these times: they differ from run to run.
 """
 
 from __future__ import annotations
@@ -22,10 +21,8 @@ from math import isfinite
 from time import perf_counter, time
 from typing import Any
 
-import attrs
+from rlcore.contracts.results import PhaseTimes
 
-# Of speed advice: seconds that an epoch must have taken for its times to say something.
-MEASURED_SECONDS = 1.0
 FORMAT_VERSION = "0.1.0"  # ML-Agents' timer_format_version
 
 
@@ -47,6 +44,14 @@ class Timer:
         self.total += seconds
         self.count += count
 
+    def add_phases(self, times: PhaseTimes) -> None:
+        """Add the times of an epoch, under ML-Agents' names."""
+        self.add(times.collecting + times.updating)
+        self.child("TorchPolicy.evaluate").add(times.acting, times.environment_steps)
+        self.child("env_step").add(times.stepping, times.environment_steps)
+        self.child("process_trajectory").add(times.recording, times.environment_steps)
+        self.child("_update_policy").add(times.updating, times.updates)
+
     @contextmanager
     def measure(self) -> Iterator[Timer]:
         """Times a block that runs seldom: a setup, a checkpoint, an update."""
@@ -63,32 +68,6 @@ class Timer:
         if self.children:
             node["children"] = {name: child.to_json() for name, child in self.children.items()}
         return node
-
-
-@attrs.define
-class PhaseTimes:
-    """Seconds and counts of the phases of a loop: collecting, updating, evaluating."""
-
-    acting: float = 0.0
-    stepping: float = 0.0
-    recording: float = 0.0
-    updating: float = 0.0
-    evaluating: float = 0.0
-    environment_steps: int = 0
-    updates: int = 0
-    updating_now: bool = False
-
-    @property
-    def collecting(self) -> float:
-        return self.acting + self.stepping + self.recording
-
-    def add_to(self, tree: Timer) -> None:
-        """Add the times to a run's timers, under ML-Agents' names."""
-        tree.add(self.collecting + self.updating)
-        tree.child("TorchPolicy.evaluate").add(self.acting, self.environment_steps)
-        tree.child("env_step").add(self.stepping, self.environment_steps)
-        tree.child("process_trajectory").add(self.recording, self.environment_steps)
-        tree.child("_update_policy").add(self.updating, self.updates)
 
 
 class Timers:
@@ -125,19 +104,3 @@ class Timers:
             },
             **self.root.to_json(),
         }
-
-
-def speed_advice(times: PhaseTimes, exchanging: float, ranks: int) -> str:
-    """Return what the ``times`` of an epoch, and the seconds of exchanges with other ranks, say about ranks.
-
-    K ranks do the work of one process, and exchange: one process needs at most K times their time without exchanges.
-    """
-    total = times.collecting + times.updating
-    exchanged = min(exchanging / total, 1.0)
-    most = ranks * (1 - exchanged)
-    verdict = "one process is faster: leave torchrun out" if most < 1 else "ranks may pay"
-    return (
-        f"speed: {100 * times.stepping / total:.0f}% of the time goes into steps of the environments and "
-        f"{100 * times.updating / total:.0f}% into updates; {100 * exchanged:.0f}% is exchange with other ranks and "
-        f"waiting for them: {ranks} ranks are at most {most:.2g} times as fast as one process; {verdict}"
-    )

@@ -15,14 +15,12 @@ from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
 from rlcore.errors import RlcoreError, RunStateError, one_line
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.loop import learn, watching
 from rlcore.run.prepare import PreparedRun
 from rlcore.run.state import RunState
-from rlcore.run.timers import MEASURED_SECONDS, PhaseTimes, speed_advice
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +51,6 @@ class Training:
         self.opened = ExitStack()  # closes environments, writers and the run directory
         self._warned_of_endless = False
         self._at_boundary = False
-        self._advised = context.ranks.size == 1 or context.ranks.rank != 0  # about ranks, or another rank is
-        self._measuring = False  # after the epoch of the first update, which waits for what is prepared only once
         self._steps_at_start = 0
 
     def started(self) -> None:
@@ -96,7 +92,7 @@ class Training:
     def train_epoch(self) -> EpochResult:
         """Train until the next summary, or act for its length under ``--inference``."""
         state, evaluation, boundaries = self.state, self.evaluation, self.boundaries
-        started, acted, exchanging = perf_counter(), self._acted, self.context.ranks.exchange_seconds
+        started, acted = perf_counter(), self._acted
         times = boundaries.begin_epoch()
         try:
             if evaluation.overdue is None or not boundaries.reached():
@@ -106,10 +102,9 @@ class Training:
                 with watching(self._progress, QUIET_SECONDS):
                     learn(state, stopping, self._boundary_reached, times)
         finally:
-            times.add_to(self.run.timers.root.child("TrainerController.start_learning"))
+            self.run.timers.root.child("TrainerController.start_learning").add_phases(times)
         seconds = perf_counter() - started
         speed = steps_per_second(self._acted - acted, seconds - times.evaluating)
-        self._advise(times, self.context.ranks.exchange_seconds - exchanging)
         self.epoch += 1
         results = boundaries.end_epoch(speed)
         self._warn_of_endless()
@@ -146,13 +141,6 @@ class Training:
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
         return (*(each.episodes.steps + each.steps for each in self.behaviors.values()), times.updates), where
 
-    def _advise(self, times: PhaseTimes, exchanging: float) -> None:
-        """Log, once, what the first long epoch after the first update says about ranks."""
-        if self._measuring and not self._advised and times.collecting + times.updating >= MEASURED_SECONDS:
-            self._advised = True
-            log.info("%s", speed_advice(times, exchanging, self.context.ranks.size))
-        self._measuring = self._measuring or times.updates > 0
-
     def _warn_of_endless(self) -> None:
         endless = next((each for each in self.behaviors.values() if each.endless), None)
         if endless is None or self._warned_of_endless:
@@ -183,8 +171,8 @@ class Training:
             if each.updates == 0 and each.steps >= each.settings.max_steps:
                 log.warning(
                     "behavior %r: nothing was learned: %d steps were taken and the trainer was still waiting for more "
-                    "before its first update; raise max_steps, or lower what it waits for, such as %s",
-                    each.name, each.steps, FIRST_UPDATE_EXAMPLE,
+                    "before its first update; raise max_steps, or lower what it waits for, such as "
+                    "hyperparameters.buffer_size or buffer_init_steps", each.name, each.steps,
                 )  # fmt: skip
 
     # ------------------------------------------------------------ ending

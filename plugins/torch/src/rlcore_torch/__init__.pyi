@@ -123,10 +123,12 @@ from .settings import StateDependentGaussianSettings as StateDependentGaussianSe
 from .template import Statistic as Statistic
 from .template import TorchTrainer as TorchTrainer
 from .tensors.as_numpy import AsNumpy as AsNumpy
+from .tensors.as_numpy import UnsavedAsNumpy as UnsavedAsNumpy
 from .tensors.cartpole import TorchCartPole as TorchCartPole
 from .tensors.environment import TensorActions as TensorActions
 from .tensors.environment import TensorBatch as TensorBatch
 from .tensors.environment import TensorEnvironment as TensorEnvironment
+from .tensors.rsl_rl import RslRlTensors as RslRlTensors
 from .tensors.seeding import environment_keys as environment_keys
 from .tensors.seeding import fold_in as fold_in
 from .tensors.seeding import run_key as run_key

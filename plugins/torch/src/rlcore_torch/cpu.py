@@ -223,15 +223,31 @@ def is_plain_body(body: Body, head: nn.Module) -> bool:
 
 def numpy_layers(model: Actor) -> list[FloatArray]:
     """Shift, factor and limit of the normalization, if there is one; weight [in, out] and bias [out] of each layer."""
-    arrays: list[FloatArray] = []
-    if (normalizer := model.inputs.normalizer) is not None:
-        normalized = to_numpy(model.inputs.normalized_columns)  # the other columns pass unchanged
-        values: tuple[Any, ...] = to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), normalizer.clip
-        for value, unchanged in zip(values, (0, 1, np.inf), strict=True):
-            arrays.append(np.where(normalized, value, unchanged).astype(np.float32))
+    arrays = normalization(model.inputs)
     for layer in (*model.actor.layers, model.policy_head.linear):
         arrays += [to_numpy(layer.weight).T, to_numpy(layer.bias)]
     return arrays
+
+
+def normalization(inputs: ObservationInputs) -> list[FloatArray]:
+    """Shift, factor and limit, each [vector_size]; nothing without normalization."""
+    if (normalizer := inputs.normalizer) is None:
+        return []
+    normalized = to_numpy(inputs.normalized_columns)  # the other columns pass unchanged
+    values: tuple[Any, ...] = to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), normalizer.clip
+    return [
+        np.where(normalized, value, unchanged).astype(np.float32)
+        for value, unchanged in zip(values, (0, 1, np.inf), strict=True)
+    ]
+
+
+def numpy_normalized(x: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
+    """Return x [..., R, size] normalized by ``arrays``, which are those of :func:`normalization`."""
+    if not arrays:
+        return x
+    shift, factor, limit = arrays
+    scaled: FloatArray = np.clip((x - shift) * factor, -limit, limit)
+    return scaled
 
 
 def numpy_network(
@@ -241,10 +257,8 @@ def numpy_network(
 
     Arrays of several networks may be stacked, [..., in, out] and [..., 1, out].
     """
-    if len(arrays) % 2:  # three of the normalization
-        shift, factor, limit = arrays[:3]
-        x = np.clip((x - shift) * factor, -limit, limit)
-    layers = arrays[len(arrays) % 2 * 3 :]
+    scaling = len(arrays) % 2 * 3  # arrays of the normalization
+    x, layers = numpy_normalized(x, arrays[:scaling]), arrays[scaling:]
     for index in range(0, len(layers), 2):
         if index:
             x = activate(x)

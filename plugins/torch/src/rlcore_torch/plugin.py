@@ -14,7 +14,7 @@ from rlcore_torch.hookspecs import ActionDistributionSpec, EncoderSpec, Optimize
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore import BehaviorSettings, Launch, Ranks, Registry, RunConfig, RunContext, StopRequests
+    from rlcore import BehaviorSettings, Launch, Ranks, Registry, RunConfig, RunContext, StatSummary, StopRequests
 
 log = logging.getLogger("rlcore.plugin.torch")
 
@@ -177,9 +177,17 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
-    """Warn of settings that take few gradient steps."""
+    """Warn of settings that take few gradient steps, and begin to measure what other layouts of the run would bring."""
     for message in import_module("rlcore_torch.few_gradient_steps").few_gradient_steps(run):
         log.warning("%s", message)
+    import_module("rlcore_torch.layouts").advised(run, {})
+
+
+@hookimpl
+def rlcore_summary_written(run: RunContext, stats: Mapping[str, StatSummary]) -> None:
+    """Say, once, whether workers or ranks would make the run faster."""
+    if message := import_module("rlcore_torch.layouts").advised(run, stats):
+        log.info("speed: %s", message)
 
 
 @hookimpl

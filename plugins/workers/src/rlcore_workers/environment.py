@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlcore import (
     ABORTED_EPISODES,
     WORKER_RESTARTS,
+    WORKER_STEPS,
     WORKER_WAIT,
     Actions,
     AgentBatch,
@@ -246,11 +247,12 @@ class WorkerEnvironment:
         return float(self._arrays.busy.sum())
 
     def stats(self) -> dict[str, float]:
-        """Workers that were started again, agents' episodes that were dropped, and seconds spent waiting."""
+        """Workers that were started again, agents' episodes that were dropped, and seconds of waiting and of steps."""
         return {
             WORKER_RESTARTS: float(self._supervisor.restarts),
             ABORTED_EPISODES: float(self.aborted),
             WORKER_WAIT: self._supervisor.waited,
+            WORKER_STEPS: self.busy_seconds,
         }
 
     def close(self) -> None:

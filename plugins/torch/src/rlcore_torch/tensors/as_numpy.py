@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from rlcore import AgentBatch, BehaviorSpec, EpisodeSeeds, Parameters, refuse_unknown_parameters
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch, TensorEnvironment
 
-__all__ = ["AsNumpy"]
+__all__ = ["AsNumpy", "UnsavedAsNumpy"]
+
+if TYPE_CHECKING:
+    from rlcore_torch.tensors.rsl_rl import RslRlTensors
 
 log = logging.getLogger("rlcore.plugin.torch")
 
 
-class AsNumpy:
-    """A :class:`rlcore_torch.TensorEnvironment` as a :class:`rlcore.Environment`: what a plugin returns to a run.
+class UnsavedAsNumpy:
+    """A tensor environment whose state cannot be saved, as a :class:`rlcore.Environment`.
 
-    Evaluations, workers, and trainers that compute in NumPy get NumPy arrays. A trainer that takes tensors, such as
-    PPO, gets the batches of the environment inside, and nothing is copied to the host between two updates. It has a
-    method ``take_tensors(device)``, which returns None, or in words why not; ``played()`` is that of
-    :class:`rlcore.KeepsBatches`. There are no environment parameters.
+    Each checkpoint then starts new episodes. Otherwise it is :class:`AsNumpy`.
 
     Attributes:
         tensors: The environment inside.
@@ -32,7 +32,7 @@ class AsNumpy:
         num_envs: N, the number of environments.
     """
 
-    def __init__(self, tensors: TensorEnvironment, name: str = "the environment") -> None:
+    def __init__(self, tensors: TensorEnvironment | RslRlTensors, name: str = "the environment") -> None:
         self.tensors = tensors
         self.name = name
         self.behaviors: Mapping[str, BehaviorSpec] = tensors.behaviors
@@ -40,6 +40,11 @@ class AsNumpy:
         self._trainer: Any = None  # that takes tensors
         self._name = ""  # of the behavior that it learns
         self._episodes: NDArray[np.int64] | None = None  # as they were last read from the device
+
+    @property
+    def resume_limits(self) -> tuple[str, ...]:
+        """Why a resumed run is not equal to one that was never stopped; see :class:`rlcore.Environment`."""
+        return tuple(getattr(self.tensors, "resume_limits", ()))
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -91,6 +96,33 @@ class AsNumpy:
         """Raise ConfigError for the first of the ``parameters``: there are none."""
         refuse_unknown_parameters(parameters, (), self.name)
 
+    def close(self) -> None:
+        """Close the environment inside."""
+        self.tensors.close()
+
+
+class AsNumpy(UnsavedAsNumpy):
+    """A :class:`rlcore_torch.TensorEnvironment` as a :class:`rlcore.Environment`: what a plugin returns to a run.
+
+    Evaluations, workers, and trainers that compute in NumPy get NumPy arrays. A trainer that takes tensors, such as
+    PPO, gets the batches of the environment inside, and nothing is copied to the host between two updates. It has a
+    method ``take_tensors(device)``, which returns None, or in words why not; ``played()`` is that of
+    :class:`rlcore.KeepsBatches`. There are no environment parameters.
+
+    Attributes:
+        tensors: The environment inside.
+        name: The name of the environment in messages.
+        behaviors: The behaviors by name.
+        num_envs: N, the number of environments.
+    """
+
+    tensors: TensorEnvironment
+
+    @property
+    def saves_rows(self) -> bool:
+        """Whether the environment inside says that its state has rows; see :class:`rlcore.SavesRows`."""
+        return bool(getattr(self.tensors, "saves_rows", False))
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as :meth:`rlcore.SavesState.state_dict` says."""
         return self.tensors.state_dict()
@@ -98,7 +130,3 @@ class AsNumpy:
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
         return self._given(self.tensors.load_state_dict(state))
-
-    def close(self) -> None:
-        """Close the environment inside."""
-        self.tensors.close()

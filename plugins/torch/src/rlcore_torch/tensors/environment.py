@@ -66,9 +66,11 @@ class TensorBatch:
             None: every option is.
         final_action_mask: [S, mask_size] bool, whether each option is allowed at the final observation of an ended
             episode; rows without a flag are ignored. None: every option is.
+        group_reward: None: there are no groups. For code that takes either batch.
+        aborted: None: no environment is lost.
+        life_lost: None: lives are not reported.
     """
 
-    # What other environments have, for code that takes either batch.
     group_reward: ClassVar[None] = None
     aborted: ClassVar[None] = None
     life_lost: ClassVar[None] = None

@@ -8,9 +8,10 @@ import attrs
 
 from rlcore import Environment, EnvironmentSettings, RunContext, setting
 from rlcore_torch.backend import chosen_device
-from rlcore_torch.tensors.as_numpy import AsNumpy
+from rlcore_torch.tensors.as_numpy import AsNumpy, UnsavedAsNumpy
 from rlcore_torch.tensors.cartpole import TorchCartPole
 from rlcore_torch.tensors.environment import TensorEnvironment
+from rlcore_torch.tensors.rsl_rl import RslRlTensors
 
 __all__ = ["CartPoleSettings", "adapt", "make_cart_pole"]
 
@@ -32,4 +33,6 @@ def make_cart_pole(settings: EnvironmentSettings, run: RunContext) -> Environmen
 def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Environment | None:
     """Return the environment of a run for a tensor environment that a program made; None for another object."""
     named = f"environment {type(made).__name__}"
+    if isinstance(made, RslRlTensors):
+        return cast(Environment, UnsavedAsNumpy(made, f"environment {type(made.env).__name__}"))
     return cast(Environment, AsNumpy(made, named)) if isinstance(made, TensorEnvironment) else None

@@ -29,7 +29,7 @@ def run_key(run_seed: int, device: torch.device) -> Tensor:
 
 
 def fold_in(key: Tensor, number: Tensor) -> Tensor:
-    """Return the keys that ``number`` makes of ``key``; both are int64 and broadcast against each other."""
+    """Return the keys [*L] that ``number`` [*L] makes of ``key`` [*L]; both are int64, and broadcast to *L."""
     return _mixed(key ^ number * _signed(_GOLDEN))
 
 

@@ -1,0 +1,215 @@
+"""One line about workers and ranks: whether another layout of the run over processes would make it faster.
+
+It is computed from times that the run measured, and logged only where the other layout would change much: the speed of
+the run would be 1.15 times the present one or more, or 0.87 times or less. Predictions are cautious: where they err,
+another layout is faster than they say. ``benchmarks/layouts.py`` compares them with trainings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from math import floor
+from time import perf_counter, process_time
+
+import attrs
+
+from rlcore import WORKER_STEPS, ConfigError, EnvironmentSpec, PhaseTimes, RunContext, StashKey, StatSummary
+from rlcore_torch.ranks.refusals import refuse_in_ranks
+from rlcore_torch.settings import OnPolicySettings
+
+__all__ = ["Measured", "advised", "with_ranks", "with_workers", "without_ranks", "without_workers"]
+
+MORE, LESS = 1.15, 0.87  # times the present speed, from which a line is worth reading
+LEAST_SECONDS = 1.0  # of times that say something
+LEAST_UPDATES = 3  # in an epoch with the first one, which waits for what is prepared only once
+WORKER_EXCHANGE = (
+    0.2e-3  # seconds in which a step reaches workers and its outcome comes back, at most, on an idle machine
+)
+RANK_EXCHANGE = 0.7e-3  # seconds in which ranks sum the gradients of a minibatch and wait for each other, at most
+LEAST_STEP = 50e-6  # seconds of a step of one environment; less is hardly the environment's own time
+BUSY = (0.85, 1.15)  # seconds of the processor for each second, of one thread that computes all the time
+TOGETHER = {"envpool", "jax", "torch"}  # libraries that step all environments in one program
+
+
+@attrs.define
+class Measured:
+    """Where the time of one process went.
+
+    Attributes:
+        seconds: Of acting, stepping, recording and updating.
+        stepping: Seconds in which the process stepped its environments, or waited for workers that did.
+        steps: Steps of all environments of the process together.
+        updates: Updates of its trainers.
+        exchanging: Seconds of exchanges with other ranks, and of waiting for them.
+        in_workers: Seconds that all workers together spent in steps; 0 if that is unknown.
+    """
+
+    seconds: float = 0.0
+    stepping: float = 0.0
+    steps: int = 0
+    updates: int = 0
+    exchanging: float = 0.0
+    in_workers: float = 0.0
+
+
+def with_workers(measured: Measured, envs: int, workers: int) -> float:
+    """Return the speed, in times the present one, of a process whose ``envs`` environments step in ``workers``."""
+    stepping = measured.stepping * -(-envs // workers) / envs + measured.steps * WORKER_EXCHANGE
+    return measured.seconds / (measured.seconds - measured.stepping + stepping)
+
+
+def without_workers(measured: Measured) -> float:
+    """Return the speed, in times the present one, of a process that makes the steps of its workers itself."""
+    return measured.seconds / (measured.seconds - measured.stepping + measured.in_workers)
+
+
+def with_ranks(measured: Measured, envs: int, ranks: int, gradient_steps: float) -> float:
+    """Return the least speed of several ``ranks``, in times that of the present process, which has ``envs``.
+
+    Steps are divided among the ranks. Acting, recording and each of the ``gradient_steps`` may take as long with a part
+    of the rows as with all of them, as those of small networks do.
+    """
+    stepping = measured.stepping * -(-envs // ranks) / envs
+    return measured.seconds / (measured.seconds - measured.stepping + stepping + gradient_steps * RANK_EXCHANGE)
+
+
+def without_ranks(measured: Measured, ranks: int) -> float:
+    """Return the least speed of one process, in times that of the present ``ranks``, of which one was measured.
+
+    One process does the work of all ranks, one after the other, and exchanges nothing.
+    """
+    return measured.seconds / (ranks * max(measured.seconds - measured.exchanging, 1e-9))
+
+
+# ---------------------------------------------------------------- in a run
+
+
+@attrs.define(eq=False)
+class Watch:
+    """What a run has measured so far, until the line is written."""
+
+    measured: Measured = attrs.field(factory=Measured)
+    started: float = attrs.field(factory=lambda: perf_counter())
+    processor: float = attrs.field(factory=lambda: process_time())
+    exchanged: float = 0.0  # of all seconds of exchanges, those before the present epoch
+    worked: float = 0.0  # of all seconds in workers
+    seen: PhaseTimes | None = None
+    counts: bool = False  # whether an earlier epoch had an update
+    done: bool = False
+
+    def add(self, times: PhaseTimes, exchanged: float, worked: float) -> None:
+        """Add an epoch, unless too much of it is the first update."""
+        if self.counts or times.updates >= LEAST_UPDATES:
+            found = self.measured
+            found.seconds += times.collecting + times.updating
+            found.stepping += times.stepping
+            found.steps += times.environment_steps
+            found.updates += times.updates
+            found.exchanging += exchanged - self.exchanged
+            found.in_workers += worked - self.worked
+        self.counts = self.counts or times.updates > 0
+        self.seen, self.exchanged, self.worked = times, exchanged, worked
+
+    @property
+    def of_one_thread(self) -> bool:
+        """Whether one thread computed all the time: nothing else did it for the process, or took the processor away."""
+        least, most = BUSY
+        return least <= (process_time() - self.processor) / (perf_counter() - self.started) <= most
+
+
+WATCH = StashKey[Watch]()
+
+
+def advised(run: RunContext, stats: Mapping[str, StatSummary]) -> str:
+    """Return the line, once, after a summary with these ``stats``; empty before, afterwards, and if there is none.
+
+    The first call of a run, at its start, begins to measure.
+    """
+    if WATCH not in run.stash:
+        run.stash[WATCH] = Watch(exchanged=run.ranks.exchange_seconds)
+    watch, times = run.stash[WATCH], run.times
+    if watch.done or times is None or times is watch.seen:
+        return ""
+    if run.inference or run.offline or run.given is not None:
+        watch.done = True
+        return ""
+    worked = stats.get(WORKER_STEPS)
+    watch.add(times, run.ranks.exchange_seconds, 0.0 if worked is None else worked.mean)
+    if watch.measured.seconds < LEAST_SECONDS:
+        return ""
+    watch.done = True
+    return _line(run, watch)
+
+
+def _line(run: RunContext, watch: Watch) -> str:
+    environment, measured = run.config.environment, watch.measured
+    assert environment is not None  # the run steps one
+    workers, ranks = environment.executor, run.ranks.size
+    if ranks > 1:
+        factor = without_ranks(measured, ranks)
+        share = f"{100 * measured.exchanging / measured.seconds:.0f}% of the time is exchange with other ranks"
+        return f"{share}: one process would be at least {_times(factor)}; leave torchrun out" if factor >= MORE else ""
+    step = f"{_seconds(measured.stepping / measured.steps)} with them"
+    if workers is not None:
+        factor = without_workers(measured) if measured.in_workers else 1.0
+        own = f"a step of all environments takes {step}, {_seconds(measured.in_workers / measured.steps)} without"
+        if factor >= MORE:
+            return (
+                f"the {workers.count} workers cost more than they bring: {own}; the run would be about "
+                f"{_times(factor)} without environment.workers"
+            )
+        return f"the {workers.count} workers make the run about {_times(1 / factor)}: {own}" if factor <= LESS else ""
+    return _of_one_process(run, watch)
+
+
+def _of_one_process(run: RunContext, watch: Watch) -> str:
+    environment, measured, envs = run.config.environment, watch.measured, run.num_envs
+    assert environment is not None
+    share = f"steps of the environments take {100 * measured.stepping / measured.seconds:.0f}% of the time"
+    count = min(_cores(), envs)
+    libraries = run.plugins.record(EnvironmentSpec, environment.type).libraries
+    if count < 2 or TOGETHER.intersection(libraries) or not watch.of_one_thread:
+        return ""
+    if with_workers(measured, envs, count) <= LESS:
+        return f"{share}: workers would not pay"
+    if measured.stepping / measured.steps / envs < LEAST_STEP:
+        return ""
+    in_workers, in_ranks = with_workers(measured, envs, count), _with_ranks(run, measured, count)
+    if max(in_workers, in_ranks) < MORE:
+        return ""
+    if in_workers >= in_ranks / MORE:  # they learn the same, bit for bit
+        return f"{share}: with environment.workers: {count}, the run would be about {_times(in_workers)}"
+    command = f"torchrun --standalone --nproc-per-node {count} -m rlcore run"
+    return f"{share}: {count} ranks would be about {_times(in_ranks)}: {command}"
+
+
+def _with_ranks(run: RunContext, measured: Measured, ranks: int) -> float:
+    """The least speed of ``ranks``; 0 where they are refused, or their exchanges cannot be counted."""
+    try:
+        refuse_in_ranks(run.config, run.plugins, ranks)
+    except ConfigError:
+        return 0.0
+    most = 0.0  # gradient steps of an update
+    for name, spec in run.behaviors.items():
+        settings = run.config.behaviors.get(name, run.config.default_settings)
+        chosen = None if settings is None else settings.hyperparameters
+        if not isinstance(chosen, OnPolicySettings):
+            return 0.0
+        collected = -(-chosen.buffer_size // spec.slots) * spec.slots
+        most = max(most, chosen.num_epoch * max(1, round(collected / chosen.batch_size)))
+    return with_ranks(measured, run.num_envs, ranks, measured.updates * most)
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _times(factor: float) -> str:
+    """A factor, rounded towards none."""
+    return f"{floor(10 * factor) / 10:.1f} times as fast"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{1e6 * seconds:.0f} us" if seconds < 1e-3 else f"{1e3 * seconds:.1f} ms"
