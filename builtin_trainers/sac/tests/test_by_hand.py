@@ -28,7 +28,11 @@ def ready(make_trainer: MakeTrainer, **arguments: Any) -> tuple[SACTrainer, Tran
     with torch.no_grad():
         for parameter in trainer.model.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return trainer, trainer.reader.read(trainer.buffer.sample(32, trainer.generator))
+    batch = trainer.reader.read(trainer.buffer.sample(32, trainer.generator))
+    with torch.no_grad():
+        one, two = trainer.model.q_values(trainer.model.critics, batch.inputs, batch.raw)
+        trainer.model.critics[0].head.bias -= (one - two).mean()
+    return trainer, batch
 
 
 def results(trainer: SACTrainer, gradients: Callable[..., Any], batch: TransitionBatch, noise: Any) -> list[Tensor]:
