@@ -47,7 +47,7 @@ INNER_BLOCKS = ("hyperparameters", "network_settings", "reward_signals", "extrin
 # Keys of plugins that pages write, attributes of Python objects, and placeholders.
 NO_KEYS = (
     *("a.b", "env_settings.KEY", "acme.owner", "behaviors.CartPole.hyperparameters.schedule", "reward_signals.novelty"),
-    *("environment.behaviors", "evaluation.score"),
+    *("environment.behaviors", "evaluation.score", "sweep.json"),
 )
 PORTING = "docs/how-to/porting.md"  # has names of earlier contracts
 # A misspelled hook, and metadata of an exported file.

@@ -135,7 +135,9 @@ class KilledTracker:
 class FileTracker:
     """A tracker whose store is a file of one line for each summary, and that fails as the file ``faults`` says.
 
-    ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``hang``, whether ``finish`` never returns.
+    ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``part``, the number of calls to fail after
+    their first summary; ``lose``, the number of calls that store nothing and do not say so; ``hang``, whether
+    ``finish`` never returns.
     """
 
     def __init__(self, tracked: Tracked) -> None:
@@ -151,9 +153,16 @@ class FileTracker:
         if faults.get("fail"):
             self._faults.write_text(json.dumps({**faults, "fail": faults["fail"] - 1}))
             raise OSError("database is locked")
+        if faults.get("lose"):
+            self._faults.write_text(json.dumps({**faults, "lose": faults["lose"] - 1}))
+            return
+        part = bool(faults.get("part"))
         with self._store.open("a") as store:
-            for summary in summaries:
+            for summary in summaries[:1] if part else summaries:
                 store.write(f"{summary.behavior} {summary.step}\n")
+        if part:
+            self._faults.write_text(json.dumps({**faults, "part": faults["part"] - 1}))
+            raise OSError("connection lost")
 
     def send_file(self, file: TrackedFile) -> None:
         with (self._store.parent / "kept").open("a") as kept:

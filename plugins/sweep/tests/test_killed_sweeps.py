@@ -47,9 +47,13 @@ def killed_sweep(place: Place, moments: list[int], *words: str) -> None:
 
 @pytest.mark.faults
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_sweep_of_20_trials_killed_five_times_equals_one_never_killed(tmp_path: Path, seed: int) -> None:
-    sweep = {"trials": 20, "jobs": 2, "seed": seed, "pruner": "median", "startup_trials": 4}
+@pytest.mark.parametrize(("seed", "sampler"), [(1, "tpe"), (2, "tpe"), (3, "tpe"), (4, "cmaes")])
+def test_a_sweep_of_20_trials_killed_five_times_equals_one_never_killed(
+    tmp_path: Path, seed: int, sampler: str
+) -> None:
+    if sampler == "cmaes":
+        pytest.importorskip("cmaes")
+    sweep = {"trials": 20, "jobs": 2, "seed": seed, "sampler": sampler, "pruner": "median", "startup_trials": 4}
     ended: list[dict[str, Any]] = []
     for name in ("whole", "killed"):
         place = Place(tmp_path / name)

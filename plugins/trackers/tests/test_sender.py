@@ -45,6 +45,59 @@ def test_a_store_that_fails_for_a_while_gets_everything_after_one_warning(
     ]
 
 
+def test_the_store_is_asked_again_after_a_send_that_failed_in_the_middle(tmp_path: Path) -> None:
+    (tmp_path / "faults").write_text('{"part": 1}')
+    tracked = writer("lake", STORE, TrackerSettings(), tmp_path)
+    for step in (100, 200, 300):  # before the sender has started
+        tracked.write("Walker", step, stats(1.0))
+    tracked.close()
+    assert stored(tmp_path) == [100, 200, 300]
+
+
+@pytest.mark.faults
+def test_a_journal_that_was_removed_and_begun_again_is_read_from_its_beginning(tmp_path: Path) -> None:
+    tracked = writer("lake", STORE, TrackerSettings(), tmp_path)
+    tracked.write("Walker", 100, stats(1.0))
+    until(lambda: (tmp_path / "store").exists())
+    (tmp_path / "trackers/lake.jsonl").unlink()
+    tracked.write("Walker", 200, stats(1.0))  # as long as the line before
+    tracked.close()
+    assert stored(tmp_path) == [100, 200]
+
+
+@pytest.mark.faults
+def test_a_line_of_the_journal_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    tracked = writer("lake", STORE, TrackerSettings(), tmp_path)
+    tracked.write("Walker", 100, stats(1.0))
+    until(lambda: (tmp_path / "store").exists())
+    line = (tmp_path / "trackers/lake.jsonl").read_bytes().splitlines(keepends=True)[0].replace(b"100", b"200")
+    with (tmp_path / "trackers/lake.jsonl").open("ab", buffering=0) as journal:
+        journal.write(line[:20])
+        time.sleep(1.0)  # several looks of the sender
+        journal.write(line[20:])
+    tracked.close()
+    assert stored(tmp_path) == [100, 200]
+
+
+@pytest.mark.faults
+def test_what_a_library_lost_without_a_word_is_sent_again_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rlcore")
+    (tmp_path / "faults").write_text('{"lose": 1}')
+    tracked = writer("lake", STORE, TrackerSettings(), tmp_path)
+    tracked.write("Walker", 100, stats(1.0))
+    until(lambda: '"lose": 0' in (tmp_path / "faults").read_text())
+    tracked.write("Walker", 200, stats(1.0))
+    tracked.run_finished("done")
+    tracked.close()
+    assert sorted(stored(tmp_path)) == [100, 200]
+    assert [record.getMessage() for record in caplog.records] == [
+        "RuntimeError: the store lacks 1 summaries that were sent; it is tried again, and the training goes on",
+        "the store has the done run",
+    ]
+
+
 @pytest.mark.faults
 def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warning_sends_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -129,6 +182,8 @@ def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
         found = run.directory / "kept"
         assert (found.read_text().splitlines() if found.exists() else []) == kept
         assert not run.held_checkpoints._held.total()
+    subprocess.run([sys.executable, "-m", "rlcore_trackers", str(run.directory), "lake"], check=True, timeout=60)
+    assert found.read_text().splitlines() == kept  # the next sender knows what was sent
 
 
 @pytest.mark.faults

@@ -32,7 +32,6 @@ PROGRAM = "program"
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
 ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."
-FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_init_steps of sac"
 
 # Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any
 # other package must never start to send a run's statistics somewhere.

@@ -15,7 +15,6 @@ from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
 from rlcore.errors import RlcoreError, RunStateError, one_line
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise, promise_of
@@ -172,8 +171,8 @@ class Training:
             if each.updates == 0 and each.steps >= each.settings.max_steps:
                 log.warning(
                     "behavior %r: nothing was learned: %d steps were taken and the trainer was still waiting for more "
-                    "before its first update; raise max_steps, or lower what it waits for, such as %s",
-                    each.name, each.steps, FIRST_UPDATE_EXAMPLE,
+                    "before its first update; raise max_steps, or lower what it waits for, such as "
+                    "hyperparameters.buffer_size or buffer_init_steps", each.name, each.steps,
                 )  # fmt: skip
 
     # ------------------------------------------------------------ ending

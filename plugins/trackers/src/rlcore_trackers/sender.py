@@ -48,7 +48,7 @@ class Sender:
         self._places, self._session, self._tell = places, session, tell
         self._tracked = places.read_tracked()
         self._parent = parent
-        self._offset = 0
+        self._inode, self._offset = 0, 0
         self._known: dict[SummaryKey, TrackedSummary] = {}
         self._summaries: list[TrackedSummary] = []  # not sent, as far as is known
         self._files: list[dict[str, Any]] = []
@@ -99,8 +99,10 @@ class Sender:
             raise Moved
         try:
             with path.open("rb") as stream:
-                if os.fstat(stream.fileno()).st_size < self._offset:
+                status = os.fstat(stream.fileno())
+                if status.st_ino != self._inode or status.st_size < self._offset:
                     self._offset = 0  # the file was removed and begun again
+                self._inode = status.st_ino
                 stream.seek(self._offset)
                 content = stream.read()
         except FileNotFoundError as error:
