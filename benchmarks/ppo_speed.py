@@ -58,7 +58,7 @@ CARTPOLE_MEMORY = attrs.evolve(CARTPOLE_8, lstm_units=64, steps=30 * 8 * 128)
 COMPARISONS = {
     "cartpole-8": Comparison(CARTPOLE_8, {"stable-baselines3": 3.0, "tianshou": 5.0}, (4, 2)),
     "cartpole-64": Comparison(CARTPOLE_64, {"stable-baselines3": 2.5}, (4, 2)),
-    "cartpole-8-memory": Comparison(CARTPOLE_MEMORY, {"sb3-contrib": 1.5}, (4, 2)),
+    "cartpole-8-memory": Comparison(CARTPOLE_MEMORY, {"sb3-contrib": 2.0}, (4, 2)),
     "halfcheetah": Comparison(HALFCHEETAH, {"stable-baselines3": 1.6}, (17, 6)),
 }
 

@@ -69,7 +69,7 @@ class PPOCase:
         return attrs.evolve(self, steps=max(1, round(steps / self.rollout)) * self.rollout)
 
 
-def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Training:
+def rlcore_training(case: PPOCase, seed: int, memory_type: str = "lstm", **blocks: Mapping[str, Any]) -> Training:
     """``blocks`` are further ones of the configuration."""
     network: dict[str, Any] = {
         "hidden_units": WIDTH,
@@ -77,8 +77,11 @@ def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
         "activation": "tanh",
         "init": "orthogonal",
         "normalize": case.normalize,
-        "memory": {"memory_size": 2 * case.lstm_units, "sequence_length": 64} if case.lstm_units else None,
+        "memory": None,
     }
+    if case.lstm_units:
+        size = case.lstm_units * (2 if memory_type == "lstm" else 1)  # an LSTM remembers a cell too
+        network["memory"] = {"type": memory_type, "memory_size": size, "sequence_length": 64}
     if case.images:
         network |= {"vis_encode_type": "nature_cnn", "hidden_units": 512, "num_layers": 0, "activation": "relu"}
     behavior = {
@@ -105,6 +108,7 @@ def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "time_horizon": case.rollout_rows,
         "max_steps": case.steps,
+        "checkpoint_interval": case.steps,  # the last one alone: by default ten, in the few seconds that this takes
     }
     world = rlcore_world(case.options, case.wrappers)
     return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, world, case.deterministic, **blocks)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
+from rlcore_torch import ActorCritic, ActorPolicy, Backend, MemorySettings, NetworkSettings
 from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_actor
+from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.policy.row_groups import MOST_PADDING, RowGroups
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
@@ -111,3 +113,67 @@ def test_every_row_is_computed_once_by_its_place(rows: int, share: float, places
     found = groups.in_order([output.astype(np.float32) for output in outputs])
     np.testing.assert_array_equal(found, np.stack([index, np.arange(rows)], axis=1)[groups.rows])
     assert computed <= MOST_PADDING * len(groups.rows)
+
+
+# ---------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("activation", list(NUMPY_FUNCTIONS))
+@pytest.mark.parametrize("layers", [0, 2])
+def test_a_policy_with_memory_acts_in_numpy_as_in_torch(
+    kind: str, normalize: bool, activation: str, layers: int
+) -> None:
+    """For few rows, and by PyTorch for many, with the weights and statistics of now; nothing overflows."""
+    torch.manual_seed(1)
+    memory = MemorySettings(type=kind, memory_size=8)
+    network = NetworkSettings(
+        hidden_units=16, num_layers=layers, activation=activation, normalize=normalize, memory=memory
+    )
+    model = ActorCritic(behavior(), network, value_heads=1, shared=False)
+    policy = ActorPolicy(behavior(), model, attrs.evolve(FAST, numpy_memory=NumpyMemory))
+    plain = ActorPolicy(behavior(), model, Backend(torch.device("cpu")))
+    assert policy.numpy_memory is not None and policy.numpy_memory.acts and len(policy.numpy_memory.steps) == 2
+    for seed, rows in enumerate((1, 8, 200)):
+        if normalize:
+            model.inputs.update_normalizer(model.inputs.raw(observe(rows, seed)))
+            policy.refresh()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        before = 40 * np.random.default_rng(seed).standard_normal((rows, 8), np.float32)
+        ours, theirs = before.copy(), before.copy()
+        found = policy.parameters(observe(rows, seed), None, ours)
+        wanted = plain.parameters(observe(rows, seed), None, theirs)
+        for one, other in zip((*found, ours), (*wanted, theirs), strict=True):
+            assert one is not None and other is not None
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6 * max(1.0, np.abs(other).max()))
+        columns = np.concatenate([observe(rows, seed)[o.name].reshape(rows, -1) for o in SEEN], axis=1)
+        _, after = policy.numpy_memory.steps[model.critic](columns, before)
+        with torch.no_grad():
+            inputs = model.inputs(model.inputs.raw(observe(rows, seed)))
+            np.testing.assert_allclose(
+                after, model.critic.step(inputs, torch.from_numpy(before))[1], rtol=1e-5, atol=1e-4
+            )
+        without = policy.parameters(observe(rows, seed), None)
+        from_zeros = plain.parameters(observe(rows, seed), None, np.zeros_like(before))
+        np.testing.assert_allclose(without[1], from_zeros[1], rtol=1e-4, atol=1e-4)  # type: ignore[arg-type]
+
+
+def test_a_network_with_memory_that_numpy_cannot_step_acts_in_torch() -> None:
+    class Own(ActorCritic):
+        def policy_step(self, inputs: Any, memory: Any) -> Any:
+            columns, logits, after = super().policy_step(inputs, memory)
+            return None if columns is None else columns + 1.0, logits, after
+
+    network = NetworkSettings(hidden_units=16, memory=MemorySettings(memory_size=8))
+    gelu = attrs.evolve(network, activation="gelu")
+    for made, steps in ((Own(behavior(), network, 1, False), 2), (ActorCritic(behavior(), gelu, 1, False), 0)):
+        numpy_memory = NumpyMemory(made)
+        assert not numpy_memory.acts and len(numpy_memory.steps) == steps
+        policies = [
+            ActorPolicy(behavior(), made, each) for each in (attrs.evolve(FAST, numpy_memory=NumpyMemory), FAST)
+        ]
+        one, other = (each.parameters(observe(3), None, np.zeros((3, 8), np.float32))[0] for each in policies)
+        np.testing.assert_array_equal(one, other)

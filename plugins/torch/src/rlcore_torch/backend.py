@@ -21,6 +21,7 @@ from rlcore_torch.cpu import (
     update_threads,
 )
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
+from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
 __all__ = ["Backend", "choose_backend"]
@@ -36,6 +37,7 @@ class Backend:
         dense: The function that computes a layer of a network body.
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
+        numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
         update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior
@@ -49,6 +51,7 @@ class Backend:
     dense: Dense = dense
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
+    numpy_memory: Callable[[Actor], NumpyMemory] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
     update_threads: Callable[[str, Actor], UpdateThreads | None] | None = None
     losses_by_hand: bool = False
@@ -90,8 +93,17 @@ def choose_backend(run: RunContext) -> Backend:
     threads = chosen.num_threads or 1
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, threads, cuda_graphs=chosen.cuda_graphs)
-    measured = update_threads if chosen.num_threads is None and run.ranks.size == 1 else None
-    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, piece_threads, measured, losses_by_hand=True)
+    return Backend(
+        device,
+        threads,
+        fused_dense,
+        FlatAdam,
+        numpy_actor,
+        NumpyMemory,
+        piece_threads,
+        update_threads if chosen.num_threads is None and run.ranks.size == 1 else None,
+        losses_by_hand=True,
+    )
 
 
 def chosen_device(run: RunContext) -> torch.device:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any, TypeVar
@@ -153,13 +154,22 @@ class _Dense(torch.autograd.Function):
 
 def _transposed_product(a: Tensor, b: Tensor) -> Tensor:
     """a^T b, with the narrower matrix first."""
-    if a.shape[1] == 1 and (threads := torch.get_num_threads()) > 1:
-        torch.set_num_threads(1)  # threads would split each of the sums, and round it differently
-        try:
-            return a.t() @ b
-        finally:
-            torch.set_num_threads(threads)
-    return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
+    with sums_in_one_thread(a.shape[1]):
+        return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
+
+
+@contextmanager
+def sums_in_one_thread(columns: int) -> Iterator[None]:
+    """Compute a product that has one row in one thread: several would split each sum, and round it differently."""
+    threads = torch.get_num_threads()
+    if columns > 1 or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 # ---------------------------------------------------------------- acting
@@ -213,15 +223,31 @@ def is_plain_body(body: Body, head: nn.Module) -> bool:
 
 def numpy_layers(model: Actor) -> list[FloatArray]:
     """Shift, factor and limit of the normalization, if there is one; weight [in, out] and bias [out] of each layer."""
-    arrays: list[FloatArray] = []
-    if (normalizer := model.inputs.normalizer) is not None:
-        normalized = to_numpy(model.inputs.normalized_columns)  # the other columns pass unchanged
-        values: tuple[Any, ...] = to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), normalizer.clip
-        for value, unchanged in zip(values, (0, 1, np.inf), strict=True):
-            arrays.append(np.where(normalized, value, unchanged).astype(np.float32))
+    arrays = normalization(model.inputs)
     for layer in (*model.actor.layers, model.policy_head.linear):
         arrays += [to_numpy(layer.weight).T, to_numpy(layer.bias)]
     return arrays
+
+
+def normalization(inputs: ObservationInputs) -> list[FloatArray]:
+    """Shift, factor and limit, each [vector_size]; nothing without normalization."""
+    if (normalizer := inputs.normalizer) is None:
+        return []
+    normalized = to_numpy(inputs.normalized_columns)  # the other columns pass unchanged
+    values: tuple[Any, ...] = to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), normalizer.clip
+    return [
+        np.where(normalized, value, unchanged).astype(np.float32)
+        for value, unchanged in zip(values, (0, 1, np.inf), strict=True)
+    ]
+
+
+def numpy_normalized(x: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
+    """Return x [..., R, size] normalized by ``arrays``, which are those of :func:`normalization`."""
+    if not arrays:
+        return x
+    shift, factor, limit = arrays
+    scaled: FloatArray = np.clip((x - shift) * factor, -limit, limit)
+    return scaled
 
 
 def numpy_network(
@@ -231,10 +257,8 @@ def numpy_network(
 
     Arrays of several networks may be stacked, [..., in, out] and [..., 1, out].
     """
-    if len(arrays) % 2:  # three of the normalization
-        shift, factor, limit = arrays[:3]
-        x = np.clip((x - shift) * factor, -limit, limit)
-    layers = arrays[len(arrays) % 2 * 3 :]
+    scaling = len(arrays) % 2 * 3  # arrays of the normalization
+    x, layers = numpy_normalized(x, arrays[:scaling]), arrays[scaling:]
     for index in range(0, len(layers), 2):
         if index:
             x = activate(x)

@@ -22,15 +22,16 @@ class Recurrent(nn.Module):
     Attributes:
         memory_size: M.
         features: Outputs of the layer: M / 2 of an LSTM, M of a GRU.
+        has_cell: Whether the layer is an LSTM.
     """
 
     def __init__(self, features: int, settings: MemorySettings, init: str) -> None:
         super().__init__()
         self.memory_size = settings.memory_size
-        self._has_cell = settings.type == "lstm"
-        self.features = settings.memory_size // 2 if self._has_cell else settings.memory_size
+        self.has_cell = settings.type == "lstm"
+        self.features = settings.memory_size // 2 if self.has_cell else settings.memory_size
         self._name = settings.type
-        layer = nn.LSTM if self._has_cell else nn.GRU
+        layer = nn.LSTM if self.has_cell else nn.GRU
         self.add_module(self._name, layer(features, self.features))
         if init != "uniform":
             self._initialize(init)
@@ -50,23 +51,23 @@ class Recurrent(nn.Module):
                     fill(gate)
             else:
                 nn.init.zeros_(parameter)
-        if self._has_cell:
-            self._weights()[2][self.features : 2 * self.features] = 1.0
+        if self.has_cell:
+            self.weights()[2][self.features : 2 * self.features] = 1.0
 
-    def _weights(self) -> list[Tensor]:
+    def weights(self) -> list[Tensor]:
         """The weights of inputs and of hidden states, and the biases of both."""
         return [getattr(self.layer, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
 
     def _state(self, memory: Tensor) -> Any:
         """The state of the layer from ``memory`` [Q, M]."""
-        if not self._has_cell:
+        if not self.has_cell:
             return memory.unsqueeze(0).contiguous()
         h, c = memory.unsqueeze(0).chunk(2, dim=2)
         return h.contiguous(), c.contiguous()
 
     def _first(self, state: Any, count: int) -> Any:
         """The state of the first ``count`` sequences of ``state``."""
-        return tuple(part[:, :count] for part in state) if self._has_cell else state[:, :count]
+        return tuple(part[:, :count] for part in state) if self.has_cell else state[:, :count]
 
     def forward(self, x: Tensor, memory: Tensor, segments: Segments) -> Tensor:
         """Return the outputs [P, features] at P places of sequences ``x`` [P, F].
@@ -74,12 +75,11 @@ class Recurrent(nn.Module):
         ``memory`` [C, M] is the memory before the first step of the C sequences of the first of the ``segments``; see
         :class:`~rlcore_torch.networks.sequence_inputs.SequenceLayout`.
         """
-        state, outputs, start = self._state(memory), [], 0
-        for steps, count in segments:
-            end = start + steps * count
-            output, state = self.layer(x[start:end].view(steps, count, -1), self._first(state, count))
+        state, outputs = self._state(memory), []
+        parts: Any = x.split([steps * count for steps, count in segments])  # type: ignore[no-untyped-call]
+        for (steps, count), part in zip(segments, parts, strict=True):
+            output, state = self.layer(part.view(steps, count, -1), self._first(state, count))
             outputs.append(output.flatten(0, 1))
-            start = end
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def after(self, x: Tensor, memory: Tensor, segments: Segments) -> Tensor:
@@ -89,12 +89,12 @@ class Recurrent(nn.Module):
         """
         counts = torch.tensor([count for _, count in segments])  # on the CPU, whatever the device is
         _, state = self.layer(PackedSequence(x, counts), self._state(memory))
-        return torch.cat(state, dim=2)[0] if self._has_cell else state[0]
+        return torch.cat(state, dim=2)[0] if self.has_cell else state[0]
 
     def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output [R, features] and the next memory [R, M] of a step ``x`` [R, F] with ``memory`` [R, M]."""
-        if not self._has_cell:
-            h = torch.gru_cell(x, memory, *self._weights())
+        if not self.has_cell:
+            h = torch.gru_cell(x, memory, *self.weights())
             return h, h
-        h, c = torch.lstm_cell(x, memory.chunk(2, dim=1), *self._weights())
+        h, c = torch.lstm_cell(x, memory.chunk(2, dim=1), *self.weights())
         return h, torch.cat([h, c], dim=1)

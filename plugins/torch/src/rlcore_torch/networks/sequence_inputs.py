@@ -30,6 +30,7 @@ Segments = Sequence[tuple[int, int]]
 # What a call costs beside its places, in places: 0.4 to 0.6 ms where a place takes 2 us, forward and backward, with 64
 # units on an Intel Xeon. With more units both grow.
 CALL = 256
+FEW = 32  # sequences, below which a step takes longer by itself than by what is filled up
 
 
 @attrs.frozen(eq=False)
@@ -95,22 +96,28 @@ class SequenceLayout:
 def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
     """The segments that cost least for sequences with these ``lengths`` [Q], the longest first, on a CPU.
 
+    Fewer than :data:`FEW` sequences are one segment, as long as the longest.
+
     Numbers of steps and of sequences are rounded up to few different ones. oneDNN, which PyTorch calls, makes a program
     for each pair of them and keeps it: making one takes longer than a minibatch of a small network.
     """
     longest, grid = int(lengths[0]), 1
+    if len(lengths) < FEW:
+        return [(longest, len(lengths))]
     while longest > 16 * grid or grid < min(8, longest):
         grid *= 2
-    edges = range(0, longest, grid)
-    counts = [_rounded_up(int((lengths > edge).sum())) for edge in edges]
+    edges = [*range(0, longest, grid), -(-longest // grid) * grid]
+    counts = [_rounded_up(int((lengths > edge).sum())) for edge in edges[:-1]]
     # The least cost from each edge on, and the edge at which the segment that begins there ends.
-    cost, until = [0] * (len(counts) + 1), [0] * len(counts)
+    cost, until = [0] * len(edges), [0] * len(counts)
     for begin in reversed(range(len(counts))):
-        ends = range(begin + 1, len(counts) + 1)
-        cost[begin], until[begin] = min((CALL + (end - begin) * grid * counts[begin] + cost[end], end) for end in ends)
+        cost[begin], until[begin] = min(
+            (CALL + (edges[end] - edges[begin]) * counts[begin] + cost[end], end)
+            for end in range(begin + 1, len(edges))
+        )
     segments, begin = [], 0
     while begin < len(counts):
-        segments.append(((until[begin] - begin) * grid, counts[begin]))
+        segments.append((edges[until[begin]] - edges[begin], counts[begin]))
         begin = until[begin]
     return segments
 

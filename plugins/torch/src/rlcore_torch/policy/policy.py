@@ -20,6 +20,7 @@ from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, numpy_mask
 from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
 from rlcore_torch.networks.networks import Actor, Inputs, to_numpy
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
+from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
 from rlcore_torch.policy.policy_module import PolicyModule
 
@@ -41,6 +42,7 @@ class ActorPolicy:
         layout: The parts of an action.
         model: The network.
         backend: The choices that ``torch_settings`` makes.
+        numpy_memory: With memory: its steps in NumPy; None without memory, and if the backend has none.
     """
 
     def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
@@ -50,6 +52,7 @@ class ActorPolicy:
         self.backend = backend
         self.seed(0)
         self._numpy_actor: NumpyActor | None = None
+        self.numpy_memory: NumpyMemory | None = None
         distribution = model.policy_head.distribution
         self._distribution: ActionDistribution | None = distribution
         self._numpy_draws = distribution is not None and draws_agree(distribution, self.device)
@@ -65,6 +68,8 @@ class ActorPolicy:
         self.refresh_distribution()
         if self.backend.numpy_actor is not None:
             self._numpy_actor = self.backend.numpy_actor(self.model)
+        if self.backend.numpy_memory is not None and self.model.memory_size:
+            self.numpy_memory = self.backend.numpy_memory(self.model)
 
     def refresh_distribution(self) -> None:
         """Call after parameters of the distribution changed. All other parameters are read where they are."""
@@ -127,13 +132,21 @@ class ActorPolicy:
         policy with memory is read and overwritten.
         """
         inputs = self.model.inputs
-        if self._numpy_actor is not None and len(observations[inputs.vectors[0].name]) <= MOST_ROWS:
+        in_numpy = self._numpy_actor is not None or (self.numpy_memory is not None and self.numpy_memory.acts)
+        if not in_numpy or len(observations[inputs.vectors[0].name]) > MOST_ROWS:
+            columns, logits = self._torch_parameters(observations, memory)
+        elif self._numpy_actor is not None:
             columns, logits = self._numpy_actor(inputs.columns(observations))
         else:
-            columns, logits = self._torch_parameters(observations, memory)
+            columns, logits = self._numpy_step(inputs.columns(observations), memory)
         if mask is not None and logits is not None:
             logits = numpy_mask_logits(logits, mask)
         return columns, logits
+
+    def _numpy_step(self, x: NDArray[np.float32], memory: NDArray[np.float32] | None) -> Parameters:
+        assert self.numpy_memory is not None
+        memory = np.zeros((len(x), self.model.memory_size), np.float32) if memory is None else memory
+        return self.numpy_memory.act(x, memory)
 
     def tensor_parameters(
         self, observations: Mapping[str, NDArray[Any]] | Mapping[str, Tensor]

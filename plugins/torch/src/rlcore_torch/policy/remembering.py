@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch
+from rlcore_torch.cpu import MOST_ROWS
 from rlcore_torch.networks.networks import to_numpy
 from rlcore_torch.policy.policy import ActorPolicy, Parameters
 
@@ -19,12 +22,17 @@ def act_remembering(policy: ActorPolicy, batch: AgentBatch, memory: NDArray[np.f
     """
     model, after = policy.model, memory.copy()
     size, (_, *critics) = model.memory_size, model.remembering
-    if critics:
-        inputs = model.learner_inputs
-        seen = inputs(tuple(x.to(policy.device) for x in inputs.raw(batch.observations)))
-        for place, body in enumerate(critics, 1):
-            own = slice(place * size, (place + 1) * size)
-            after[:, own] = to_numpy(body.step(seen, torch.from_numpy(memory[:, own]).to(policy.device))[1])
+    numpy_memory = policy.numpy_memory if len(memory) <= MOST_ROWS else None
+    seen: Any = None
+    for place, body in enumerate(critics, 1):
+        own = slice(place * size, (place + 1) * size)
+        if numpy_memory is not None and body in numpy_memory.steps:
+            _, after[:, own] = numpy_memory.steps[body](model.inputs.columns(batch.observations), memory[:, own])
+            continue
+        if seen is None:
+            inputs = model.learner_inputs
+            seen = inputs(tuple(x.to(policy.device) for x in inputs.raw(batch.observations)))
+        after[:, own] = to_numpy(body.step(seen, torch.from_numpy(memory[:, own]).to(policy.device))[1])
     drawn_with = policy.parameters(batch.observations, batch.action_mask, after[:, :size])
     acting = slice(None) if batch.needs_action is None else batch.needs_action
     memory[acting] = after[acting]
