@@ -1,4 +1,4 @@
-"""The worth of each piece of ``rlcore_torch.cpu``: agent steps per second of whole trainings with that piece alone off.
+"""The worth of each piece of code written for a CPU: agent steps per second of trainings with that piece alone off.
 
 Six trainings: PPO on CartPole with 8 environments and with 1024, PPO on a control task of HalfCheetah's size, SAC and
 TD3 on Pendulum, and DQN on CartPole, with the hyperparameters of the other speed benchmarks. The control task returns

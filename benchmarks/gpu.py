@@ -1,5 +1,5 @@
-"""A GPU against the CPU: seconds of a gradient step, with and without recorded gradient steps, for small and large
-networks.
+"""A GPU against the CPU: seconds of a gradient step, with and without recorded gradient steps and TF32, for small and
+large networks.
 
 ``small`` is PPO and SAC with the networks of most tasks; ``wide`` is PPO with three layers of 2,048 units and
 minibatches of 8,192. The environment is ``fast_cpu.py``'s control task, which costs next to nothing. Each measurement
@@ -23,11 +23,12 @@ from rich.table import Table
 from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
 from trainings import RlcoreTraining
 
-CPU, GPU, RECORDED = "CPU", "GPU", "GPU, recorded"
+CPU, GPU, RECORDED, TF32 = "CPU", "GPU", "GPU, recorded", "GPU, recorded, TF32"
 WAYS: dict[str, dict[str, Any]] = {
     CPU: {},
     GPU: {"device": "cuda"},
     RECORDED: {"device": "cuda", "cuda_graphs": True},
+    TF32: {"device": "cuda", "cuda_graphs": True, "tf32": True},
 }
 TARGET = 3.0  # times as many gradient steps as without recording, for small networks
 

@@ -1,4 +1,4 @@
-"""What a run says about workers and ranks, against what they bring: PPO with 8 environments in three layouts.
+"""Advice of a run about workers and ranks, against what they bring: PPO with 8 environments in three layouts.
 
 The layouts are one process, 2 workers and 2 ranks. ``cartpole`` is CartPole-v1, ``halfcheetah`` HalfCheetah-v5, and
 ``busy`` an environment whose step takes 1 ms of the processor. Each is a training in processes of its own; the layouts

@@ -108,6 +108,7 @@ def rlcore_training(case: PPOCase, seed: int, memory_type: str = "lstm", **block
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "time_horizon": case.rollout_rows,
         "max_steps": case.steps,
+        "checkpoint_interval": case.steps,  # the last one alone: by default ten, in the few seconds that this takes
     }
     world = rlcore_world(case.options, case.wrappers)
     return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, world, case.deterministic, **blocks)

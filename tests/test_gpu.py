@@ -22,7 +22,13 @@ SAC = {
     "trainer_type": "sac",
     "hyperparameters": {"batch_size": 32, "buffer_init_steps": 128, "steps_per_update": 8, "save_replay_buffer": True},
 }
-CASES: dict[str, dict[str, Any]] = {"ppo": {}, "sac": {"environment.id": "Pendulum-v1", "behaviors.Agent": SAC}}
+CASES: dict[str, dict[str, Any]] = {
+    "ppo": {},
+    "sac": {"environment.id": "Pendulum-v1", "behaviors.Agent": SAC},
+    "tensors": {"environment.id": None, "environment.type": "torch-cartpole"},
+}
+# On a CPU, tests/test_tensor_runs.py tests tensors.
+NAMES = ["ppo", "sac", pytest.param("tensors", marks=pytest.mark.cuda)]
 STEPS = 1024
 
 
@@ -52,7 +58,7 @@ def arrays(place: Path, step: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("torch_settings", DEVICES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", NAMES)
 def test_a_resumed_run_equals_the_run_never_stopped(tmp_path: Path, case: str, torch_settings: dict[str, Any]) -> None:
     train(tmp_path, case, torch_settings)
     whole = arrays(tmp_path, STEPS)

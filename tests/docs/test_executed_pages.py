@@ -251,6 +251,13 @@ def test_the_page_of_envpool_runs(run_page: RunPage) -> None:
     assert json.loads((results / "pole/result.json").read_text())["behaviors"]["Pole"]["steps"] >= 20_000
 
 
+def test_the_page_of_simulators_in_jax_runs(run_page: RunPage) -> None:
+    pytest.importorskip("pgx")
+    results = run_page("docs/how-to/jax.md") / "results"
+    for run_id, behavior in (("breakout", "Breakout"), ("connect", "Player")):
+        assert json.loads((results / run_id / "result.json").read_text())["behaviors"][behavior]["steps"] >= 20_000
+
+
 def test_the_page_of_unity_runs_with_the_player_that_it_makes(run_page: RunPage, tmp_path: Path) -> None:
     (command,) = (line for line in (ROOT / "docs/how-to/unity.md").read_text("utf-8").splitlines() if "--make" in line)
     script, *words = command.removeprefix("python ").split()

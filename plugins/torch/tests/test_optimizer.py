@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import ConfigError, RunStateError
+from rlcore import ConfigError, Ranks, RunStateError, TorchSettings
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_torch import Adam, CapturedStep, TorchAdam, choose_backend, cpu
+from rlcore_torch import Adam, CapturedStep, TorchAdam, backend, choose_backend, cpu
 from rlcore_torch.cpu import FlatAdam
 from rlcore_torch.optimization.captured import WARM_UP
 
@@ -263,8 +263,25 @@ def test_a_step_that_reads_a_value_is_refused_with_the_key() -> None:
     assert caught.value.key == ("torch_settings", "cuda_graphs") and "\n" not in str(caught.value)
 
 
-def test_graphs_without_a_gpu_are_refused() -> None:
-    settings = SimpleNamespace(device="cpu", cuda_graphs=True, deterministic=False, fast_cpu=True, num_threads=1)
-    run: Any = SimpleNamespace(config=SimpleNamespace(torch_settings=settings), ranks=SimpleNamespace(size=1))
-    with pytest.raises(ConfigError, match="need an NVIDIA GPU, and the device is cpu"):
-        choose_backend(run)
+def run_with(**chosen: Any) -> Any:
+    """A run with these ``torch_settings``."""
+    return SimpleNamespace(config=SimpleNamespace(torch_settings=TorchSettings(**chosen)), ranks=Ranks())
+
+
+def test_graphs_and_tf32_without_a_gpu_are_refused() -> None:
+    with pytest.raises(ConfigError, match="CUDA graphs need an NVIDIA GPU, and the device is cpu"):
+        choose_backend(run_with(device="cpu", cuda_graphs=True))
+    with pytest.raises(ConfigError, match="TF32 needs an NVIDIA GPU, and the device is cpu") as caught:
+        choose_backend(run_with(device="cpu", tf32=True))
+    assert caught.value.key == ("torch_settings", "tf32")
+
+
+def test_tf32_is_that_of_the_run_and_not_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "chosen_device", lambda run: torch.device("cuda"))
+    before = torch.get_float32_matmul_precision()
+    try:
+        for tf32, precision in ((True, "high"), (False, "highest"), (True, "high")):
+            choose_backend(run_with(tf32=tf32))
+            assert torch.get_float32_matmul_precision() == precision
+    finally:
+        torch.set_float32_matmul_precision(before)

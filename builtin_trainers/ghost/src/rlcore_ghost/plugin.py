@@ -44,6 +44,8 @@ def rlcore_create_trainer(
 
 @hookimpl
 def rlcore_report_status(run: RunContext) -> dict[str, Any] | None:
+    if all(settings.sections.get("self_play") is None for settings in run.config.behaviors.values()):
+        return None  # without the time that the import takes
     from rlcore_ghost.selfplay.creation import status
 
     return status(run)

@@ -157,7 +157,7 @@ class GaussianPart:
     def __init__(self, mean: FloatArray, log_std: FloatArray, raw: FloatArray, of_log_std: FloatArray) -> None:
         """``mean`` and ``raw`` are [C, B], ``log_std`` and its gradient ``of_log_std`` [C]."""
         self._of_log_std = of_log_std
-        self._inverse_std = np.exp(-log_std)[:, None]
+        self._inverse_std: FloatArray = np.exp(-log_std)[:, None]
         self._scaled: FloatArray = (raw - mean) * self._inverse_std
         self._squares: FloatArray = np.square(self._scaled)
         constant = float(log_std.sum()) + 0.5 * math.log(2 * math.pi) * len(log_std)
@@ -166,7 +166,7 @@ class GaussianPart:
 
     def gradient(self, slope: FloatArray, entropy_weight: np.float32) -> FloatArray:
         """The gradient by the means, [C, B], as of :meth:`Branch.gradient`; that by ``log_std`` is added to its own."""
-        self._of_log_std += self._squares.dot(slope)
+        self._of_log_std += self._squares @ slope
         self._of_log_std -= float(slope.sum()) + float(entropy_weight) * len(slope)
         given: FloatArray = self._scaled * (self._inverse_std * slope)
         return given

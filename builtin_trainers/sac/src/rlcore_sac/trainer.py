@@ -24,13 +24,14 @@ import copy
 import math
 from collections.abc import Mapping
 
-import attrs
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
+from rlcore_sac.by_hand import gradients_by_hand
 from rlcore_sac.settings import SACSettings
+from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
 from rlcore_torch import (
     ActionLayout,
     Actor,
@@ -50,26 +51,6 @@ from rlcore_torch import (
 )
 
 
-@attrs.define(eq=False)
-class CriticLoss:
-    """The loss of both critics, with the tensors that statistics and replay priorities need."""
-
-    total: Tensor
-    q_losses: tuple[Tensor, Tensor]  # of each critic, without importance weights
-    q_values: Tensor  # [B, R] of the first critic
-    # [B], under prioritized replay: the mean over both critics of the absolute error of the sum of values
-    td_error: Tensor | None = None
-
-
-@attrs.frozen(eq=False)
-class StepNoise:
-    """Standard normal noise of one gradient step, each [rows, continuous]; None without continuous parts."""
-
-    here: Tensor | None  # at the observations acted on
-    next: Tensor | None  # at the ends of the stretches
-    between: Tensor | None  # at those between, with n_steps > 1
-
-
 class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
 
@@ -82,8 +63,10 @@ class SACTrainer(OffPolicyTrainer):
         self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         h, layout, model = self.hyperparameters, self.policy.layout, self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
-        self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
+        self.continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
+        if self.backend.losses_by_hand and (by_hand := gradients_by_hand(self)) is not None:
+            self.gradients = by_hand  # type: ignore[method-assign]
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
         network, temperature = self.settings.network_settings, self.hyperparameters.init_entcoef
@@ -122,11 +105,7 @@ class SACTrainer(OffPolicyTrainer):
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
-        drawn, policy_loss = self.policy_loss(batch, noise.here)
-        # Neither loss has a gradient for the other's parameters: one pass backward serves both.
-        (policy_loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
-        critic_loss = self.critic_loss(batch, noise.next, noise.between)
-        critic_loss.total.backward()  # type: ignore[no-untyped-call]
+        found = self.gradients(batch, noise)
         self.sum_gradients(batch)
         for name, optimizer in self.optimizers.items():
             if name != "temperature" or self.hyperparameters.learn_entcoef:
@@ -134,7 +113,16 @@ class SACTrainer(OffPolicyTrainer):
         with torch.no_grad():  # target critics move a share tau of the way to the critics (section 4.2)
             for target, critic in self._targets:
                 target.lerp_(critic, self.hyperparameters.tau)
-        return GradientStep(self._statistics(drawn, policy_loss.detach(), critic_loss), critic_loss.td_error)
+        return GradientStep(self._statistics(*found), found.critic_loss.td_error)
+
+    def gradients(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
+        """Leave the gradients of all losses in the parameters. ``by_hand.py`` computes the same without autograd."""
+        drawn, policy_loss = self.policy_loss(batch, noise.here)
+        # Neither loss has a gradient for the other's parameters: one pass backward serves both.
+        (policy_loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
+        critic_loss = self.critic_loss(batch, noise.next, noise.between)
+        critic_loss.total.backward()  # type: ignore[no-untyped-call]
+        return Gradients(drawn, policy_loss.detach(), critic_loss)
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""
@@ -190,7 +178,7 @@ class SACTrainer(OffPolicyTrainer):
         """Raises a temperature while the entropy is below its target (section 5; the parameter is its logarithm)."""
         excess = []  # entropy minus target entropy: of the continuous parts together, then of each branch
         if drawn.log_prob is not None:
-            excess.append((-drawn.log_prob.detach() - self._continuous_target).mean().unsqueeze(0))
+            excess.append((-drawn.log_prob.detach() - self.continuous_target).mean().unsqueeze(0))
         if drawn.entropies is not None:
             options = self._options  # [branches]
             if mask is not None:
@@ -229,16 +217,6 @@ class SACTrainer(OffPolicyTrainer):
 
 
 # ---------------------------------------------------------------- the networks
-
-
-@attrs.define(eq=False)
-class PolicyDraw:
-    """The policy at B observations: a draw of the continuous parts, and the whole distribution of each branch."""
-
-    action: Tensor | None  # [B, continuous] in [-1, 1]
-    log_prob: Tensor | None  # [B] of the continuous parts together
-    probabilities: Tensor | None  # [B, logits] of each branch's options
-    entropies: Tensor | None  # [B, branches] nats
 
 
 class SoftActorCritic(Actor):

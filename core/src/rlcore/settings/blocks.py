@@ -328,6 +328,9 @@ class TorchSettings:
         "Record gradient steps as CUDA graphs and replay them, which is faster for small networks on an NVIDIA GPU (an "
         "rlcore key).",
     )
+    tf32: bool = setting(
+        False, "On an NVIDIA GPU, multiply matrices in TF32, which rounds factors to 10 bits (an rlcore key)."
+    )
     deterministic: bool = setting(
         False,
         "On a GPU, compute only with operations that repeat bit for bit, so that a resume is exact there too (an "

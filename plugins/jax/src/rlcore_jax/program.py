@@ -41,7 +41,7 @@ class Carry(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the players receive after a step. No array of it shares its memory with a :class:`Carry`.
+    """The results of a step for the players. No array of it shares its memory with a :class:`Carry`.
 
     Attributes:
         observations: What they see, by name, each [2, S, *shape]: first what they see now, of the next episode where
@@ -142,7 +142,7 @@ class Program:
         if chunk == count:
             first = self._first(_folded(keys, episodes))
             return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, state)
-        # The numbers of the rows that ended, then `count`, which is no row: what is written there is dropped.
+        # The numbers of the rows that ended, then `count`, which is not a row: what is written there is dropped.
         rows = jnp.nonzero(ended, size=-(-count // chunk) * chunk, fill_value=count)[0]
 
         def reset_some(part: Array, state: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the adapter needs of a simulator: pure functions of one environment, which JAX traces and vectorizes.
+"""The contract of a simulator: pure functions of one environment, which JAX traces and vectorizes.
 
 Shapes: P players of one environment, each of which is a slot. An array without an axis is written [].
 """
@@ -17,7 +17,7 @@ Array = Any
 
 
 class View(NamedTuple):
-    """What the players of one environment see of its state.
+    """The observations and the allowed actions of the players of one environment.
 
     Attributes:
         observations: Observations by name, each [P, *shape], of any type that becomes the observation's own.
@@ -31,7 +31,7 @@ class View(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What the last step of one environment gave.
+    """Rewards and flags of the last step of one environment.
 
     Attributes:
         reward: [P] rewards of this step alone.

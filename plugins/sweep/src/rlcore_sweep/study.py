@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -35,7 +35,7 @@ def rebuilt(study: Study, trials: Mapping[int, Trial], number: int, seen: int) -
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     made = optuna.create_study(
         study_name=NAME,
-        direction="maximize" if study.settings.direction == "maximize" else "minimize",
+        direction=_direction(study),
         sampler=_sampler(study, number),
         pruner=_pruner(study),
     )
@@ -101,7 +101,7 @@ def _notes_of_cmaes(study: Study, trials: Mapping[int, Trial], number: int) -> d
     """
     import optuna
 
-    made = optuna.create_study(direction=study.settings.direction)
+    made = optuna.create_study(direction=_direction(study))
     told = 0
     for each in range(number):
         for earlier in range(told, min(each, trials[each].seen if each in trials else 0)):
@@ -112,6 +112,10 @@ def _notes_of_cmaes(study: Study, trials: Mapping[int, Trial], number: int) -> d
         made.sampler = _sampler(study, each)
         suggested(study.settings.parameters, made.ask())
     return {each.number: each.system_attrs for each in made.get_trials(deepcopy=False)}
+
+
+def _direction(study: Study) -> Literal["maximize", "minimize"]:
+    return "maximize" if study.settings.direction == "maximize" else "minimize"
 
 
 def _frozen(study: Study, trial: Trial, known: bool, notes: Mapping[str, Any]) -> Any:

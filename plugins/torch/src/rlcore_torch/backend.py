@@ -70,7 +70,7 @@ def choose_backend(run: RunContext) -> Backend:
     The pieces of :mod:`rlcore_torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
     is the CPU, which is faster for the small networks of vector observations.
 
-    Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs on another one.
+    Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs and TF32 on another one.
     """
     chosen = run.config.torch_settings
     device = chosen_device(run)
@@ -79,6 +79,13 @@ def choose_backend(run: RunContext) -> Backend:
             f"CUDA graphs need an NVIDIA GPU, and the device is {device}; set device: cuda, or leave cuda_graphs out",
             key=("torch_settings", "cuda_graphs"),
         )
+    if chosen.tf32 and device.type != "cuda":
+        raise ConfigError(
+            f"TF32 needs an NVIDIA GPU, and the device is {device}; set device: cuda, or leave tf32 out",
+            key=("torch_settings", "tf32"),
+        )
+    if device.type == "cuda":  # of the process: a run without the key takes back what an earlier run set
+        torch.set_float32_matmul_precision("high" if chosen.tf32 else "highest")
     if chosen.deterministic and device.type != "cpu":
         # cuBLAS reads it before its first product; PyTorch refuses to multiply without it.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.cpu import FUNCTIONS, is_plain_body
+from rlcore_torch.cpu import FUNCTIONS, is_plain_body, sums_in_one_thread
 from rlcore_torch.networks.networks import ActorCritic, PolicyHead
 
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
@@ -102,7 +102,8 @@ class Layers:
         for k in range(len(self._layers) - 1, -1, -1):
             product, x, bias = self._products[k], self._inputs[k], self._biases[k]
             narrow, wide = (gradient, x) if gradient.shape[1] <= x.shape[1] else (x, gradient)
-            torch.addmm(product, narrow.t(), wide, beta=keep, out=product)
+            with sums_in_one_thread(narrow.shape[1]):
+                torch.addmm(product, narrow.t(), wide, beta=keep, out=product)
             if keep:
                 bias += gradient.sum(0)
             else:
@@ -111,6 +112,18 @@ class Layers:
                 of_activation = torch.mm(gradient, self._parameters[k][0], out=self._given[k - 1])
                 gradient = self._before[k - 1]
                 self._function.backward(of_activation, gradient, gradient)
+
+    def backward_to_inputs(self, given: Tensor) -> Tensor:
+        """Return the gradient [B, inputs] of a loss with respect to the latest x; ``given`` is as in :meth:`backward`.
+
+        The parameters get none. It writes over what was kept of these rows.
+        """
+        gradient = given.t()
+        for k in range(len(self._layers) - 1, 0, -1):
+            of_activation = torch.mm(gradient, self._parameters[k][0], out=self._given[k - 1])
+            gradient = self._before[k - 1]
+            self._function.backward(of_activation, gradient, gradient)
+        return gradient @ self._parameters[0][0]
 
 
 def actor_critic_layers(model: ActorCritic) -> tuple[Layers, Layers, int] | None:

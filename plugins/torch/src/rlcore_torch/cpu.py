@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any, TypeVar
@@ -153,13 +154,22 @@ class _Dense(torch.autograd.Function):
 
 def _transposed_product(a: Tensor, b: Tensor) -> Tensor:
     """a^T b, with the narrower matrix first."""
-    if a.shape[1] == 1 and (threads := torch.get_num_threads()) > 1:
-        torch.set_num_threads(1)  # threads would split each of the sums, and round it differently
-        try:
-            return a.t() @ b
-        finally:
-            torch.set_num_threads(threads)
-    return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
+    with sums_in_one_thread(a.shape[1]):
+        return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
+
+
+@contextmanager
+def sums_in_one_thread(columns: int) -> Iterator[None]:
+    """Compute a product that has one row in one thread: several would split each sum, and round it differently."""
+    threads = torch.get_num_threads()
+    if columns > 1 or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 # ---------------------------------------------------------------- acting

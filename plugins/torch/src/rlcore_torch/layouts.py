@@ -87,7 +87,7 @@ def without_ranks(measured: Measured, ranks: int) -> float:
 
 @attrs.define(eq=False)
 class Watch:
-    """What a run has measured so far, until the line is written."""
+    """The times that a run has measured so far, until the line is written."""
 
     measured: Measured = attrs.field(factory=Measured)
     started: float = attrs.field(factory=lambda: perf_counter())

@@ -1,0 +1,116 @@
+"""The gradients of SAC's losses written by hand, for networks of linear layers and continuous actions on a CPU.
+
+:meth:`rlcore_sac.trainer.SACTrainer.gradients` says what is computed. This computes the same numbers, up to rounding,
+with autograd for the distribution of the actions alone: recording and walking the graph of five networks takes a fifth
+of a gradient step. ``torch_settings.fast_cpu: false`` runs without it, and ``benchmarks/fast_cpu.py`` measures what it
+is worth.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
+from rlcore_torch import SquashedGaussian, TransitionBatch
+from rlcore_torch.by_hand import Layers
+from rlcore_torch.cpu import is_plain_body
+
+if TYPE_CHECKING:
+    from rlcore_sac.trainer import SACTrainer
+
+
+def gradients_by_hand(trainer: SACTrainer) -> GradientsByHand | None:
+    """Return the gradients of ``trainer``; None if it has a part that this is not written for.
+
+    Such parts are methods that a subclass overrides, discrete branches, several rewards, several steps, other
+    distributions, and networks that are more than linear layers on vector observations.
+    """
+    from rlcore_sac.trainer import SACTrainer, SoftActorCritic
+
+    model, layout = trainer.model, trainer.policy.layout
+    methods = ("gradients", "policy_loss", "temperature_loss", "critic_loss")
+    changed = any(getattr(type(trainer), name) is not getattr(SACTrainer, name) for name in methods)
+    if changed or type(model) is not SoftActorCritic or model.privileged is not None:
+        return None
+    several = layout.branches or model.rewards > 1 or trainer.hyperparameters.n_steps > 1 or trainer.ranks.size > 1
+    if several or type(model.policy_head.distribution) is not SquashedGaussian:
+        return None
+    learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
+    stacks = [(model.actor, model.policy_head.linear)]
+    stacks += [(each.body, each.head) for each in (*model.critics, *model.targets)]
+    if not (all(is_plain_body(*stack) for stack in stacks) and all(each.requires_grad for each in learned)):
+        return None
+    return GradientsByHand(trainer, [([*body.layers, head], body.activation) for body, head in stacks])
+
+
+class GradientsByHand:
+    """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
+
+    def __init__(self, trainer: SACTrainer, stacks: list[tuple[list[torch.nn.Linear], str]]) -> None:
+        self._trainer, self._rows = trainer, trainer.hyperparameters.batch_size
+        # One after the other, each stack is done before another one needs the memory, except the two critics.
+        sizes = [self._rows * Layers.numbers(*stack) for stack in stacks]
+        shared, of_critic = torch.empty(max(sizes)), torch.empty(sizes[2])
+        memories = (torch.empty(sizes[0]), shared, of_critic, shared, shared)
+        made = [Layers(*stack, self._rows, memory) for stack, memory in zip(stacks, memories, strict=True)]
+        self._policy, self._critics, self._targets = made[0], made[1:3], made[3:]
+        self._stacks = made
+
+    @torch.no_grad()
+    def __call__(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
+        trainer, model, rows = self._trainer, self._trainer.model, len(batch.inputs[0])
+        plain = batch.weight is None and batch.after_ends is None and batch.raw is not None and rows <= self._rows
+        if not plain or noise.here is None or noise.next is None or batch.raw is None:
+            with torch.enable_grad():
+                return type(trainer).gradients(trainer, batch, noise)
+        for stack in self._stacks:
+            stack.begin()
+        observed, temperature = batch.inputs[0], model.log_temperature.exp()  # [1]
+
+        columns = self._policy.forward(observed).t().clone().requires_grad_()
+        with torch.enable_grad():
+            action, log_prob = self._draw(columns, noise.here)
+        acted = torch.cat([observed, action], dim=1)
+        one, two = (critic.forward(acted) for critic in self._critics)  # [1, B]
+        chosen = one <= two
+        policy_loss = (temperature * log_prob - torch.where(chosen, one, two)).mean()
+        share = chosen.to(one.dtype).mul_(-1.0 / rows)
+        of_action = self._critics[0].backward_to_inputs(share)
+        of_action = of_action + self._critics[1].backward_to_inputs((~chosen).to(one.dtype).mul_(-1.0 / rows))
+        of_log_prob = (temperature / rows).expand(rows)
+        torch.autograd.backward([action, log_prob], [of_action[:, observed.shape[1] :], of_log_prob])
+        assert columns.grad is not None
+        self._policy.backward(columns.grad.t())
+        self._leave(self._policy)
+        log_prob = log_prob.detach()
+        model.log_temperature.grad = (-log_prob - trainer.continuous_target).mean().unsqueeze(0)
+
+        following = batch.next_inputs[0]
+        next_action, next_log_prob = self._draw(self._policy.forward(following).t(), noise.next)
+        acted = torch.cat([following, next_action], dim=1)
+        first, second = (target.forward(acted) for target in self._targets)
+        next_value = torch.minimum(first, second).t() - (temperature * next_log_prob).unsqueeze(1)
+        target_q = (batch.reward + batch.discount * next_value).t()  # [1, B]
+        acted, losses, values = torch.cat([observed, batch.raw], dim=1), [], []
+        for critic in self._critics:
+            values.append(critic.forward(acted).clone())
+            error = values[-1] - target_q
+            losses.append(0.5 * error.square().mean())
+            critic.backward(error.div_(rows))
+            self._leave(critic)
+        critic_loss = CriticLoss(losses[0] + losses[1], (losses[0], losses[1]), values[0].t())
+        return Gradients(PolicyDraw(action.detach(), log_prob, None, None), policy_loss, critic_loss)
+
+    def _draw(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        distribution = self._trainer.model.policy_head.distribution
+        assert distribution is not None
+        return distribution.sample_log_prob(columns, noise)
+
+    @staticmethod
+    def _leave(stack: Layers) -> None:
+        """Let the parameters have the gradients of ``stack``, in their own layout in memory."""
+        for parameter, gradient in stack.gradients.items():
+            parameter.grad = gradient.contiguous()

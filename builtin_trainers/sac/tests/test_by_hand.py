@@ -1,0 +1,92 @@
+"""SAC's gradients written by hand equal those of autograd, and step aside for what they are not written for."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from rlcore_devkit.conformance.trainer import learn
+from rlcore_devkit.environments import IdentityEnvironment
+from rlcore_sac.by_hand import gradients_by_hand
+from rlcore_sac.trainer import SACTrainer
+from rlcore_torch import TransitionBatch
+
+MakeTrainer = Callable[..., SACTrainer]
+
+
+def ready(make_trainer: MakeTrainer, **arguments: Any) -> tuple[SACTrainer, TransitionBatch]:
+    """A trainer after some gradient steps, and a minibatch in which the two critics take turns as the smaller one."""
+    environment = IdentityEnvironment(2, continuous=3, discrete=())
+    trainer = make_trainer(environment, **arguments)
+    learn(trainer, environment, 60)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    batch = trainer.reader.read(trainer.buffer.sample(32, trainer.generator))
+    with torch.no_grad():
+        one, two = trainer.model.q_values(trainer.model.critics, batch.inputs, batch.raw)
+        trainer.model.critics[0].head.bias -= (one - two).mean()
+    return trainer, batch
+
+
+def results(trainer: SACTrainer, gradients: Callable[..., Any], batch: TransitionBatch, noise: Any) -> list[Tensor]:
+    for parameter in trainer.model.parameters():
+        parameter.grad = None
+    found = gradients(batch, noise)
+    kept = [each.grad.clone() for each in trainer.model.parameters() if each.grad is not None]
+    losses = [found.policy_loss, found.critic_loss.total, *found.critic_loss.q_losses, found.critic_loss.q_values]
+    return [*kept, *losses, found.drawn.action.detach(), found.drawn.log_prob.detach()]
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "swish"])
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_gradients_and_losses_are_those_of_autograd(make_trainer: MakeTrainer, activation: str, layers: int) -> None:
+    trainer, batch = ready(make_trainer, network={"activation": activation, "num_layers": layers, "hidden_units": 24})
+    by_hand = gradients_by_hand(trainer)
+    assert by_hand is not None
+    noise = trainer.draw_noise(batch)
+    q = trainer.model.q_values(trainer.model.critics, batch.inputs, batch.raw)
+    assert 0 < int((q[0] <= q[1]).sum()) < 32
+    plain = results(trainer, lambda *given: SACTrainer.gradients(trainer, *given), batch, noise)
+    for _ in range(2):  # nothing of the first call is left in the second
+        ours = results(trainer, by_hand, batch, noise)
+        assert len(ours) == len(plain) > 10
+        for one, other in zip(ours, plain, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"network": {"activation": "elu"}},
+        {"network": {"layer_norm": True}},
+        {"network": {"memory": {"memory_size": 8, "sequence_length": 4}}},
+        {"network": {"action_distribution": "squashed_gsde"}},
+        {"n_steps": 2},
+    ],
+)
+def test_other_networks_and_targets_are_left_to_autograd(
+    make_trainer: MakeTrainer, arguments: Mapping[str, Any]
+) -> None:
+    trainer = make_trainer(IdentityEnvironment(2, continuous=3, discrete=()), **arguments)
+    assert gradients_by_hand(trainer) is None
+
+
+def test_discrete_branches_are_left_to_autograd(make_trainer: MakeTrainer) -> None:
+    assert gradients_by_hand(make_trainer(IdentityEnvironment(2, continuous=1, discrete=(2,)))) is None
+
+
+def test_importance_weights_are_left_to_autograd(make_trainer: MakeTrainer) -> None:
+    trainer, batch = ready(make_trainer)
+    by_hand, noise = gradients_by_hand(trainer), trainer.draw_noise(batch)
+    assert by_hand is not None
+    batch.weight = torch.linspace(0.1, 1.0, 32)
+    plain = results(trainer, lambda *given: SACTrainer.gradients(trainer, *given), batch, noise)
+    for one, other in zip(results(trainer, by_hand, batch, noise), plain, strict=True):
+        assert torch.equal(one, other)
