@@ -96,7 +96,7 @@ def configuration(place: Path, num_envs: int, steps: int = STEPS, **keys: Any) -
 
 
 def outcome(place: Path) -> dict[str, Any]:
-    """What every checkpoint of a run has, and its summaries, without times and what names the environment."""
+    """The contents of every checkpoint of a run, and its summaries, without times and what names the environment."""
     found: dict[str, Any] = {}
     for checkpoint in (place / "run" / "checkpoints").iterdir():
         for file in checkpoint.glob("*.safetensors"):

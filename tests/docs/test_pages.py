@@ -101,7 +101,7 @@ def world_of(path: Path) -> object:
 
 
 def training(path: Path, plugins: Plugins) -> tuple[EnvironmentSettings | None, list[BehaviorSettings]]:
-    """What a configuration trains, whatever its names, and however often it reports, saves and evaluates."""
+    """The training of a configuration, whatever its names, and however often it reports, saves and evaluates."""
     config = load_config(read_document(path), plugins)
     behaviors = config.behaviors.values()
     return config.environment, [attrs.evolve(each, summary_freq=1, checkpoint_interval=1) for each in behaviors]

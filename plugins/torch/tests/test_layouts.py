@@ -56,7 +56,7 @@ def started(tmp_path: Path, ranks: int = 1, environment: Any = None, **behavior:
 
 
 def epoch(run: RunContext, clock: Clock, share: float, step: float, more: float = 0.0, updates: int = 4) -> str:
-    """What is said after 2 s, a ``share`` of them in steps that take ``step`` seconds.
+    """The advice of a run after 2 s, a ``share`` of them in steps that take ``step`` seconds.
 
     ``more`` are seconds of exchanges, in ranks, or of steps in workers.
     """

@@ -33,7 +33,7 @@ def memories() -> Memories:
 
 
 def together(memories: list[SharedMemory], messages: Callable[[int], list[bytes]]) -> list[list[Any]]:
-    """What each rank got, if it sent ``messages(rank)`` one after the other."""
+    """The messages that each rank got, if it sent ``messages(rank)`` one after the other."""
 
     def send(rank: int) -> list[Any]:
         return [

@@ -8,23 +8,43 @@ without it, and ``benchmarks/fast_cpu.py`` measures what it is worth.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from rlcore_torch import Gaussian, Loss, Minibatch, OnPolicyTrainer
-from rlcore_torch.by_hand import Layers, actor_critic_layers
-from rlcore_torch.networks.actions import LEAST_LOG_PROB, LEAST_LOGIT, MASKED_LOGIT
-
-if TYPE_CHECKING:
-    from rlcore_ppo.trainer import PPOTrainer
+from rlcore_ppo.settings import PPOSettings
+from rlcore_torch import (
+    LEAST_LOG_PROB,
+    ActorCritic,
+    ActorPolicy,
+    Gaussian,
+    LinearStack,
+    Loss,
+    Minibatch,
+    OnPolicyTrainer,
+    actor_critic_layers,
+    numpy_mask_logits,
+)
 
 FloatArray = NDArray[np.float32]
 
 
-def loss_by_hand(trainer: PPOTrainer) -> LossByHand | None:
+class PPO(Protocol):
+    """The part of :class:`rlcore_ppo.trainer.PPOTrainer` that the loss reads."""
+
+    model: ActorCritic
+    policy: ActorPolicy
+    providers: Sequence[Any]
+    hyperparameters: PPOSettings
+    clip_range: Tensor
+    entropy_weight: Tensor
+
+
+def loss_by_hand(trainer: PPO) -> LossByHand | None:
     """Return the loss of ``trainer`` with its gradient; None if it has a part that this is not written for.
 
     Such parts are methods that a subclass overrides, networks that are more than linear layers on vector observations,
@@ -43,7 +63,7 @@ def loss_by_hand(trainer: PPOTrainer) -> LossByHand | None:
 class LossByHand:
     """Arrays of B rows that are computed at once are [numbers, B], as the layers return them."""
 
-    def __init__(self, trainer: PPOTrainer, policy: Layers, critic: Layers, rows: int) -> None:
+    def __init__(self, trainer: PPO, policy: LinearStack, critic: LinearStack, rows: int) -> None:
         self._trainer, self._policy, self._critic, self._rows = trainer, policy, critic, rows
         distribution = trainer.model.policy_head.distribution
         self._log_std = distribution.log_std if isinstance(distribution, Gaussian) else None
@@ -131,7 +151,7 @@ class Branch:
     def __init__(self, logits: FloatArray, choice: NDArray[np.int64], allowed: NDArray[np.bool_] | None) -> None:
         """``logits`` and ``allowed`` are [n, B], ``choice`` [B]."""
         if allowed is not None:
-            logits = np.where(allowed, np.maximum(logits, np.float32(LEAST_LOGIT)), np.float32(MASKED_LOGIT))
+            logits = numpy_mask_logits(logits, allowed)
         shifted = logits - logits.max(0)
         exponentials = np.exp(shifted)
         total = exponentials.sum(0)

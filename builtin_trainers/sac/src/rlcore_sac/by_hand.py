@@ -8,32 +8,27 @@ is worth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
-from rlcore_torch import SquashedGaussian, TransitionBatch
-from rlcore_torch.by_hand import Layers
-from rlcore_torch.cpu import is_plain_body
+from rlcore_torch import LinearStack, SquashedGaussian, TransitionBatch, is_plain_body
 
-if TYPE_CHECKING:
-    from rlcore_sac.trainer import SACTrainer
+ALGORITHM = "rlcore_sac.trainer"  # the module that this computes the same as
 
 
-def gradients_by_hand(trainer: SACTrainer) -> GradientsByHand | None:
-    """Return the gradients of ``trainer``; None if it has a part that this is not written for.
+def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
+    """Return the gradients of a :class:`rlcore_sac.trainer.SACTrainer`; None if this is not written for a part of it.
 
     Such parts are methods that a subclass overrides, discrete branches, several rewards, several steps, other
     distributions, and networks that are more than linear layers on vector observations.
     """
-    from rlcore_sac.trainer import SACTrainer, SoftActorCritic
-
     model, layout = trainer.model, trainer.policy.layout
     methods = ("gradients", "policy_loss", "temperature_loss", "critic_loss")
-    changed = any(getattr(type(trainer), name) is not getattr(SACTrainer, name) for name in methods)
-    if changed or type(model) is not SoftActorCritic or model.privileged is not None:
+    parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
+    if any(part.__module__ != ALGORITHM for part in parts) or model.privileged is not None:
         return None
     several = layout.branches or model.rewards > 1 or trainer.hyperparameters.n_steps > 1 or trainer.ranks.size > 1
     if several or type(model.policy_head.distribution) is not SquashedGaussian:
@@ -49,13 +44,13 @@ def gradients_by_hand(trainer: SACTrainer) -> GradientsByHand | None:
 class GradientsByHand:
     """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
 
-    def __init__(self, trainer: SACTrainer, stacks: list[tuple[list[torch.nn.Linear], str]]) -> None:
+    def __init__(self, trainer: Any, stacks: list[tuple[list[torch.nn.Linear], str]]) -> None:
         self._trainer, self._rows = trainer, trainer.hyperparameters.batch_size
         # One after the other, each stack is done before another one needs the memory, except the two critics.
-        sizes = [self._rows * Layers.numbers(*stack) for stack in stacks]
+        sizes = [self._rows * LinearStack.numbers(*stack) for stack in stacks]
         shared, of_critic = torch.empty(max(sizes)), torch.empty(sizes[2])
         memories = (torch.empty(sizes[0]), shared, of_critic, shared, shared)
-        made = [Layers(*stack, self._rows, memory) for stack, memory in zip(stacks, memories, strict=True)]
+        made = [LinearStack(*stack, self._rows, memory) for stack, memory in zip(stacks, memories, strict=True)]
         self._policy, self._critics, self._targets = made[0], made[1:3], made[3:]
         self._stacks = made
 
@@ -65,7 +60,8 @@ class GradientsByHand:
         plain = batch.weight is None and batch.after_ends is None and batch.raw is not None and rows <= self._rows
         if not plain or noise.here is None or noise.next is None or batch.raw is None:
             with torch.enable_grad():
-                return type(trainer).gradients(trainer, batch, noise)
+                found: Gradients = type(trainer).gradients(trainer, batch, noise)
+                return found
         for stack in self._stacks:
             stack.begin()
         observed, temperature = batch.inputs[0], model.log_temperature.exp()  # [1]
@@ -107,10 +103,11 @@ class GradientsByHand:
     def _draw(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         distribution = self._trainer.model.policy_head.distribution
         assert distribution is not None
-        return distribution.sample_log_prob(columns, noise)
+        drawn: tuple[Tensor, Tensor] = distribution.sample_log_prob(columns, noise)
+        return drawn
 
     @staticmethod
-    def _leave(stack: Layers) -> None:
+    def _leave(stack: LinearStack) -> None:
         """Let the parameters have the gradients of ``stack``, in their own layout in memory."""
         for parameter, gradient in stack.gradients.items():
             parameter.grad = gradient.contiguous()

@@ -1,4 +1,4 @@
-"""What the parts of one gradient step hand to each other.
+"""The values that the parts of one gradient step hand to each other.
 
 B transitions, R reward providers; the docstring of ``trainer.py`` has the other shapes.
 """
@@ -42,7 +42,7 @@ class StepNoise:
 
 
 class Gradients(NamedTuple):
-    """What the statistics of a gradient step are of."""
+    """The losses of a gradient step, and the draw of the policy; their gradients are in the parameters."""
 
     drawn: PolicyDraw
     policy_loss: Tensor  # []

@@ -1,6 +1,9 @@
 from .allocation import require_memory as require_memory
 from .backend import Backend as Backend
 from .backend import choose_backend as choose_backend
+from .by_hand import LinearStack as LinearStack
+from .by_hand import actor_critic_layers as actor_critic_layers
+from .cpu import is_plain_body as is_plain_body
 from .hookspecs import ActionDistributionSpec as ActionDistributionSpec
 from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec
@@ -8,6 +11,7 @@ from .hookspecs import ReplaySamplerSpec as ReplaySamplerSpec
 from .hookspecs import ScheduleSpec as ScheduleSpec
 from .lives import lives_as_episodes as lives_as_episodes
 from .networks.actions import LARGEST_LOGIT as LARGEST_LOGIT
+from .networks.actions import LEAST_LOG_PROB as LEAST_LOG_PROB
 from .networks.actions import LEAST_LOGIT as LEAST_LOGIT
 from .networks.actions import MASKED_LOGIT as MASKED_LOGIT
 from .networks.actions import ActionLayout as ActionLayout
@@ -16,6 +20,7 @@ from .networks.actions import DiscreteOptions as DiscreteOptions
 from .networks.actions import joint_log_prob_entropy as joint_log_prob_entropy
 from .networks.actions import log_probabilities as log_probabilities
 from .networks.actions import mask_logits as mask_logits
+from .networks.actions import numpy_mask_logits as numpy_mask_logits
 from .networks.actions import squashed_gaussian as squashed_gaussian
 from .networks.attention import EntityEmbedding as EntityEmbedding
 from .networks.attention import EntityEncoder as EntityEncoder

@@ -19,7 +19,7 @@ from rlcore_torch.networks.networks import ActorCritic, PolicyHead
 LARGEST_LAYER = 2**17
 
 
-class Layers:
+class LinearStack:
     """Linear layers, each but the last followed by an activation, and the gradients of a sum of losses.
 
     Outputs are [outputs, B]: products with a matrix of a few columns take several times as long as with one of a few
@@ -126,7 +126,7 @@ class Layers:
         return gradient @ self._parameters[0][0]
 
 
-def actor_critic_layers(model: ActorCritic) -> tuple[Layers, Layers, int] | None:
+def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, int] | None:
     """Return the layers of policy and critic, and the rows that they take at once.
 
     None for a model that is more than two stacks of linear layers between vector observations and their outputs.
@@ -149,6 +149,6 @@ def actor_critic_layers(model: ActorCritic) -> tuple[Layers, Layers, int] | None
         return None
     stacks = [([*body.layers, head], body.activation) for body, head in bodies]
     rows = max(1, LARGEST_LAYER // max(layer.out_features for layers, _ in stacks for layer in layers))
-    memory = torch.empty(rows * max(Layers.numbers(*stack) for stack in stacks))
-    policy, critic = (Layers(layers, activation, rows, memory) for layers, activation in stacks)
+    memory = torch.empty(rows * max(LinearStack.numbers(*stack) for stack in stacks))
+    policy, critic = (LinearStack(layers, activation, rows, memory) for layers, activation in stacks)
     return policy, critic, rows

@@ -42,7 +42,8 @@ LARGEST_LOGIT = -MASKED_LOGIT
 """The logit that exported policies have instead of NaN and infinity, so that the choice is the policy's own."""
 # With at most this many combinations of all branches, critics value each combination by itself.
 MAX_JOINT_OPTIONS = 256
-LEAST_LOG_PROB = -1e30  # finite, so that p * log p stays 0 and never NaN, also times an entropy coefficient
+LEAST_LOG_PROB = -1e30
+"""The smallest log-probability: finite, so that p * log p stays 0 and never NaN, also times an entropy coefficient."""
 
 
 class ActionLayout:

@@ -55,7 +55,7 @@ class Recurrent(nn.Module):
             self.weights()[2][self.features : 2 * self.features] = 1.0
 
     def weights(self) -> list[Tensor]:
-        """The weights of inputs and of hidden states, and the biases of both."""
+        """The weights of inputs [G, F] and of hidden states [G, features], and the biases [G] of both; G gates."""
         return [getattr(self.layer, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
 
     def _state(self, memory: Tensor) -> Any:

@@ -217,7 +217,10 @@ class MinibatchTrainer(TorchTrainer):
         return stats
 
     def outcome(self, batch: TransitionBatch, threads: int) -> list[NDArray[Any]]:
-        """Return all numbers that a gradient step on ``batch`` with this many threads changes, and undo the step."""
+        """Return all numbers that a gradient step on ``batch`` with this many threads changes, and undo the step.
+
+        They are the parameters and the state of the optimizers, of any shapes, and the statistics [].
+        """
         tensors = [*self.model.parameters(), *self.model.buffers()]
         before = [tensor.detach().clone() for tensor in tensors]
         states = {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()}

@@ -28,7 +28,6 @@ class Sequences(SequenceLayout):
     """Q sequences of at most L steps that B rows belong to, and what the networks remember at the start of each.
 
     Attributes:
-        rows, places, order, segments: Those of a layout.
         actor_memory: [Q, M] memory of the policy at the start of each sequence.
         critic_memory: [Q, M] memory of the critic at the start of each sequence.
     """
