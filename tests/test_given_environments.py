@@ -186,7 +186,7 @@ ONE = Counted()
         (Counted, {"environment.workers": 2}, "workers cannot make the environment that a program gives"),
         (Counted, {"environment_parameters": {"gravity": 1.0}}, "Counted has no such parameter; it has"),
         (Speaking, {}, "observation 'observation' has the unsupported space Text.*; wrap it in the program"),
-        (object, {}, r"of a kind that a plugin knows \(rlcore.Environment, gymnasium, pettingzoo\)"),
+        (object, {}, r"of a kind that a plugin knows \(rlcore.Environment, gymnasium, pettingzoo, torch-cartpole\)"),
     ],
 )
 def test_what_does_not_fit_is_told(tmp_path: Path, given: Any, changes: dict[str, Any], told: str) -> None:

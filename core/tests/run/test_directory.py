@@ -13,6 +13,7 @@ import pytest
 
 from rlcore import hookimpl, pruning
 from rlcore.errors import EnvironmentFailed, RunStateError
+from rlcore.storage import run_files
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
@@ -38,6 +39,26 @@ def test_an_existing_run_is_refused_and_one_that_goes_on_is_left_alone(make_run:
     )
     assert files().everything() == before
     make_run(RESUME).train()  # and the lock is free again
+
+
+def test_a_checkpoint_that_its_run_deletes_while_another_one_looks_says_that_the_run_is_in_use(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = make_run()
+    while not files().steps:
+        next(first)
+    look = run_files.foreign_entries
+
+    def look_too_late(checkpoint: Path) -> Any:
+        shutil.rmtree(checkpoint)  # as the first run does with old ones
+        return look(checkpoint)
+
+    monkeypatch.setattr(run_files, "foreign_entries", look_too_late)
+    with pytest.raises(RunStateError, match="another process is writing to this run"):
+        make_run(RESUME).train()
+    first.close()
+    with pytest.raises(RunStateError, match="No such file"):  # nobody uses it: another program deletes files here
+        make_run(RESUME).train()
 
 
 class Events:

@@ -80,7 +80,12 @@ class RunDirectory:
         if self.read_only:
             return
         with failing_as(f"{self.path}: cannot be written to"):
-            self._check()
+            try:
+                self._check()
+            except FileNotFoundError:  # the process that writes to this run has deleted a checkpoint meanwhile
+                if is_locked(self.path):
+                    raise RunStateError(in_use(self.path)) from None
+                raise
             if self.settings.inference:
                 return
             self.path.mkdir(parents=True, exist_ok=True)
