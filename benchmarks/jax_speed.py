@@ -114,9 +114,7 @@ def main(games: tuple[str, ...], num_envs: int, rounds: int, steps: int, json_fi
             )  # fmt: skip
             if way == TENSORS:
                 what = f"a step of rlcore-jax, {game}, {num_envs} environments"
-                figures.append(
-                    Figure(what, ratio, "x", "a jitted step of pgx alone", TARGET, smaller=True)
-                )
+                figures.append(Figure(what, ratio, "x", "a jitted step of pgx alone", TARGET, smaller=True))
         report[game] = found
     Console().print(table)
     missed = any(figure.value > TARGET for figure in figures)

@@ -57,7 +57,7 @@ def test_a_checkpoint_that_its_run_deletes_while_another_one_looks_says_that_the
     with pytest.raises(RunStateError, match="another process is writing to this run"):
         make_run(RESUME).train()
     first.close()
-    with pytest.raises(RunStateError, match="No such file"):  # nobody uses it: another program deletes files here
+    with pytest.raises(RunStateError, match="No such file"):  # the run is closed: another program deletes files here
         make_run(RESUME).train()
 
 
