@@ -3,8 +3,8 @@
 The layouts are one process, 2 workers and 2 ranks. ``cartpole`` is CartPole-v1, ``halfcheetah`` HalfCheetah-v5, and
 ``busy`` an environment whose step takes 1 ms of the processor. Each is a training in processes of its own; the layouts
 take turns, and ratios are formed within a turn. The table has, for each layout, the speed that it predicts for another
-one from its own times, the speed that was measured, and the line that the run writes. Predictions are cautious: the
-measured speed has to be at least 0.85 times the predicted one.
+one from its own times, the speed that was measured, and the line that the run writes. The measured
+speed has to be at least 0.85 times the predicted one.
 
 Other processes on the machine make exchanges slower than they are; measure on an idle one.
 """

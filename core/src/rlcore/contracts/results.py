@@ -203,7 +203,7 @@ class PhaseTimes:
     Attributes:
         acting: Seconds of computing actions.
         stepping: Seconds of steps of the environments.
-        recording: Seconds of the trainers' ``process_step``.
+        recording: Seconds of checking batches, of counting episodes, and of the trainers' ``observe``.
         updating: Seconds of updates.
         evaluating: Seconds of evaluations.
         environment_steps: Steps of all environments together.

@@ -1,8 +1,9 @@
 """One line about workers and ranks: whether another layout of the run over processes would make it faster.
 
 It is computed from times that the run measured, and logged only where the other layout would change much: the speed of
-the run would be 1.15 times the present one or more, or 0.87 times or less. Predictions are cautious: where they err,
-another layout is faster than they say. ``benchmarks/layouts.py`` compares them with trainings.
+the run would be 1.15 times the present one or more, or 0.87 times or less. Steps may take
+longer in several processes at once than in one, because they share caches and the memory; that is not predicted.
+``benchmarks/layouts.py`` compares predictions with trainings.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ __all__ = ["Measured", "advised", "with_ranks", "with_workers", "without_ranks",
 MORE, LESS = 1.15, 0.87  # times the present speed, from which a line is worth reading
 LEAST_SECONDS = 1.0  # of times that say something
 LEAST_UPDATES = 3  # in an epoch with the first one, which waits for what is prepared only once
-WORKER_EXCHANGE = (
-    0.2e-3  # seconds in which a step reaches workers and its outcome comes back, at most, on an idle machine
-)
+WORKER_EXCHANGE = 0.2e-3  # seconds in which a step reaches workers and its outcome comes back
 RANK_EXCHANGE = 0.7e-3  # seconds in which ranks sum the gradients of a minibatch and wait for each other, at most
 LEAST_STEP = 50e-6  # seconds of a step of one environment; less is hardly the environment's own time
 BUSY = (0.85, 1.15)  # seconds of the processor for each second, of one thread that computes all the time
