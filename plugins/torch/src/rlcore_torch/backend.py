@@ -24,7 +24,7 @@ from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
-__all__ = ["Backend", "choose_backend"]
+__all__ = ["Backend", "choose_backend", "chosen_device"]
 
 
 @attrs.frozen
