@@ -14,7 +14,7 @@ import torch
 from small_runs import small_run
 from torch import Tensor
 
-from rlcore import ConfigError, NonFiniteError, Run
+from rlcore import ConfigError, EnvironmentFailed, NonFiniteError, Run
 from rlcore_torch import AsNumpy, NetworkSettings, TensorActions, TensorBatch, TorchCartPole
 from rlcore_torch.on_policy import collection
 from rlcore_torch.policy.untrained import untrained_policy
@@ -241,6 +241,18 @@ def test_a_value_that_is_not_finite_is_reported_with_its_place(tmp_path: Path) -
     )
     with pytest.raises(NonFiniteError, match=message):
         Run(configuration(tmp_path, 4), environment=lambda: Breaking(4)).train()
+
+
+def test_an_end_without_final_observations_is_reported_before_it_is_learned_from(tmp_path: Path) -> None:
+    class WithoutFinals(TorchCartPole):
+        def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+            batches = super().step(actions)
+            batches["CartPole"].final_observations = None
+            return batches
+
+    message = r"an episode of slot \d \(environment \d\) ended in a batch whose final_observations are None"
+    with pytest.raises(EnvironmentFailed, match=message):
+        Run(configuration(tmp_path, 4), environment=lambda: WithoutFinals(4)).train()
 
 
 def test_environment_parameters_are_refused(tmp_path: Path) -> None:

@@ -50,7 +50,11 @@ class GradientsByHand:
         sizes = [self._rows * LinearStack.numbers(*stack) for stack in stacks]
         shared, of_critic = torch.empty(max(sizes)), torch.empty(sizes[2])
         memories = (torch.empty(sizes[0]), shared, of_critic, shared, shared)
-        made = [LinearStack(*stack, self._rows, memory) for stack, memory in zip(stacks, memories, strict=True)]
+        size = trainer.model.inputs.vector_size
+        self._observed = torch.ones(self._rows, size + 1)  # the layers read a last column of ones
+        self._acted = torch.ones(self._rows, size + trainer.policy.layout.continuous + 1)
+        inputs = (self._observed, *4 * (self._acted,))
+        made = [LinearStack(*stack, *arrays) for stack, *arrays in zip(stacks, inputs, memories, strict=True)]
         self._policy, self._critics, self._targets = made[0], made[1:3], made[3:]
         self._stacks = made
 
@@ -66,11 +70,11 @@ class GradientsByHand:
             stack.begin()
         observed, temperature = batch.inputs[0], model.log_temperature.exp()  # [1]
 
-        columns = self._policy.forward(observed).t().clone().requires_grad_()
+        columns = self._columns(observed).clone().requires_grad_()
         with torch.enable_grad():
             action, log_prob = self._draw(columns, noise.here)
-        acted = torch.cat([observed, action], dim=1)
-        one, two = (critic.forward(acted) for critic in self._critics)  # [1, B]
+        self._act(observed, action)
+        one, two = (critic.forward(rows) for critic in self._critics)  # [1, B]
         chosen = one <= two
         policy_loss = (temperature * log_prob - torch.where(chosen, one, two)).mean()
         share = chosen.to(one.dtype).mul_(-1.0 / rows)
@@ -85,20 +89,32 @@ class GradientsByHand:
         model.log_temperature.grad = (-log_prob - trainer.continuous_target).mean().unsqueeze(0)
 
         following = batch.next_inputs[0]
-        next_action, next_log_prob = self._draw(self._policy.forward(following).t(), noise.next)
-        acted = torch.cat([following, next_action], dim=1)
-        first, second = (target.forward(acted) for target in self._targets)
+        next_action, next_log_prob = self._draw(self._columns(following), noise.next)
+        self._act(following, next_action)
+        first, second = (target.forward(rows) for target in self._targets)
         next_value = torch.minimum(first, second).t() - (temperature * next_log_prob).unsqueeze(1)
         target_q = (batch.reward + batch.discount * next_value).t()  # [1, B]
-        acted, losses, values = torch.cat([observed, batch.raw], dim=1), [], []
+        self._act(observed, batch.raw)
+        losses, values = [], []
         for critic in self._critics:
-            values.append(critic.forward(acted).clone())
+            values.append(critic.forward(rows).clone())
             error = values[-1] - target_q
             losses.append(0.5 * error.square().mean())
             critic.backward(error.div_(rows))
             self._leave(critic)
         critic_loss = CriticLoss(losses[0] + losses[1], (losses[0], losses[1]), values[0].t())
         return Gradients(PolicyDraw(action.detach(), log_prob, None, None), policy_loss, critic_loss)
+
+    def _columns(self, observed: Tensor) -> Tensor:
+        """The columns [B, 2C] of the distribution of the actions where [B, size] is observed."""
+        self._observed[: len(observed), :-1].copy_(observed)
+        return self._policy.forward(len(observed)).t()
+
+    def _act(self, observed: Tensor, action: Tensor) -> None:
+        """Let the critics read these observations [B, size] and actions [B, C]."""
+        acted = self._acted[: len(observed)]
+        acted[:, : observed.shape[1]].copy_(observed)
+        acted[:, observed.shape[1] : -1].copy_(action)
 
     def _draw(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         distribution = self._trainer.model.policy_head.distribution

@@ -1,6 +1,7 @@
 from .allocation import require_memory as require_memory
 from .backend import Backend as Backend
 from .backend import choose_backend as choose_backend
+from .backend import chosen_device as chosen_device
 from .by_hand import LinearStack as LinearStack
 from .by_hand import actor_critic_layers as actor_critic_layers
 from .cpu import is_plain_body as is_plain_body

@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, TypeVar
@@ -66,12 +67,19 @@ def fused_dense(
     return _Dense.apply(FUNCTIONS[activation], activated, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
 
 
+Call = Callable[[], object]
+
+
 @attrs.frozen
 class _Activation:
     forward: Callable[[Tensor], Tensor]  # may work in place unless `of_input`
-    into: Callable[[Tensor, Tensor], Tensor]  # (x, out) writes f(x) into out, which is x unless `of_input`
+    call: Callable[[Tensor, Tensor], Call]  # of (x, out): a call writes f(x) into out, which is x unless `of_input`
     backward: Callable[[Tensor, Tensor, Tensor], Any]  # (gradient, x or f(x), out) writes gradient * f'(x) into out
     of_input: bool  # whether `backward` takes x; otherwise it takes f(x)
+
+    def derivative(self, gradient: Tensor, kept: Tensor) -> Call:
+        """Return a call that writes ``gradient`` times the derivative over ``kept``, which is x or f(x)."""
+        return partial(self.backward, gradient, kept, kept)
 
 
 def _tanh(x: Tensor) -> Tensor:
@@ -84,19 +92,19 @@ _aten = torch.ops.aten
 FUNCTIONS = {
     "swish": _Activation(
         silu,
-        lambda x, out: _aten.silu.out(x, out=out),
+        lambda x, out: partial(_aten.silu.out, x, out=out),
         lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out),
         of_input=True,
     ),
     "tanh": _Activation(
         _tanh,
-        lambda x, out: _tanh(x),
+        lambda x, out: partial(np.tanh, x.numpy(), out=out.numpy()),
         lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out),
         of_input=False,
     ),
     "relu": _Activation(
         torch.relu_,
-        lambda x, out: torch.relu_(x),
+        lambda x, out: partial(torch.relu_, x),
         lambda grad, y, out: _aten.threshold_backward.grad_input(grad, y, 0, grad_input=out),
         of_input=False,
     ),

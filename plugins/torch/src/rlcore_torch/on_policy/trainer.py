@@ -75,7 +75,7 @@ class OnPolicyTrainer(RolloutTrainer):
             self._by_hand = by_hand(self)
         # With target_kl, whether a step follows a gradient depends on values.
         self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
-        if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:
+        if self.backend.changes_steps and self.hyperparameters.target_kl is None:
             self._recorded = self.captured(self.gradient_step)
 
     # ------------------------------------------------------------ for a subclass to implement
