@@ -47,7 +47,7 @@ from rlcore_torch.template import TorchTrainer
 __all__ = ["GradientStep", "MinibatchTrainer"]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)  # torch.compile cannot make frozen ones
 class GradientStep:
     """The outcome of one gradient step: statistics and errors for prioritized replay.
 

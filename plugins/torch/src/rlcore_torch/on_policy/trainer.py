@@ -78,7 +78,7 @@ class OnPolicyTrainer(RolloutTrainer):
         self._values_by_hand = None if layers is None else StackOutputs(*layers)
         # With target_kl, whether a step follows a gradient depends on values.
         self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
-        if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:
+        if self.backend.changes_steps and self.hyperparameters.target_kl is None:
             self._recorded = self.captured(self.gradient_step)
 
     # ------------------------------------------------------------ for a subclass to implement
