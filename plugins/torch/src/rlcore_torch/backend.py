@@ -12,7 +12,6 @@ from torch import nn
 from rlcore import ConfigError, Ranks, RunContext, launched
 from rlcore_torch.by_hand import actor_by_hand
 from rlcore_torch.cpu import (
-    FlatAdam,
     NumpyActor,
     PieceThreads,
     UpdateThreads,
@@ -22,6 +21,7 @@ from rlcore_torch.cpu import (
 )
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.numpy_memory import NumpyMemory
+from rlcore_torch.optimization.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
 __all__ = ["Backend", "choose_backend", "chosen_device"]
