@@ -28,7 +28,8 @@ class TensorRace:
         self.num_envs, self.name, self.device = num_envs, name, torch.device("cpu")
         observation = ObservationSpec("field", (3,), np.float32)
         env_index = np.repeat(np.arange(num_envs), 2)
-        self.behaviors = {name: BehaviorSpec(name, (observation,), discrete=(3,), env_index=env_index)}
+        spec = BehaviorSpec(name, (observation,), discrete=(3,), env_index=env_index)
+        self.behaviors: Mapping[str, BehaviorSpec] = {name: spec}
         self._numbers = torch.zeros(num_envs, dtype=torch.int64)
 
     @property

@@ -43,6 +43,12 @@ class TurnsRollout:
     ragged = True
     memory = None
     group_reward = None
+    books: RolloutBuffer
+    seen: dict[str, Tensor]
+    masks: Tensor | None
+    _acted: dict[str, Tensor]
+    _final_seen: list[dict[str, Tensor]]  # of each entry of `books.final_rows`, [k, *shape]
+    _played: list[AgentBatch]  # steps that the run has not counted yet
 
     def __init__(self, behavior: BehaviorSpec, device: torch.device, new_buffer: Callable[[], RolloutBuffer]) -> None:
         """``new_buffer`` makes an empty buffer of NumPy arrays of the same size, the form of a checkpoint."""
@@ -88,9 +94,8 @@ class TurnsRollout:
 
     def _for_books(self, batch: TensorBatch) -> AgentBatch:
         """Rewards and flags on the host, copied: the environment may write into its tensors in the next step."""
-        names = (*RESULTS, "needs_action")
-        parts = (getattr(batch, name) for name in names)
-        reward, terminated, truncated, acts = (None if x is None else x.cpu().numpy().copy() for x in parts)
+        acts = None if batch.needs_action is None else _copied(batch.needs_action)
+        reward, terminated, truncated = (_copied(getattr(batch, name)) for name in RESULTS)
         return AgentBatch({}, reward, terminated, truncated, final_observations={}, needs_action=acts)
 
     def _write_next(self, batch: TensorBatch) -> None:
@@ -286,4 +291,9 @@ class TurnsRollout:
         for name in ACTED:
             setattr(buffer, name, getattr(buffer, name)[..., :0])
         self.books = buffer
-        self._played: list[AgentBatch] = []  # steps that the run has not counted yet
+        self._played = []
+
+
+def _copied(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.cpu().numpy().copy()
+    return array
