@@ -187,7 +187,7 @@ FloatArray = NDArray[np.float32]
 # Vector observations [R, size] to columns of the continuous parts [R, ...] and logits [R, logits].
 NumpyActor = Callable[[FloatArray], tuple[FloatArray | None, FloatArray | None]]
 
-MOST_ROWS = 128  # above this PyTorch is faster
+MOST_ROWS = 128  # above this PyTorch's products are faster
 
 
 def numpy_actor(model: Actor) -> NumpyActor | None:
