@@ -80,8 +80,8 @@ def choose_backend(run: RunContext) -> Backend:
     ``bf16`` or ``compile``, which are for layers and gradients of PyTorch. The default device is the CPU, which is
     faster for the small networks of vector observations.
 
-    Raises ConfigError for a device that PyTorch does not have, for CUDA graphs and TF32 on one that is no NVIDIA GPU,
-    and for bfloat16 on one that does not compute in it.
+    Raises ConfigError for a device that PyTorch does not have, for CUDA graphs and TF32 on one that is not an NVIDIA
+    GPU, and for bfloat16 on one that does not compute in it.
     """
     chosen = run.config.torch_settings
     device = chosen_device(run)
