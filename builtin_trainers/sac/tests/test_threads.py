@@ -64,3 +64,24 @@ def test_a_training_equals_one_with_a_single_thread(make_trainer: MakeTrainer, m
         found.append({"state": copied(trainer.state_dict()), "stats": stats})
         assert used == ({1} if chosen else {1, 2})
     assert_equal(found[0], found[1])
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_gradient_steps_of_a_derived_trainer_are_not_compared(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comparison undoes what SAC's steps change, and not what a class derived from it adds to them."""
+
+    class CountingSAC(SACTrainer):
+        count = 0
+
+        def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+            self.count += 1
+            return super().gradient_step(batch)
+
+    monkeypatch.setattr("rlcore_sac.trainer.SACTrainer", CountingSAC)
+    environment = identity_hybrid(4)
+    trainer = make_trainer(environment)
+    assert isinstance(trainer, CountingSAC)
+    learn(trainer, environment, 60)
+    assert 0 < trainer.count == trainer.gradient_steps

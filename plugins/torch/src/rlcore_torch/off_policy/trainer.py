@@ -73,7 +73,7 @@ class OffPolicyTrainer(MinibatchTrainer):
             steps in between. A subclass may set it.
         equal_steps: Whether all gradient steps have the same operations, and change nothing but the model, the
             optimizers and ``generator``. The number of their threads is then chosen by measuring. A subclass may set
-            it.
+            it. It is not inherited: a class derived from that one may have changed the steps, and says it again.
         updates_while_stepping: Whether an update may come between an action and what follows it, as
             :class:`rlcore.Trainer` says.
         hyperparameters: The block ``hyperparameters``.
@@ -106,7 +106,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         share, remembered = self.share, self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
         self.buffer = self._make_buffer(behavior, h, run, remembered)
-        measured = self.backend.update_threads if self.equal_steps and not run.inference else None
+        equal_steps = vars(type(self)).get("equal_steps", False)
+        measured = self.backend.update_threads if equal_steps and not run.inference else None
         self._threads = measured and measured(behavior.name, self.model)
         self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         self.reward_scaling = self.make_reward_scaling()
