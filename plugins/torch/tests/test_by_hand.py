@@ -98,6 +98,7 @@ def test_many_rows_act_as_the_network_says(monkeypatch: pytest.MonkeyPatch, norm
                 parameter.add_(0.1)
             inputs = model.inputs((seen,))
             for ours, theirs in zip(act(seen.numpy()), model.policy(inputs), strict=True):
+                assert ours is not None and theirs is not None
                 np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(values(inputs[0].numpy()), model.value(inputs), rtol=1e-4, atol=1e-5)
 
