@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import attrs
 import numpy as np
@@ -22,7 +23,7 @@ from rlcore_torch.cpu import (
     is_plain_body,
     sums_in_one_thread,
 )
-from rlcore_torch.networks.networks import ActorCritic, PolicyHead
+from rlcore_torch.networks.networks import Actor, ActorCritic, Body, Critic, PolicyHead
 
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
@@ -129,6 +130,11 @@ class LinearStack:
             gradient = kept
         return gradient @ self._layers[0].weight
 
+    def leave(self) -> None:
+        """Let the parameters have the gradients, in their own layout in memory."""
+        for parameter, gradient in self.gradients.items():
+            parameter.grad = gradient.contiguous()
+
     def _prepare(self, rows: int) -> _Calls:
         """Make the calls for B ``rows``, and arrays [B, width] of the memory."""
         end = 0
@@ -204,6 +210,64 @@ def _in_one_thread(product: Call) -> None:
         return
     with sums_in_one_thread(1):
         product()
+
+
+class MinibatchStacks:
+    """Actors and critics of actions as stacks, for minibatches of up to ``rows``.
+
+    Attributes:
+        actors: From observations.
+        critics: From observations and the C continuous parts of actions.
+    """
+
+    def __init__(self, actors: Sequence[LinearStack], critics: Sequence[LinearStack], inputs: Sequence[Tensor]) -> None:
+        """``inputs`` are [rows, size + 1] those of the actors and [rows, size + C + 1] those of the critics."""
+        self.actors, self.critics = actors, critics
+        self._observed, self._acted = inputs
+        self.rows = len(self._observed)
+
+    def begin(self) -> None:
+        """Begin other sums in all stacks, with the weights as they are now."""
+        for stack in (*self.actors, *self.critics):
+            stack.begin()
+
+    def act(self, actor: LinearStack, observed: Tensor) -> Tensor:
+        """Return the outputs [B, outputs] of ``actor`` where [B, size] is observed."""
+        self._observed[: len(observed), :-1].copy_(observed)
+        return actor.forward(len(observed)).t()
+
+    def judge(self, critics: Sequence[LinearStack], observed: Tensor, action: Tensor) -> list[Tensor]:
+        """Return the outputs [outputs, B] of each of ``critics`` for actions [B, C] where [B, size] is observed."""
+        acted = self._acted[: len(observed)]
+        acted[:, : observed.shape[1]].copy_(observed)
+        acted[:, observed.shape[1] : -1].copy_(action)
+        return [critic.forward(len(observed)) for critic in critics]
+
+
+def minibatch_stacks(
+    actors: Sequence[Actor], critics: Sequence[Critic], rows: int, memories: Sequence[int]
+) -> MinibatchStacks | None:
+    """Return the networks as stacks; None if one is more than linear layers on vector observations.
+
+    ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before the
+    next begins.
+    """
+    networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
+    networks += [(critic.body, critic.head) for critic in critics]
+    if not all(is_plain_body(body, head) for body, head in networks):
+        return None
+    parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
+    inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
+    sizes = [0] * (max(memories) + 1)
+    for part, memory in zip(parts, memories, strict=True):
+        sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
+    made = [torch.empty(size) for size in sizes]
+    count = len(actors)
+    stacks = [
+        LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
+        for k, (layers, activation) in enumerate(parts)
+    ]
+    return MinibatchStacks(stacks[:count], stacks[count:], inputs)
 
 
 class StackOutputs:
