@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch import LinearStack
-from rlcore_torch.by_hand import MOST_PREPARED
+from rlcore import BehaviorSpec, ObservationSpec
+from rlcore_torch import ActorCritic, LinearStack, NetworkSettings, by_hand
+from rlcore_torch.by_hand import MOST_PREPARED, StackOutputs, actor_by_hand, critic_layers
 from rlcore_torch.networks.networks import dense
 
 ROWS, INPUTS = 16, 3
+
+
+SPEC = BehaviorSpec(
+    "Agent",
+    (ObservationSpec("seen", (INPUTS,), np.float32),),
+    2,
+    (3,),
+    -np.ones(2, np.float32),
+    np.ones(2, np.float32),
+    env_index=np.arange(4),
+)
 
 
 def stack_of(layers: Sequence[nn.Linear], activation: str) -> tuple[LinearStack, Tensor]:
@@ -63,3 +76,37 @@ def test_weights_that_changed_or_moved_in_memory_are_used() -> None:
     for layer in layers:
         layer.weight.data, layer.bias.data = 0.5 * layer.weight.data, layer.bias.data - 0.5
     require_equal(stack, inputs, layers, "tanh", ROWS)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_many_rows_act_as_the_network_says(monkeypatch: pytest.MonkeyPatch, normalize: bool) -> None:
+    """Fewer rows than a piece, whole pieces, and one row more; and with weights that an update changed in place."""
+    monkeypatch.setattr(by_hand, "LARGEST_LAYER", 100 * 8)
+    model = ActorCritic(SPEC, NetworkSettings(hidden_units=8, normalize=normalize), value_heads=2, shared=False)
+    generator = torch.Generator().manual_seed(3)
+    if normalize:
+        model.inputs.update_normalizer((4.0 + 3.0 * torch.randn(50, INPUTS, generator=generator),))
+    act = actor_by_hand(model)
+    assert act is not None
+    layers = critic_layers(model)
+    assert layers is not None
+    values = StackOutputs(*layers)
+    for rows in (1, 100, 129, 200, 201, 100):
+        seen = torch.randn(rows, INPUTS, generator=generator) * 3
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.1)
+            inputs = model.inputs((seen,))
+            for ours, theirs in zip(act(seen.numpy()), model.policy(inputs), strict=True):
+                assert ours is not None and theirs is not None
+                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(values(inputs[0].numpy()), model.value(inputs), rtol=1e-4, atol=1e-5)
+
+
+class OwnValue(ActorCritic):
+    def value(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        return 2.0 * super().value(inputs)
+
+
+def test_a_network_that_overrides_its_values_computes_them_itself() -> None:
+    assert critic_layers(OwnValue(SPEC, NetworkSettings(hidden_units=4), value_heads=1, shared=False)) is None

@@ -250,19 +250,15 @@ class TensorRollout:
         for what, values in {**results, **seen}.items():
             if values.dtype.is_floating_point and not bool(values.isfinite().all()):
                 row, slot, *_ = (~values.isfinite()).nonzero()[0].tolist()
-                self._refuse_non_finite(what, row, slot, step)
+                refuse_non_finite(
+                    self.behavior, what, slot, f"after step {row + 1} of the {self.row} environment", step
+                )
         places, finals = self.finals()
         for name, values in finals.items():
             if values.dtype.is_floating_point and not bool(values.isfinite().all()):
                 row, slot = places[int((~values.isfinite()).nonzero()[0][0])].tolist()
-                self._refuse_non_finite(f"final observation {name!r}", row, slot, step)
-
-    def _refuse_non_finite(self, what: str, row: int, slot: int, step: int) -> NoReturn:
-        raise NonFiniteError(
-            f"behavior {self.behavior.name!r}: {what} of slot {slot} (environment "
-            f"{int(self.behavior.env_index[slot])}) is NaN or infinite after step {row + 1} of the {self.row} "
-            f"environment steps before agent step {step}; fix the environment"
-        )
+                place = f"after step {row + 1} of the {self.row} environment"
+                refuse_non_finite(self.behavior, f"final observation {name!r}", slot, place, step)
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, in order."""
@@ -322,3 +318,11 @@ class TensorRollout:
         if len(cuts := buffer.cut_rows()):
             self._cut = torch.zeros_like(self._results["truncated"])
             self._cut[tuple(torch.from_numpy(column.copy()).to(self.device) for column in cuts.T)] = True
+
+
+def refuse_non_finite(behavior: BehaviorSpec, what: str, slot: int, place: str, step: int) -> NoReturn:
+    """Raise NonFiniteError for ``what`` of a slot, at the ``place`` among the steps before agent step ``step``."""
+    raise NonFiniteError(
+        f"behavior {behavior.name!r}: {what} of slot {slot} (environment {int(behavior.env_index[slot])}) is NaN or "
+        f"infinite {place} steps before agent step {step}; fix the environment"
+    )

@@ -63,7 +63,7 @@ class UnsavedAsNumpy:
         elif len(trainers) > 1:
             refusal = "there are several behaviors"
         elif self.tensors.takes_turns:
-            refusal = "agents act in turns"
+            refusal = take(trainers[0], self.tensors.device, takes_turns=True)
         else:
             refusal = take(trainers[0], self.tensors.device)
         if refusal is None:
@@ -107,7 +107,7 @@ class AsNumpy(UnsavedAsNumpy):
 
     Evaluations, workers, and trainers that compute in NumPy get NumPy arrays. A trainer that takes tensors, such as
     PPO, gets the batches of the environment inside, and nothing is copied to the host between two updates. It has a
-    method ``take_tensors(device)``, which returns None, or in words why not; ``played()`` is that of
+    method ``take_tensors(device, takes_turns=False)``, which returns None, or in words why not; ``played()`` is that of
     :class:`rlcore.KeepsBatches`. There are no environment parameters.
 
     Attributes:
