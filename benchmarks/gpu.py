@@ -1,9 +1,11 @@
-"""A GPU against the CPU: seconds of a gradient step, with and without recorded gradient steps and TF32, for small and
-large networks.
+"""A GPU against the CPU: gradient steps a second, ordinary, recorded and compiled ones, in float32, TF32 and bfloat16,
+for small and large networks.
 
 ``small`` is PPO and SAC with the networks of most tasks; ``wide`` is PPO with three layers of 2,048 units and
 minibatches of 8,192. The environment is ``fast_cpu.py``'s control task, which costs next to nothing. Each measurement
-is a training in a process of its own, and the ways take turns. Without a GPU, only the CPU is measured.
+is a training in a process of its own, and the ways take turns. Gradient steps are timed over a whole training, so those
+of compiled ways contain the compiler's seconds: ``--scale 10`` makes their share small. Without a GPU, only the CPU is
+measured.
 """
 
 from __future__ import annotations
@@ -23,12 +25,16 @@ from rich.table import Table
 from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
 from trainings import RlcoreTraining
 
-CPU, GPU, RECORDED, TF32 = "CPU", "GPU", "GPU, recorded", "GPU, recorded, TF32"
+CPU, GPU, RECORDED = "CPU", "GPU", "GPU, recorded"
+ON_GPU = {"device": "cuda"}
 WAYS: dict[str, dict[str, Any]] = {
     CPU: {},
-    GPU: {"device": "cuda"},
-    RECORDED: {"device": "cuda", "cuda_graphs": True},
-    TF32: {"device": "cuda", "cuda_graphs": True, "tf32": True},
+    GPU: ON_GPU,
+    "GPU, compiled": {**ON_GPU, "compile": True},
+    RECORDED: {**ON_GPU, "cuda_graphs": True},
+    "GPU, compiled and recorded": {**ON_GPU, "compile": True, "cuda_graphs": True},
+    "GPU, recorded, TF32": {**ON_GPU, "cuda_graphs": True, "tf32": True},
+    "GPU, recorded, bfloat16": {**ON_GPU, "cuda_graphs": True, "bf16": True},
 }
 TARGET = 3.0  # times as many gradient steps as without recording, for small networks
 

@@ -1,4 +1,7 @@
-"""PPO and SAC on a device: whole runs, recorded gradient steps, and an exact resume. The CPU runs the same tests."""
+"""PPO and SAC on a device: whole runs, recorded and compiled gradient steps, bfloat16, and an exact resume.
+
+The CPU runs the same tests where it can.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from small_runs import small_run
 
-from rlcore import Run, load_checkpoint
+from rlcore import ConfigError, Run, load_checkpoint
 
 GRAPHS = {"device": "cuda", "deterministic": True, "cuda_graphs": True}
 DEVICES = [
     pytest.param({}, id="CPU"),
+    pytest.param({"bf16": True}, id="CPU, bfloat16"),
+    pytest.param({"compile": True}, id="CPU, compiled", marks=pytest.mark.learning),
     pytest.param({"device": "cuda", "deterministic": True}, id="GPU", marks=pytest.mark.cuda),
     pytest.param(GRAPHS, id="GPU, recorded", marks=pytest.mark.cuda),
+    pytest.param({**GRAPHS, "bf16": True}, id="GPU, recorded, bfloat16", marks=pytest.mark.cuda),
+    pytest.param({**GRAPHS, "compile": True}, id="GPU, recorded, compiled", marks=pytest.mark.cuda),
 ]
 SAC = {
     "trainer_type": "sac",
@@ -33,7 +41,7 @@ STEPS = 1024
 
 
 def train(place: Path, case: str, torch_settings: dict[str, Any], **checkpoint: Any) -> Run:
-    changes = {"behaviors.Agent.max_steps": STEPS, "behaviors.Agent.checkpoint_interval": 512}
+    changes: dict[str, Any] = {"behaviors.Agent.max_steps": STEPS, "behaviors.Agent.checkpoint_interval": 512}
     network = {"hidden_units": 32, "normalize": True}
     changes |= {"behaviors.Agent.network_settings": network, "torch_settings": torch_settings}
     config = small_run(place, {**CASES[case], **changes}, **checkpoint)
@@ -72,13 +80,59 @@ def test_a_resumed_run_equals_the_run_never_stopped(tmp_path: Path, case: str, t
     assert "exact" in json.dumps(result)
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("case", CASES)
-def test_recorded_gradient_steps_learn_as_plain_ones(tmp_path: Path, case: str) -> None:
-    weights = []
-    for name, recorded in (("plain", False), ("recorded", True)):
-        train(tmp_path / name, case, {**GRAPHS, "cuda_graphs": recorded})
-        weights.append({k: v for k, v in arrays(tmp_path / name, STEPS).items() if "/model/" in k})
-    assert weights[0].keys() == weights[1].keys() and len(weights[0]) > 5
-    for name, array in weights[0].items():
-        np.testing.assert_allclose(weights[1][name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+def weights(place: Path, case: str, torch_settings: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of the network after a training."""
+    train(place, case, torch_settings)
+    found = {name: array for name, array in arrays(place, STEPS).items() if "/model/" in name}
+    assert len(found) > 5
+    return found
+
+
+PLAIN = {"device": "cuda", "deterministic": True}
+CHANGES = [
+    pytest.param({"compile": True}, {}, id="CPU, compiled", marks=pytest.mark.learning),
+    pytest.param(GRAPHS, PLAIN, id="recorded", marks=pytest.mark.cuda),
+    pytest.param({**PLAIN, "compile": True}, PLAIN, id="compiled", marks=pytest.mark.cuda),
+    pytest.param({**GRAPHS, "compile": True}, PLAIN, id="compiled and recorded", marks=pytest.mark.cuda),
+]
+
+
+@pytest.mark.parametrize(("changed", "plain"), CHANGES)
+@pytest.mark.parametrize("case", NAMES)
+def test_recorded_and_compiled_gradient_steps_learn_as_plain_ones(
+    tmp_path: Path, case: str, changed: dict[str, Any], plain: dict[str, Any]
+) -> None:
+    expected = weights(tmp_path / "plain", case, {**plain, "fast_cpu": False})
+    found = weights(tmp_path / "changed", case, changed)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("case", ["ppo", pytest.param("sac", marks=pytest.mark.learning)])
+def test_bfloat16_learns_weights_in_float32_near_those_without_it(tmp_path: Path, case: str) -> None:
+    expected = weights(tmp_path / "plain", case, {})
+    found = weights(tmp_path / "bfloat16", case, {"bf16": True})
+    assert found.keys() == expected.keys()
+    moved = near = 0
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        assert array.dtype != np.float16 and np.isfinite(found[name]).all()
+        moved += int((found[name] != array).sum())
+        near += int((abs(found[name] - array) < 0.05).sum())
+    total = sum(array.size for array in expected.values())
+    assert moved > 0.5 * total  # of all numbers
+    assert near > 0.9 * total
+
+
+@pytest.mark.learning
+def test_a_missing_compiler_is_named_with_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+
+    torch._dynamo.reset()  # what other tests compiled
+    monkeypatch.setattr(config.cpp, "cxx", (None, "/nowhere/c++"))
+    monkeypatch.setattr(config, "force_disable_caches", True)
+    with pytest.raises(
+        ConfigError, match=r"torch_settings\.compile: .*cannot be compiled: .*/nowhere/c\+\+.*leave comp"
+    ):
+        train(tmp_path, "ppo", {"compile": True})

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 import torch
 from small_runs import small_run
+from tensor_race import TensorRace
 from torch import Tensor
 
-from rlcore import ConfigError, NonFiniteError, Run
-from rlcore_torch import AsNumpy, NetworkSettings, TensorActions, TensorBatch, TorchCartPole
+from rlcore import ConfigError, EnvironmentFailed, NonFiniteError, Run
+from rlcore_devkit import TensorEnvironmentConformance
+from rlcore_torch import AsNumpy, NetworkSettings, TensorActions, TensorBatch, TorchCartPole, UnsavedAsNumpy
 from rlcore_torch.on_policy import collection
+from rlcore_torch.on_policy.turns_rollout import TurnsRollout
 from rlcore_torch.policy.untrained import untrained_policy
 from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor
 
@@ -72,16 +75,21 @@ CASES: dict[str, tuple[Make, dict[str, Any]]] = {
     "many": (lambda: TorchCartPole(130, max_steps=25), {}),
     "continuous": (lambda: ContinuousCart(4, max_steps=25), {}),
     "masked": (lambda: MaskedCart(4, max_steps=25), {}),
+    "turns": (lambda: TensorRace(4), {"time_horizon": 8}),
+    "many in turns": (lambda: TensorRace(70), {"num_epoch": 1}),
+    "scaled in turns": (lambda: TensorRace(3), {"normalize_rewards": True, "buffer_size": 90}),
     "scaled": (lambda: TorchCartPole(4), {"normalize_rewards": True, "advantage_normalization": "rollout"}),
 }
 
 
-def configuration(place: Path, num_envs: int, steps: int = STEPS, **keys: Any) -> dict[str, Any]:
+def configuration(
+    place: Path, num_envs: int, steps: int = STEPS, behavior: str = "CartPole", **keys: Any
+) -> dict[str, Any]:
     config = small_run(place, run_id=keys.pop("run_id", "run"), **keys.pop("checkpoint_settings", {}))
     config["environment"] = {"num_envs": num_envs}
     horizon = {"time_horizon": keys.pop("time_horizon")} if "time_horizon" in keys else {}
     config["behaviors"] = {
-        "CartPole": {
+        behavior: {
             "trainer_type": "ppo",
             "max_steps": steps,
             "summary_freq": 300,
@@ -116,15 +124,18 @@ def outcome(place: Path) -> dict[str, Any]:
 
 
 def on_device(run: Run) -> bool:
-    return type(run.behaviors["CartPole"].trainer.buffer).__name__ == "TensorRollout"  # type: ignore[attr-defined]
+    (behavior,) = run.behaviors.values()
+    return type(behavior.trainer.buffer).__name__ in ("TensorRollout", "TurnsRollout")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_tensors_give_the_checkpoints_and_summaries_of_arrays(tmp_path: Path, case: str) -> None:
     make, keys = CASES[case]
     found = []
+    (behavior,) = make().behaviors
     for name, environment in (("arrays", lambda: ThroughNumpy(make())), ("tensors", make)):
-        with Run(configuration(tmp_path / name, make().num_envs, **keys), environment=environment) as run:
+        config = configuration(tmp_path / name, make().num_envs, behavior=behavior, **keys)
+        with Run(config, environment=environment) as run:
             run.train()
             assert on_device(run) == (name == "tensors")
             assert str(run.describe().resume) == "exact"
@@ -132,13 +143,17 @@ def test_tensors_give_the_checkpoints_and_summaries_of_arrays(tmp_path: Path, ca
     assert found[0] == found[1]
 
 
-def test_acting_without_shared_memory_gives_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [lambda: MaskedCart(130, max_steps=25), lambda: TensorRace(70)], ids=["cart", "turns"])
+def test_acting_without_shared_memory_gives_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
     """On a CPU that is treated as a GPU; with more agents than a policy computes in NumPy."""
-    for name, shared in (("shared", True), ("apart", False)):
+    (name,) = make().behaviors
+    for place, shared in (("shared", True), ("apart", False)):
         monkeypatch.setattr(collection, "shares_memory", lambda device, shared=shared: shared)
-        with Run(configuration(tmp_path / name, 130), environment=lambda: MaskedCart(130, max_steps=25)) as run:
+        with Run(configuration(tmp_path / place, make().num_envs, behavior=name), environment=make) as run:
             run.train()
-            assert type(run.behaviors["CartPole"].trainer._actor).__name__.startswith("Shared") == shared  # type: ignore[attr-defined]
+            assert type(run.behaviors[name].trainer._actor).__name__.startswith("Shared") == shared  # type: ignore[attr-defined]
     assert outcome(tmp_path / "shared") == outcome(tmp_path / "apart")
 
 
@@ -173,32 +188,61 @@ def test_tensors_give_the_weights_of_arrays_after_100_000_steps(tmp_path: Path) 
     assert (results["CartPole"].mean_reward or 0) > 60  # random actions reach 22
 
 
+class UnsavedArrays(UnsavedAsNumpy):
+    """Gives arrays to every trainer, and cannot be saved."""
+
+    def keep_batches(self, trainers: Sequence[Any]) -> bool:
+        return False
+
+
+def test_episodes_that_a_checkpoint_cuts_are_cut_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, cuts = TurnsRollout.begin, []
+
+    def begin_and_count(buffer: TurnsRollout, *arguments: Any) -> None:
+        begin(buffer, *arguments)
+        cuts.append(len(buffer.cut_rows()))
+
+    monkeypatch.setattr(TurnsRollout, "begin", begin_and_count)
+    found = []
+    for kind in (UnsavedArrays, UnsavedAsNumpy):
+        config = configuration(tmp_path / kind.__name__, 4, behavior="Racer")
+        with Run(config, environment=lambda kind=kind: kind(TensorRace(4))) as run:
+            run.train()
+            assert on_device(run) == (kind is UnsavedAsNumpy)
+        found.append(outcome(tmp_path / kind.__name__))
+    assert found[0] == found[1]
+    assert cuts[0] == 0 and max(cuts) > 4
+
+
 @pytest.mark.parametrize("stops_in", ["tensors", "arrays"])
-def test_a_stopped_run_is_resumed_bit_for_bit_by_either(tmp_path: Path, stops_in: str) -> None:
-    """The run stops within a rollout: at step 452, where the rollout that began at 256 has 49 of 64 rows."""
-    environments: dict[str, Make] = {
-        "tensors": lambda: TorchCartPole(4, max_steps=25),
-        "arrays": lambda: ThroughNumpy(TorchCartPole(4, max_steps=25)),
-    }
-    with Run(configuration(tmp_path / "whole", 4), environment=environments["tensors"]) as run:
+@pytest.mark.parametrize(
+    "make", [lambda: TorchCartPole(4, max_steps=25), lambda: TensorRace(4)], ids=["together", "turns"]
+)
+def test_a_stopped_run_is_resumed_bit_for_bit_by_either(tmp_path: Path, make: Make, stops_in: str) -> None:
+    """The run stops within its second rollout, once more than 450 agent steps are taken."""
+    environments: dict[str, Make] = {"tensors": make, "arrays": lambda: ThroughNumpy(make())}
+    (name,) = make().behaviors
+    with Run(configuration(tmp_path / "whole", 4, behavior=name), environment=make) as run:
         run.train()
-    with Run(configuration(tmp_path / "stopped", 4), environment=environments[stops_in]) as run:
+    with Run(configuration(tmp_path / "stopped", 4, behavior=name), environment=environments[stops_in]) as run:
         run.start()
-        trainer: Any = run.behaviors["CartPole"].trainer
+        trainer: Any = run.behaviors[name].trainer
         observe = trainer.observe
 
         def observe_and_stop(actions: Any, batch: Any) -> None:
             observe(actions, batch)
-            if trainer.steps == 452:
+            if trainer.steps > 450:
                 run.request_stop()
 
         trainer.observe = observe_and_stop
         run.train()
-    resumed = configuration(tmp_path / "stopped", 4, checkpoint_settings={"resume": True})
-    with Run(resumed, environment=environments["tensors"]) as run:
+        stop = trainer.steps
+    assert 450 < stop < 500
+    resumed = configuration(tmp_path / "stopped", 4, behavior=name, checkpoint_settings={"resume": True})
+    with Run(resumed, environment=make) as run:
         run.train()
         assert str(run.describe().resume) == "exact" and on_device(run)
-    stopped = {name: value for name, value in outcome(tmp_path / "stopped").items() if not name.startswith("452/")}
+    stopped = {key: value for key, value in outcome(tmp_path / "stopped").items() if not key.startswith(f"{stop}/")}
     assert stopped == outcome(tmp_path / "whole")
 
 
@@ -241,6 +285,40 @@ def test_a_value_that_is_not_finite_is_reported_with_its_place(tmp_path: Path) -
     )
     with pytest.raises(NonFiniteError, match=message):
         Run(configuration(tmp_path, 4), environment=lambda: Breaking(4)).train()
+
+
+def test_an_end_without_final_observations_is_reported_before_it_is_learned_from(tmp_path: Path) -> None:
+    class WithoutFinals(TorchCartPole):
+        def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+            batches = super().step(actions)
+            batches["CartPole"].final_observations = None
+            return batches
+
+    message = r"an episode of slot \d \(environment \d\) ended in a batch whose final_observations are None"
+    with pytest.raises(EnvironmentFailed, match=message):
+        Run(configuration(tmp_path, 4), environment=lambda: WithoutFinals(4)).train()
+
+
+def test_a_value_that_is_not_finite_is_reported_with_the_action_of_its_slot(tmp_path: Path) -> None:
+    class Breaking(TensorRace):
+        def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
+            batches = super().step(actions)
+            batch = batches["Racer"]
+            assert batch.needs_action is not None
+            if bool(batch.needs_action[3]) and int(self._numbers[1]) == 2:
+                batch.observations["field"][3, 0] = torch.inf
+            return batches
+
+    message = r"observation 'field' of slot 3 \(environment 1\) is NaN or infinite at action \d+ of its steps before"
+    with pytest.raises(NonFiniteError, match=message):
+        Run(configuration(tmp_path, 4, behavior="Racer"), environment=lambda: Breaking(4)).train()
+
+
+class TestTensorRace(TensorEnvironmentConformance):
+    steps = 40
+
+    def make_tensors(self, num_envs: int) -> TensorRace:
+        return TensorRace(num_envs)
 
 
 def test_environment_parameters_are_refused(tmp_path: Path) -> None:

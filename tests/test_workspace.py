@@ -31,6 +31,7 @@ DISTRIBUTIONS = {
     "google": "protobuf",
     "grpc": "grpcio",
     "mlflow": "mlflow-skinny",
+    "mujoco_playground": "playground",
     "pyspiel": "open-spiel",
     "yaml": "pyyaml",
 }

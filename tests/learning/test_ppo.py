@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rlcore import Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
@@ -23,6 +26,18 @@ def mean_return(trained: Any, example: str, seed: int, max_steps: int) -> float:
 def test_cartpole_is_balanced_after_a_hundred_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
     def measure(seed: int) -> float:
         return mean_return(trained, "cartpole.yaml", seed, 100_000)
+
+    reached_on_every_seed(measure, 475.0, near=20.0, seeds=(1, 2, 3, 4, 5))
+
+
+def test_cartpole_is_balanced_with_networks_in_bfloat16(
+    example: Any, tmp_path: Path, reached_on_every_seed: Any
+) -> None:
+    def measure(seed: int) -> float:
+        config = {**example("cartpole.yaml", tmp_path / f"{seed}", seed), "torch_settings": {"bf16": True}}
+        with Run(config) as run:
+            run.train()
+            return run.evaluate(20).score
 
     reached_on_every_seed(measure, 475.0, near=20.0, seeds=(1, 2, 3, 4, 5))
 

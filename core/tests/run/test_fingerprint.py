@@ -76,6 +76,8 @@ class Block:
     [
         ({"upload": {"url": "b"}}, "exact"),
         ({"torch_settings.num_threads": 1}, "exact"),  # null computes what one thread does
+        ({"torch_settings.bf16": False}, "exact"),
+        ({"torch_settings.bf16": True}, "another configuration (torch_settings.bf16 is true instead of nothing)"),
         ({"shaping": {"url": "b"}}, "another configuration (shaping.url is 'b' instead of 'a')"),
         (
             {"behaviors.Agent.max_steps": 300, "evaluation.interval": 300, "torch_settings.num_threads": 2},

@@ -219,3 +219,30 @@ def test_a_state_that_does_not_fit_is_refused(
     change(state["carry"])
     with pytest.raises(RunStateError, match=message):
         open_walk().load_state_dict(state)  # type: ignore[attr-defined]
+
+
+def test_a_step_is_traced_once(walk: Any) -> None:
+    """Not once more for the state after a step, whose types are the strong ones, nor for a restored one."""
+    import jax.numpy as jnp
+
+    from rlcore_jax.program import Program
+    from rlcore_jax.tensors import JaxTensors
+
+    class Traced(type(walk)):  # type: ignore[misc]
+        steps = 0
+
+        def init(self, key: Any) -> Any:
+            return super().init(key)._replace(moved=jnp.asarray(0.0))  # of a weak type
+
+        def step(self, state: Any, action: Any, key: Any) -> Any:
+            self.steps += 1
+            return super().step(state, action, key)
+
+    simulator = Traced()
+    environment = AsNumpy(JaxTensors(Program(simulator, N, LIMIT), "Agent"))
+    begun(environment)
+    for _ in range(3):
+        moved(environment, np.zeros(N))
+    environment.load_state_dict(environment.state_dict())  # type: ignore[attr-defined]
+    moved(environment, np.zeros(N))
+    assert simulator.steps == 1

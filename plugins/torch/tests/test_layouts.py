@@ -71,7 +71,7 @@ def epoch(run: RunContext, clock: Clock, share: float, step: float, more: float 
 WORKERS = {"environment": {"workers": 2}}
 CASES: dict[str, tuple[dict[str, Any], float, float, float, str]] = {
     "fast": ({}, 0.04, 20e-6, 0.0, "steps of the environments take 4% of the time: workers would not pay"),
-    "slow": ({}, 0.95, 8e-3, 0.0, "95% of the time: with environment.workers: 2, the run would be about 1.8 times as"),
+    "slow": ({}, 0.95, 8e-3, 0.0, "95% of the time: with environment.workers: 2, the run would be at most about 1.8 "),
     "little": ({}, 0.20, 8e-3, 0.0, ""),
     "many fast": ({}, 0.95, 390e-6, 0.0, ""),  # less than 50 us for each of 8 environments
     "workers in vain": (

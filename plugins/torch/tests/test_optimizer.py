@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from rlcore import ConfigError, Ranks, RunStateError, TorchSettings
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_torch import Adam, CapturedStep, TorchAdam, backend, choose_backend, cpu
-from rlcore_torch.cpu import FlatAdam
+from rlcore_torch import Adam, CapturedStep, TorchAdam, backend, choose_backend
+from rlcore_torch.optimization import flat_adam
 from rlcore_torch.optimization.captured import WARM_UP
+from rlcore_torch.optimization.flat_adam import FlatAdam
 
 KINDS: list[type[FlatAdam] | type[TorchAdam]] = [TorchAdam, FlatAdam]
 BOTH = pytest.mark.parametrize("kind", KINDS)
@@ -143,7 +144,7 @@ def test_moments_of_dead_units_become_zero_where_rounding_would_keep_them_denorm
 
     model, optimizer = trained(saved=False)
     resumed_model, resumed = trained(saved=True)
-    monkeypatch.setattr(cpu, "VANISHED_EVERY", 10_000)
+    monkeypatch.setattr(flat_adam, "VANISHED_EVERY", 10_000)
     keeping_model, keeping = trained(saved=False)
     alike(model, keeping_model, rtol=0, atol=0)
     alike(model, resumed_model, rtol=0, atol=0)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import EpisodeSeeds, RunStateError
+from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, RunStateError
 from rlcore_devkit import TensorEnvironmentConformance
 from rlcore_devkit.playing import assert_equal_batches
-from rlcore_torch import TensorActions, TensorBatch, TorchCartPole, fold_in, run_key, uniforms
+from rlcore_torch import AsNumpy, TensorActions, TensorBatch, TorchCartPole, fold_in, run_key, uniforms
 
 
 class TestTorchCartPole(TensorEnvironmentConformance):
@@ -205,3 +205,88 @@ def test_the_conformance_class_finds_what_is_broken(broken: type[TorchCartPole],
 
     with pytest.raises(AssertionError):
         getattr(Rules(), rule)()
+
+
+# ---------------------------------------------------------------- the form of batches
+
+
+def one_row(batch: TensorBatch) -> None:
+    batch.reward = batch.reward[:1]  # would be copied to every row
+
+
+def other_shape(batch: TensorBatch) -> None:
+    batch.observations["state"] = batch.observations["state"][:, :1]
+
+
+def whole_numbers(batch: TensorBatch) -> None:
+    batch.observations["state"] = batch.observations["state"].long()
+
+
+def number_as_flag(batch: TensorBatch) -> None:
+    batch.terminated = batch.terminated.float()
+
+
+def other_device(batch: TensorBatch) -> None:
+    batch.truncated = batch.truncated.to("meta")
+
+
+def array(batch: TensorBatch) -> None:
+    batch.reward = batch.reward.numpy()  # type: ignore[assignment]
+
+
+def final_observation_left_out(batch: TensorBatch) -> None:
+    batch.final_observations = {}
+
+
+def graph(batch: TensorBatch) -> None:
+    batch.reward = batch.reward.clone().requires_grad_()
+
+
+def unannounced_turns(batch: TensorBatch) -> None:
+    batch.needs_action = torch.ones_like(batch.terminated)
+
+
+def mask_of_another_branch(batch: TensorBatch) -> None:
+    batch.action_mask = torch.ones((2, 3), dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            one_row,
+            r"reward is a tensor of float32 of shape \[1\] on cpu, not a tensor of float32 of shape \[2\] on cpu",
+        ),
+        (other_shape, r"observation 'state' is a tensor of float32 of shape \[2, 1\] on cpu, not .* of shape \[2, 4\]"),
+        (whole_numbers, r"observation 'state' is a tensor of int64 of shape"),
+        (number_as_flag, r"terminated is a tensor of float32 of shape \[2\] on cpu, not a tensor of bool"),
+        (other_device, r"truncated is a tensor of bool of shape \[2\] on meta, not a tensor of bool .* on cpu"),
+        (array, r"reward is ndarray, not a tensor of float32"),
+        (final_observation_left_out, r"final observation 'state' is missing"),
+        (graph, r"reward requires a gradient; detach it"),
+        (unannounced_turns, r"needs_action is given, and takes_turns is false"),
+        (mask_of_another_branch, r"action_mask is a tensor of bool of shape \[2, 3\]"),
+    ],
+)
+def test_a_batch_of_another_form_is_refused_where_it_is_returned(spoil: Any, message: str) -> None:
+    class Spoiled(TorchCartPole):
+        def step(self, actions: Any) -> dict[str, TensorBatch]:
+            batches = super().step(actions)
+            spoil(batches["CartPole"])
+            return batches
+
+    environment = AsNumpy(Spoiled(2), "environment spoiled")
+    environment.reset(EpisodeSeeds(1), np.zeros(2, np.int64))
+    with pytest.raises(EnvironmentFailed, match=rf"environment spoiled: behavior 'CartPole': {message}.*\(in step\)"):
+        environment.step({"CartPole": Actions(discrete=np.zeros((2, 1), np.int64))})
+
+
+def test_more_digits_than_declared_are_taken() -> None:
+    class Precise(TorchCartPole):
+        def reset(self, seeds: EpisodeSeeds, episodes: Any) -> dict[str, TensorBatch]:
+            batch = super().reset(seeds, episodes)["CartPole"]
+            batch.observations = {"state": batch.observations["state"].double()}
+            return {"CartPole": batch}
+
+    seen = AsNumpy(Precise(2)).reset(EpisodeSeeds(1), np.zeros(2, np.int64))["CartPole"].observations["state"]
+    assert seen.dtype == np.float64

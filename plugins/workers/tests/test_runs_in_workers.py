@@ -23,6 +23,7 @@ from rlcore import (
 from rlcore.run.components import make_environment
 from rlcore.run.prepare import run_context
 from rlcore_workers import WorkerFailed
+from rlcore_workers.alone import LONGEST, MEASURED, SKIPPED, StepsAlone
 from rlcore_workers.supervisor import Restarts
 
 
@@ -158,3 +159,47 @@ def test_restarts_are_limited_in_a_period_and_in_a_lifetime(monkeypatch: pytest.
     ]
     unlimited = EnvSettings(max_lifetime_restarts=-1, restarts_rate_limit_n=-1)
     assert restarts.refused(unlimited) is None
+
+
+# ---------------------------------------------------------------- steps one after the other
+
+
+def test_some_of_the_first_steps_are_made_by_one_worker_after_the_other_and_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, environment = make(tmp_path, None), make(tmp_path, 2)
+    sent: list[list[int]] = []
+    send = environment._supervisor.send
+
+    def counted(parts: list[int], arguments: Any = None) -> None:
+        sent.append(list(parts))
+        send(parts, arguments)
+
+    monkeypatch.setattr(environment._supervisor, "send", counted)
+    try:
+        for each in (plain, environment):
+            each.reset(EpisodeSeeds(4), np.zeros(5, np.int64))
+        assert play(plain, 130) == play(environment, 130)
+        assert sent.count([0]) == sent.count([1]) == MEASURED
+        assert sent[:SKIPPED] == sent[-20:-10] == [[0, 1]] * 10
+        assert environment.stats()["Performance/Seconds of Steps in Workers"] <= environment.busy_seconds
+    finally:
+        environment.close()
+
+
+@pytest.mark.parametrize(
+    ("together", "alone", "share"), [(3e-3, 2e-3, 2 / 3), (2e-3, 3e-3, 1.0), (2 * LONGEST, 1e-3, 1.0)]
+)
+def test_the_share_is_that_of_steps_one_after_the_other_unless_they_take_long(
+    together: float, alone: float, share: float
+) -> None:
+    steps, busy = StepsAlone(), 0.0
+    while steps.due:
+        busy += alone if steps.is_next(busy) else together
+    assert steps.share == pytest.approx(share)
+
+
+def test_unknown_seconds_choose_no_step() -> None:
+    steps = StepsAlone()
+    assert not any(steps.is_next(0.0) for _ in range(200))
+    assert steps.share == 1.0

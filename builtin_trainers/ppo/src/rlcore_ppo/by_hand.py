@@ -63,8 +63,10 @@ def loss_by_hand(trainer: PPO) -> LossByHand | None:
 class LossByHand:
     """Arrays of B rows that are computed at once are [numbers, B], as the layers return them."""
 
-    def __init__(self, trainer: PPO, policy: LinearStack, critic: LinearStack, rows: int) -> None:
-        self._trainer, self._policy, self._critic, self._rows = trainer, policy, critic, rows
+    def __init__(self, trainer: PPO, policy: LinearStack, critic: LinearStack, inputs: Tensor) -> None:
+        self._trainer, self._policy, self._critic, self._inputs = trainer, policy, critic, inputs
+        self._columns: FloatArray = inputs.numpy()[:, :-1]
+        self._numbers = np.arange(len(inputs))
         distribution = trainer.model.policy_head.distribution
         self._log_std = distribution.log_std if isinstance(distribution, Gaussian) else None
 
@@ -73,29 +75,35 @@ class LossByHand:
     def __call__(self, batch: Minibatch) -> Loss:
         """Return the loss of a minibatch, and leave its gradient in the parameters."""
         trainer, rows = self._trainer, len(batch.advantage)
-        clip, entropy_weight = float(trainer.clip_range), float(trainer.entropy_weight)
+        least, most = np.float32(1.0 - float(trainer.clip_range)), np.float32(1.0 + float(trainer.clip_range))
+        entropy_weight = float(trainer.entropy_weight)
+        x, advantages, old_log_prob = batch.inputs[0].numpy(), batch.advantage.numpy(), batch.old_log_prob.numpy()
         log_ratio: FloatArray = np.empty(rows, np.float32)
         policy_loss = value_loss = entropy = 0.0
         self._policy.begin()
         self._critic.begin()
         of_log_std: FloatArray = np.zeros(trainer.policy.layout.continuous, np.float32)
-        size = -(-rows // -(-rows // self._rows))
+        size = -(-rows // -(-rows // len(self._inputs)))
         for start in range(0, rows, size):
             piece = slice(start, min(start + size, rows))
-            x, advantage = batch.inputs[0][piece], batch.advantage.numpy()[piece]
-            parts = self._parts(batch, piece, self._policy.forward(x).numpy(), of_log_std)
+            advantage = advantages[piece]
+            here = len(advantage)
+            self._columns[:here] = x[piece]
+            parts = self._parts(batch, piece, self._policy.forward(here).numpy(), of_log_std)
             log_prob = sum(part.log_prob for part in parts)
-            np.subtract(log_prob, batch.old_log_prob.numpy()[piece], out=log_ratio[piece])
-            ratio = np.exp(log_ratio[piece])
-            surrogate, clipped = ratio * advantage, ratio.clip(1.0 - clip, 1.0 + clip) * advantage
+            ratio = np.exp(np.subtract(log_prob, old_log_prob[piece], out=log_ratio[piece]))
+            surrogate = ratio * advantage
+            clipped = np.minimum(np.maximum(ratio, least, out=ratio), most, out=ratio)
+            clipped *= advantage
             policy_loss -= float(np.minimum(surrogate, clipped).sum())
             entropy += sum(part.entropy for part in parts)
             # The derivative of ratio * advantage by the log-probability is itself; where it is clipped there is none.
-            slope = np.where(surrogate <= clipped, surrogate, np.float32(0.0))
+            np.putmask(surrogate, surrogate > clipped, 0.0)
+            slope = surrogate
             slope *= np.float32(-1.0 / rows)
             given = [part.gradient(slope, np.float32(entropy_weight / rows)) for part in parts]
             self._policy.backward(torch.from_numpy(given[0] if len(given) == 1 else np.concatenate(given)))
-            of_piece, of_value = self._value_loss(batch, piece, self._critic.forward(x).numpy())
+            of_piece, of_value = self._value_loss(batch, piece, self._critic.forward(here).numpy())
             value_loss += of_piece
             self._critic.backward(torch.from_numpy(of_value))
         for parameter, gradient in (*self._policy.gradients.items(), *self._critic.gradients.items()):
@@ -122,21 +130,24 @@ class LossByHand:
             allowed = None if batch.mask is None else batch.mask.numpy()[piece].T
             for offset, size, choice in zip(layout.offsets, layout.branches, choices, strict=True):
                 own = slice(offset, offset + size)
-                parts.append(Branch(logits[own], choice, None if allowed is None else allowed[own]))
+                mask = None if allowed is None else allowed[own]
+                parts.append(Branch(logits[own], choice, mask, self._numbers[: len(choice)]))
         return parts
 
     def _value_loss(self, batch: Minibatch, piece: slice, value: FloatArray) -> tuple[float, FloatArray]:
         """The sum of the losses of ``value`` [R, B], and the gradient of their weighted mean over the minibatch."""
-        h, returns = self._trainer.hyperparameters, batch.returns.numpy()[piece].T
+        h, targets = self._trainer.hyperparameters, batch.returns.numpy()
+        returns = targets[piece].T
         error = value - returns
-        loss, slope = np.square(error), error * np.float32(2.0 * h.value_coefficient / len(batch.returns))
-        if h.value_clip is not None:
-            old = batch.old_value.numpy()[piece].T
-            change = value - old
-            limited = change.clip(-h.value_clip, h.value_clip)
-            near = np.square(old + limited - returns)
-            slope[(near > loss) & (limited != change)] = 0.0
-            np.maximum(loss, near, out=loss)
+        slope = error * np.float32(2.0 * h.value_coefficient / len(targets))
+        if h.value_clip is None:
+            return float(np.vdot(error, error)), slope
+        loss, old = np.square(error), batch.old_value.numpy()[piece].T
+        change = value - old
+        limited = change.clip(-h.value_clip, h.value_clip)
+        near = np.square(old + limited - returns)
+        slope[(near > loss) & (limited != change)] = 0.0
+        np.maximum(loss, near, out=loss)
         return float(loss.sum()), slope
 
 
@@ -148,26 +159,29 @@ class Branch:
         entropy: The sum of the entropies of all rows, in nats.
     """
 
-    def __init__(self, logits: FloatArray, choice: NDArray[np.int64], allowed: NDArray[np.bool_] | None) -> None:
-        """``logits`` and ``allowed`` are [n, B], ``choice`` [B]."""
+    def __init__(
+        self, logits: FloatArray, choice: NDArray[np.int64], allowed: NDArray[np.bool_] | None, row: NDArray[np.int64]
+    ) -> None:
+        """``logits`` and ``allowed`` are [n, B], ``choice`` and ``row`` [B]; the rows count from 0."""
         if allowed is not None:
             logits = numpy_mask_logits(logits, allowed)
-        shifted = logits - logits.max(0)
-        exponentials = np.exp(shifted)
-        total = exponentials.sum(0)
-        self._p = exponentials / total
-        self._log_p: FloatArray = np.maximum(shifted - np.log(total), np.float32(LEAST_LOG_PROB))
-        self._chosen = choice, np.arange(len(choice))
-        self.log_prob: FloatArray = self._log_p[self._chosen]
-        self._entropy: FloatArray = -(self._p * self._log_p).sum(0)
-        self.entropy = float(self._entropy.sum())
+        self._log_p: FloatArray = np.subtract(logits, logits.max(0), order="C")
+        self._p: FloatArray = np.exp(self._log_p)
+        total = self._p.sum(0)
+        self._p /= total
+        self._log_p -= np.log(total)
+        np.maximum(self._log_p, np.float32(LEAST_LOG_PROB), out=self._log_p)
+        self._chosen = choice * len(row) + row  # places in an array [n, B], taken as one row
+        self.log_prob: FloatArray = self._log_p.reshape(-1)[self._chosen]
+        self.entropy = -float(np.vdot(self._p, self._log_p))
 
     def gradient(self, slope: FloatArray, entropy_weight: np.float32) -> FloatArray:
         """The gradient by the logits, [n, B], of ``slope`` [B] times log_prob less ``entropy_weight`` times entropy."""
-        given: FloatArray = -self._p * slope
-        given[self._chosen] += slope
+        given: FloatArray = self._p * -slope
+        given.reshape(-1)[self._chosen] += slope
         if entropy_weight:
-            given += entropy_weight * self._p * (self._log_p + self._entropy)
+            entropy = -(self._p * self._log_p).sum(0)
+            given += entropy_weight * self._p * (self._log_p + entropy)
         return given
 
 

@@ -319,18 +319,15 @@ class TorchSettings:
     num_threads: int | None = setting(
         None, "Threads of a trainer; null: what is fastest (an rlcore key).", minimum=1, maximum=MAX_THREADS
     )
-    fast_cpu: bool = setting(
-        True,
-        "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
-    )
+    fast_cpu: bool = setting(True, "Compute faster on a CPU than plain PyTorch, which false chooses (an rlcore key).")
     cuda_graphs: bool = setting(
         False,
         "Record gradient steps as CUDA graphs and replay them, which is faster for small networks on an NVIDIA GPU (an "
         "rlcore key).",
     )
-    tf32: bool = setting(
-        False, "On an NVIDIA GPU, multiply matrices in TF32, which rounds factors to 10 bits (an rlcore key)."
-    )
+    tf32: bool = setting(False, "Multiply on an NVIDIA GPU in TF32, which rounds factors to 10 bits (an rlcore key).")
+    bf16: bool = setting(False, "Compute the layers of networks in bfloat16, by autocast (an rlcore key).")
+    compile: bool = setting(False, "Compile gradient steps with torch.compile, without fast_cpu (an rlcore key).")
     deterministic: bool = setting(
         False,
         "On a GPU, compute only with operations that repeat bit for bit, so that a resume is exact there too (an "

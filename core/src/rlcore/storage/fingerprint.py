@@ -118,8 +118,10 @@ def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
     sections = (record for record in plugins.records(ConfigSection.kind) if isinstance(record, ConfigSection))
     idle = {name for each in sections if not each.affects_learning for name in (each.name, each.reference)}
     found = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT and key not in idle}
-    # The section `computing` has the others.
-    return found | {"torch_settings": {"fast_cpu": found.get("torch_settings", {}).get("fast_cpu")}}
+    # The section `computing` has the others. Keys that are false are left out, as in earlier checkpoints.
+    of_torch = found.get("torch_settings", {})
+    chosen = {key: True for key in ("tf32", "bf16", "compile") if of_torch.get(key)}
+    return found | {"torch_settings": {"fast_cpu": of_torch.get("fast_cpu"), **chosen}}
 
 
 def _digest(data: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -70,7 +71,8 @@ class NetworkReward:
                 "behavior %r: encoding_size of reward %r is deprecated; write network_settings: {hidden_units: %d}",
                 behavior.name, self.name, settings.network.hidden_units,
             )  # fmt: skip
-        backend = choose_backend(run)
+        # An error of a prediction is a small difference of large numbers: in float32, whatever the policy computes in.
+        backend = attrs.evolve(choose_backend(run), bf16=False)
         self.device = backend.device
         purpose = f"{behavior.name}/{self.name}"
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone

@@ -11,15 +11,14 @@ import numpy as np
 import pgx
 from numpy.typing import NDArray
 
-from rlcore import ConfigError, EnvironmentFailed, ObservationSpec, did_you_mean, refuse_unknown_parameters, repeating
-from rlcore_jax.program import Program
+from rlcore import ConfigError, EnvironmentFailed, ObservationSpec, did_you_mean, repeating
+from rlcore_jax.environment import environment_of
 from rlcore_jax.settings import PgxSettings
 from rlcore_jax.simulator import Array, Result, View
-from rlcore_jax.tensors import JaxTensors
-from rlcore_torch import AsNumpy
 
 if TYPE_CHECKING:
     from rlcore import EnvironmentSettings, RunContext
+    from rlcore_torch import AsNumpy
 
 ID = ("environment", "id")
 ARGUMENTS = ("environment", "options", "arguments")
@@ -33,10 +32,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> AsNumpy:
     """
     options: PgxSettings = settings.options
     game = PgxGame(settings.id, options)
-    refuse_unknown_parameters(run.config.environment_parameters, (), game.name)
-    (behavior,) = run.behavior_names  # the record says that there must be one
-    program = Program(game, run.num_envs, options.max_episode_steps, options.reset_rows)
-    return AsNumpy(JaxTensors(program, behavior), game.name)
+    return environment_of(game, run, options.max_episode_steps, options.reset_rows)
 
 
 def check_id(game_id: str | None) -> None:

@@ -21,17 +21,32 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             names_behaviors=False,
             libraries=("jax", "pgx"),
             summary="a game of pgx, by its id; all environments are one compiled program of JAX",
-        )
+        ),
+        EnvironmentSpec(
+            name="playground",
+            target="rlcore_jax.playground:make_environment",
+            settings="rlcore_jax.settings:PlaygroundSettings",
+            names_behaviors=False,
+            libraries=("jax", "playground", "mujoco", "mujoco-mjx"),
+            summary="a task of MuJoCo Playground's control suite, by its name; one compiled program of JAX",
+        ),
     ]
 
 
 @hookimpl
 def rlcore_check_config(config: RunConfig) -> None:
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
-        if settings is not None and settings.type in ("pgx", "rlcore-jax/pgx") and find_spec("pgx") is not None:
-            from rlcore_jax.games import check_id
+        if settings is None:
+            continue
+        try:
+            kind = settings.type.removeprefix("rlcore-jax/")
+            if kind == "pgx" and find_spec("pgx") is not None:
+                from rlcore_jax.games import check_id
 
-            try:
                 check_id(settings.id)
-            except ConfigError as error:
-                raise ConfigError(error.message, key=(*block, *error.key)) from error
+            elif kind == "playground" and find_spec("mujoco_playground") is not None:
+                from rlcore_jax.playground import check_task
+
+                check_task(settings.id)
+        except ConfigError as error:
+            raise ConfigError(error.message, key=(*block, *error.key)) from error

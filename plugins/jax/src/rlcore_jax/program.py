@@ -18,9 +18,6 @@ import jax.numpy as jnp
 
 from rlcore_jax.simulator import Array, Simulator, View
 
-TERMINATED, TRUNCATED, ACTS = 1, 2, 4
-"""Bits of :attr:`Output.flags`."""
-
 
 class Carry(NamedTuple):
     """Everything that the next step depends on, and nothing else: what a checkpoint saves.
@@ -51,7 +48,8 @@ class Output(NamedTuple):
         final_mask: [S, options] whether each option was allowed before a reset; None: all were, or episodes are never
             cut off, so that it does not matter.
         reward: [S] float32, rewards since the player's last action, where its transition closed; else 0.
-        flags: [S] uint8, the bits TERMINATED, TRUNCATED and ACTS.
+        flags: [3, S] bool, whether the episode terminated, whether it was cut off, and whether the player acts next;
+            one array for the same reason. Without turns, the last row is left out.
     """
 
     observations: dict[str, Array]
@@ -110,7 +108,7 @@ class Program:
         """Move every environment once with ``actions`` [N, P, ...], and reset those whose episode ended."""
         steps = carry.steps + 1
         keys = _folded(_folded(carry.keys, carry.episodes), steps)
-        state = jax.vmap(self.simulator.step)(carry.state, actions, keys)
+        state = _of_strong_types(jax.vmap(self.simulator.step)(carry.state, actions, keys))
         reward, terminated, truncated = jax.vmap(self.simulator.result)(state)
         cuts = truncated is not None or self._limit is not None
         truncated = jnp.zeros_like(terminated) if truncated is None else truncated
@@ -155,18 +153,17 @@ class Program:
 
     def _first(self, keys: Array) -> Any:
         """Return the first states of the episodes with these ``keys`` [R]."""
-        return jax.vmap(self.simulator.init)(_folded(keys, jnp.zeros(keys.shape, jnp.int32)))
+        return _of_strong_types(jax.vmap(self.simulator.init)(_folded(keys, jnp.zeros(keys.shape, jnp.int32))))
 
     def _output(self, shown: View, final: View, reward: Array, terminated: Array, truncated: Array) -> Output:
         shape = (self.num_envs, self.simulator.players)
-        acts = jnp.ones(shape, jnp.bool_) if shown.acts is None else shown.acts
-        flags = terminated[:, None] * TERMINATED + truncated[:, None] * TRUNCATED + acts * ACTS
+        flags = [terminated[:, None], truncated[:, None], *([] if shown.acts is None else [shown.acts])]
         return Output(
             self._slots(shown.observations, final.observations),
             None if shown.mask is None else shown.mask.reshape(shape[0] * shape[1], -1),
             None if final.mask is None else final.mask.reshape(shape[0] * shape[1], -1),
             reward.reshape(-1),
-            flags.astype(jnp.uint8).reshape(-1),
+            jnp.stack([jnp.broadcast_to(flag, shape).reshape(-1) for flag in flags]),
         )
 
     def _slots(self, *both: dict[str, Array]) -> dict[str, Array]:
@@ -175,6 +172,11 @@ class Program:
             spec.name: jnp.stack([each[spec.name].reshape(-1, *spec.shape).astype(spec.dtype) for each in both])
             for spec in self.simulator.observations
         }
+
+
+def _of_strong_types(state: Any) -> Any:
+    """Return ``state`` without weak types: JAX would compile a step once more for a state that differs in them."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
 
 
 def _unchanged(state: Any, *_: Array) -> Any:

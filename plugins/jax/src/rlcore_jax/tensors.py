@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
 from rlcore import BehaviorSpec, EpisodeSeeds, saved_mapping
-from rlcore_jax.program import ACTS, TERMINATED, TRUNCATED, Carry, Output, Program
+from rlcore_jax.program import Carry, Output, Program
 from rlcore_jax.trees import restored_tree, saved_tree
 from rlcore_torch import TensorActions, TensorBatch
 
@@ -85,10 +85,12 @@ class JaxTensors:
         chosen = actions[self._behavior]
         numbers = chosen.continuous if chosen.discrete is None else chosen.discrete
         assert numbers is not None
-        numbers = numbers.to(torch.int32) if chosen.discrete is not None else numbers.clone()
-        numbers = numbers.view(self.num_envs, -1, numbers.shape[1])
-        # On the CPU, JAX takes arrays of NumPy faster than those of DLPack.
-        given = numbers.numpy() if self.device.type == "cpu" else jax.dlpack.from_dlpack(numbers)
+        shape = (self.num_envs, self._program.simulator.players, numbers.shape[1])
+        if self.device.type == "cpu":  # JAX takes arrays of NumPy faster than those of DLPack
+            given = numbers.numpy().astype(np.float32 if chosen.discrete is None else np.int32).reshape(shape)
+        else:
+            copied = numbers.clone() if chosen.discrete is None else numbers.to(torch.int32)
+            given = jax.dlpack.from_dlpack(copied.view(shape))
         self._carry, output = self._program.step(self._carry, given)
         return self._batches(output)
 
@@ -98,15 +100,16 @@ class JaxTensors:
         return np.zeros((self.num_envs, simulator.players, parts), kind)
 
     def _batches(self, output: Output) -> dict[str, TensorBatch]:
-        flags = from_dlpack(output.flags)
-        seen = {name: from_dlpack(both) for name, both in output.observations.items()}
+        # Views of few arrays: every array that is handed over costs more than ten times what a view costs.
+        both = {name: from_dlpack(seen).unbind() for name, seen in output.observations.items()}
+        terminated, truncated, *acts = from_dlpack(output.flags).unbind()
         batch = TensorBatch(
-            {name: both[0] for name, both in seen.items()},
+            {name: now for name, (now, _) in both.items()},
             from_dlpack(output.reward),
-            (flags & TERMINATED).bool(),
-            (flags & TRUNCATED).bool(),
-            {name: both[1] for name, both in seen.items()},
-            needs_action=(flags & ACTS).bool() if self.takes_turns else None,
+            terminated,
+            truncated,
+            {name: final for name, (_, final) in both.items()},
+            needs_action=acts[0] if acts else None,
             action_mask=None if output.mask is None else from_dlpack(output.mask),
             final_action_mask=None if output.final_mask is None else from_dlpack(output.final_mask),
         )

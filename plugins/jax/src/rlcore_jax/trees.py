@@ -37,8 +37,10 @@ def restored_tree(saved: Mapping[str, Any], like: Any) -> Any:
 
 def _restored(saved: Mapping[str, Any], name: str, like: Any) -> Any:
     numbers = _numbers(like)
-    # A copy: JAX may share the memory of an array that it gets, and write there.
+    # A copy: JAX may share the memory of an array that it gets, and write there. Where `like` is: a program would be
+    # compiled once more for arrays that are not bound to its device.
     array = jax.numpy.array(saved_array(saved, name, numbers.dtype, numbers.shape), copy=True)
+    array = jax.device_put(array, numbers.sharding)
     return jax.random.wrap_key_data(array, impl=jax.random.key_impl(like)) if _is_key(like) else array
 
 

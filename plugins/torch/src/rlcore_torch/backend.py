@@ -11,7 +11,6 @@ from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
 from rlcore_torch.cpu import (
-    FlatAdam,
     NumpyActor,
     PieceThreads,
     UpdateThreads,
@@ -22,9 +21,10 @@ from rlcore_torch.cpu import (
 )
 from rlcore_torch.networks.networks import Actor, Body, Dense, dense
 from rlcore_torch.numpy_memory import NumpyMemory
+from rlcore_torch.optimization.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
-__all__ = ["Backend", "choose_backend"]
+__all__ = ["Backend", "choose_backend", "chosen_device"]
 
 
 @attrs.frozen
@@ -40,10 +40,12 @@ class Backend:
         numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
-        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior
-            and its model, or None if they have one; None: never.
+        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior,
+            its model and the steps after which operations repeat, or None if they have one; None: never.
         losses_by_hand: Whether losses that have a gradient written by hand use it.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
+        bf16: Whether layers of network bodies compute in bfloat16.
+        compiled: Whether gradient steps are compiled with ``torch.compile``.
     """
 
     device: torch.device
@@ -53,24 +55,33 @@ class Backend:
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     numpy_memory: Callable[[Actor], NumpyMemory] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
-    update_threads: Callable[[str, Actor], UpdateThreads | None] | None = None
+    update_threads: Callable[[str, Actor, int], UpdateThreads | None] | None = None
     losses_by_hand: bool = False
     cuda_graphs: bool = False
+    bf16: bool = False
+    compiled: bool = False
+
+    @property
+    def changes_steps(self) -> bool:
+        """Whether gradient steps are recorded or compiled."""
+        return self.cuda_graphs or self.compiled
 
     def prepare(self, model: nn.Module) -> None:
-        """Set the ``dense`` function of every network body in ``model``."""
+        """Set how every network body in ``model`` computes: its ``dense`` function, and ``bf16``."""
         for module in model.modules():
             if isinstance(module, Body):
-                module.dense = self.dense
+                module.dense, module.bf16 = self.dense, self.bf16
 
 
 def choose_backend(run: RunContext) -> Backend:
     """Return the backend that ``torch_settings`` selects.
 
-    The pieces of :mod:`rlcore_torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
-    is the CPU, which is faster for the small networks of vector observations.
+    The pieces of :mod:`rlcore_torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU, and not with
+    ``bf16`` or ``compile``, which are for layers and gradients of PyTorch. The default device is the CPU, which is
+    faster for the small networks of vector observations.
 
-    Raises ConfigError for a device that PyTorch does not have, and for CUDA graphs and TF32 on another one.
+    Raises ConfigError for a device that PyTorch does not have, for CUDA graphs and TF32 on one that is not an NVIDIA
+    GPU, and for bfloat16 on one that does not compute in it.
     """
     chosen = run.config.torch_settings
     device = chosen_device(run)
@@ -84,6 +95,11 @@ def choose_backend(run: RunContext) -> Backend:
             f"TF32 needs an NVIDIA GPU, and the device is {device}; set device: cuda, or leave tf32 out",
             key=("torch_settings", "tf32"),
         )
+    if chosen.bf16 and not _computes_in_bfloat16(device):
+        raise ConfigError(
+            f"{device} does not compute in bfloat16; leave bf16 out, or choose another device",
+            key=("torch_settings", "bf16"),
+        )
     if device.type == "cuda":  # of the process: a run without the key takes back what an earlier run set
         torch.set_float32_matmul_precision("high" if chosen.tf32 else "highest")
     if chosen.deterministic and device.type != "cpu":
@@ -91,8 +107,8 @@ def choose_backend(run: RunContext) -> Backend:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     threads = chosen.num_threads or 1
-    if not chosen.fast_cpu or device.type != "cpu":
-        return Backend(device, threads, cuda_graphs=chosen.cuda_graphs)
+    if not chosen.fast_cpu or device.type != "cpu" or chosen.bf16 or chosen.compile:
+        return Backend(device, threads, cuda_graphs=chosen.cuda_graphs, bf16=chosen.bf16, compiled=chosen.compile)
     return Backend(
         device,
         threads,
@@ -109,6 +125,13 @@ def choose_backend(run: RunContext) -> Backend:
 def chosen_device(run: RunContext) -> torch.device:
     """Return the device of ``torch_settings``. Raises ConfigError for one that PyTorch does not have."""
     return _device(_of_rank(run.config.torch_settings.device or "cpu", run.ranks))
+
+
+def _computes_in_bfloat16(device: torch.device) -> bool:
+    """Whether autocast knows the device, and the device multiplies such numbers itself: an NVIDIA GPU since Ampere."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return torch.amp.is_autocast_available(device.type)
 
 
 def _of_rank(name: str, ranks: Ranks) -> str:

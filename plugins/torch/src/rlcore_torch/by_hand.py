@@ -1,53 +1,80 @@
 """A stack of linear layers with a gradient written by hand, for losses that a CPU computes without autograd.
 
 On a few hundred rows, recording and walking a graph takes several times as long as the arithmetic of a small network.
+The same layers give a rollout its values, a piece of the rows after the other.
 :mod:`rlcore_torch.cpu` has the other code that is written for a CPU, and says how it is switched off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
 
+import attrs
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.cpu import FUNCTIONS, is_plain_body, sums_in_one_thread
-from rlcore_torch.networks.networks import ActorCritic, PolicyHead
+from rlcore_torch.cpu import (
+    FUNCTIONS,
+    Call,
+    FloatArray,
+    is_plain_body,
+    sums_in_one_thread,
+)
+from rlcore_torch.networks.networks import Actor, ActorCritic, Body, Critic, PolicyHead
 
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
 LARGEST_LAYER = 2**17
+MOST_PREPARED = 8  # numbers of rows whose calls are kept
 
 
 class LinearStack:
     """Linear layers, each but the last followed by an activation, and the gradients of a sum of losses.
 
+    Inputs are [B, inputs + 1], and their last column is of ones: the first layer then adds its bias within its product,
+    and the gradient of the bias is a part of that of the weight. With few inputs, either takes as long as the product.
+
     Outputs are [outputs, B]: products with a matrix of a few columns take several times as long as with one of a few
-    rows. Every array is allocated once, because the pages of a new one take longer than what is computed in it.
+    rows. Every array is allocated once, because the pages of a new one take longer than what is computed in it, and the
+    calls for a number of rows are prepared once, because making views takes as long as a small product.
 
     Attributes:
         gradients: By weight and bias, in their shapes, what :meth:`backward` added up since :meth:`begin`.
     """
 
-    def __init__(self, layers: Sequence[nn.Linear], activation: str, rows: int, memory: Tensor) -> None:
-        """``rows`` is the largest B. ``memory`` has :meth:`numbers` numbers for each of them.
+    def __init__(self, layers: Sequence[nn.Linear], activation: str, inputs: Tensor, memory: Tensor) -> None:
+        """``inputs`` [rows, inputs + 1] are read by :meth:`forward`. ``memory`` has :meth:`numbers` for each row.
 
-        Several stacks may have the same memory, if each is done with a piece of the rows before the next begins.
+        Several stacks may have the same inputs. They may have the same memory too, if each is done with a piece of the
+        rows before the next begins.
         """
         self._layers = layers
         self._function = FUNCTIONS[activation]
-        self._memory, self._rows = memory, rows
+        self._inputs, self._memory = inputs, memory
         self.gradients: dict[Tensor, Tensor] = {}
         self._products, self._biases = [], []
-        for layer in layers:
-            outputs, inputs = layer.weight.shape
-            product = torch.empty(sorted((outputs, inputs)))  # the narrower side comes first
-            self.gradients[layer.weight] = product if outputs <= inputs else product.t()
-            self.gradients[layer.bias] = bias = torch.empty(outputs)
+        self._added = torch.empty(sum(layer.weight.numel() + layer.bias.numel() for layer in layers))
+        start = 0
+        for k, layer in enumerate(layers):
+            outputs, columns = layer.weight.shape
+            entry = k == 0 and len(layers) > 1
+            end = start + outputs * (columns + entry)
+            product = self._added[start:end].view(sorted((outputs, columns + entry)))  # the narrower side comes first
+            start = end if entry else end + outputs
+            gradient = product if outputs <= columns + entry else product.t()  # [outputs, columns], or one more
+            bias = gradient[:, columns] if entry else self._added[end:start]
+            self.gradients[layer.weight], self.gradients[layer.bias] = gradient[:, :columns], bias
             self._products.append(product)
             self._biases.append(bias)
-        self._output = torch.empty(layers[-1].out_features, rows)
-        self._divide(rows)
+        # Weight and bias of the first layer, [inputs + 1, outputs]
+        self._entry = torch.empty(layers[0].in_features + 1, layers[0].out_features)
+        self._output, self._of_output = (torch.empty(layers[-1].out_features, len(inputs)) for _ in range(2))
+        self._ones = torch.ones(1, len(inputs))
+        self._places: list[int] = []  # of the parameters in memory
+        self._prepared: dict[int, _Calls] = {}  # by the number of rows
 
     @staticmethod
     def numbers(layers: Sequence[nn.Linear], activation: str) -> int:
@@ -55,79 +82,233 @@ class LinearStack:
         widths = [layer.out_features for layer in layers[:-1]]
         return (1 + FUNCTIONS[activation].of_input) * sum(widths) + max(widths, default=0)
 
-    def _divide(self, rows: int) -> None:
-        """Make arrays [rows, width] of the memory: before and after each activation, and for one gradient."""
-        start, self._now = 0, rows
-
-        def array(width: int) -> Tensor:
-            nonlocal start
-            start += self._rows * width
-            return self._memory[start - self._rows * width : start].view(-1, width)[:rows]
-
-        widths = [layer.out_features for layer in self._layers[:-1]]
-        self._before = [array(width) for width in widths]
-        self._after = [array(width) for width in widths] if self._function.of_input else self._before
-        place = start
-        self._given = []
-        for width in widths:
-            start = place
-            self._given.append(array(width))
-        self._outputs = self._output[:, :rows]
-
     def begin(self) -> None:
         """Begin another sum, with the weights as they are now."""
-        self._first = True
-        self._parameters = [(layer.weight, layer.weight.t(), layer.bias) for layer in self._layers]
-        self._last_bias = self._layers[-1].bias.unsqueeze(1)
+        self._added.zero_()
+        self.read_weights()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs [outputs, B] of x [B, inputs]; they stay until the next call."""
-        if len(x) != self._now:
-            self._divide(len(x))
-        self._inputs = [x]
-        for (_, transposed, bias), before, after in zip(self._parameters, self._before, self._after, strict=False):
-            torch.addmm(bias, x, transposed, out=before)
-            x = self._function.into(before, after)
-            self._inputs.append(x)
-        return torch.addmm(self._last_bias, self._parameters[-1][0], x.t(), out=self._outputs)
+    def read_weights(self) -> None:
+        """Use the weights as they are now."""
+        places = [parameter.data_ptr() for parameter in self.gradients]
+        if places != self._places:
+            self._places = places
+            self._prepared.clear()
+            first = self._layers[0]
+            self._first = [first.weight.detach().t(), first.bias.detach()]
+        torch._foreach_copy_([self._entry[:-1], self._entry[-1]], self._first)
+
+    def forward(self, rows: int) -> Tensor:
+        """Return the outputs [outputs, B] of the first B ``rows`` of the inputs; they stay until the next call."""
+        if rows not in self._prepared:
+            if len(self._prepared) == MOST_PREPARED:
+                self._prepared.clear()
+            self._prepared[rows] = self._prepare(rows)
+        self._now = self._prepared[rows]
+        for call in self._now.forward:
+            call()
+        return self._now.output
 
     def backward(self, given: Tensor) -> None:
         """Add the gradients of a loss whose gradient with respect to the latest outputs is ``given`` [outputs, B].
 
         It writes over what was kept of these rows.
         """
-        keep = 0 if self._first else 1
-        self._first = False
-        gradient = given.t()
-        for k in range(len(self._layers) - 1, -1, -1):
-            product, x, bias = self._products[k], self._inputs[k], self._biases[k]
-            narrow, wide = (gradient, x) if gradient.shape[1] <= x.shape[1] else (x, gradient)
-            with sums_in_one_thread(narrow.shape[1]):
-                torch.addmm(product, narrow.t(), wide, beta=keep, out=product)
-            if keep:
-                bias += gradient.sum(0)
-            else:
-                torch.sum(gradient, 0, out=bias)
-            if k > 0:
-                of_activation = torch.mm(gradient, self._parameters[k][0], out=self._given[k - 1])
-                gradient = self._before[k - 1]
-                self._function.backward(of_activation, gradient, gradient)
+        self._now.of_output.copy_(given)
+        for call in self._now.backward:
+            call()
 
     def backward_to_inputs(self, given: Tensor) -> Tensor:
-        """Return the gradient [B, inputs] of a loss with respect to the latest x; ``given`` is as in :meth:`backward`.
+        """Return the gradient [B, inputs] of a loss with respect to the inputs; ``given`` is as in :meth:`backward`.
 
         The parameters get none. It writes over what was kept of these rows.
         """
         gradient = given.t()
         for k in range(len(self._layers) - 1, 0, -1):
-            of_activation = torch.mm(gradient, self._parameters[k][0], out=self._given[k - 1])
-            gradient = self._before[k - 1]
-            self._function.backward(of_activation, gradient, gradient)
-        return gradient @ self._parameters[0][0]
+            kept, of_activation = self._now.kept[k - 1], self._now.given[k - 1]
+            torch.mm(gradient, self._layers[k].weight, out=of_activation)
+            self._function.derivative(of_activation, kept)()
+            gradient = kept
+        return gradient @ self._layers[0].weight
+
+    def leave(self) -> None:
+        """Let the parameters have the gradients, in their own layout in memory."""
+        for parameter, gradient in self.gradients.items():
+            parameter.grad = gradient.contiguous()
+
+    def _prepare(self, rows: int) -> _Calls:
+        """Make the calls for B ``rows``, and arrays [B, width] of the memory."""
+        end = 0
+
+        def array(width: int) -> Tensor:
+            nonlocal end
+            start, end = end, end + len(self._inputs) * width
+            return self._memory[start:end].view(len(self._inputs), width)[:rows]
+
+        hidden, widths = self._layers[:-1], [layer.out_features for layer in self._layers[:-1]]
+        kept = [array(width) for width in widths]  # before each activation, later its gradient
+        after = [array(width) for width in widths] if self._function.of_input else kept
+        shared = array(max(widths, default=0)).view(-1)  # the gradient after the activation of one layer at a time
+        given = [shared[: rows * width].view(rows, width) for width in widths]
+        inputs, ones = [self._inputs[:rows], *after], self._ones[:, :rows]
+        output, of_output = self._output[:, :rows], self._of_output[:, :rows]
+        forward: list[Call] = []
+        backward: list[Call] = []
+        for k, layer in enumerate(self._layers):
+            weight, bias = layer.weight.detach(), layer.bias.detach()
+            of_layer: list[Call] = []
+            if k < len(hidden):
+                if k == 0:
+                    forward.append(partial(torch.mm, inputs[k], self._entry, out=kept[k]))
+                else:
+                    forward.append(partial(torch.addmm, bias, inputs[k], weight.t(), out=kept[k]))
+                forward.append(self._function.call(kept[k], after[k]))
+                of_layer.append(self._function.derivative(given[k], kept[k]))
+                gradient, x = kept[k], inputs[k]
+            else:
+                gradient, x = of_output.t(), inputs[k] if hidden else inputs[k][:, :-1]
+                forward.append(partial(torch.addmm, bias.unsqueeze(1), weight, x.t(), out=output))
+            of_layer.append(_adds_product(self._products[k], gradient, x))
+            if k > 0 or not hidden:
+                of_layer.append(_adds_product(self._biases[k].unsqueeze(0), ones.t(), gradient))
+            if k > 0:
+                of_layer.append(partial(torch.mm, gradient, weight, out=given[k - 1]))
+            backward = of_layer + backward
+        return _Calls(forward, backward, kept, given, output, of_output)
 
 
-def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, int] | None:
-    """Return the layers of policy and critic, and the rows that they take at once.
+@attrs.frozen(eq=False)
+class _Calls:
+    """What a stack calls for B rows.
+
+    Attributes:
+        forward: From the inputs to ``output``.
+        backward: From ``of_output`` to the gradients of all layers.
+        kept: By hidden layer, [B, width], what the derivative of its activation needs.
+        given: By hidden layer, [B, width], the gradient by its output.
+        output: [outputs, B].
+        of_output: [outputs, B] the gradient by ``output``.
+    """
+
+    forward: Sequence[Call]
+    backward: Sequence[Call]
+    kept: Sequence[Tensor]
+    given: Sequence[Tensor]
+    output: Tensor
+    of_output: Tensor
+
+
+def _adds_product(product: Tensor, gradient: Tensor, x: Tensor) -> Call:
+    """Return a call that adds to ``product`` the transposed product of ``gradient`` and x, with the narrower first."""
+    narrow, wide = (gradient, x) if gradient.shape[1] <= x.shape[1] else (x, gradient)
+    add = partial(torch.addmm, product, narrow.t(), wide, out=product)
+    return add if narrow.shape[1] > 1 else partial(_in_one_thread, add)
+
+
+def _in_one_thread(product: Call) -> None:
+    if torch.get_num_threads() == 1:
+        product()
+        return
+    with sums_in_one_thread(1):
+        product()
+
+
+class MinibatchStacks:
+    """Actors and critics of actions as stacks, for minibatches of up to ``rows``.
+
+    Attributes:
+        actors: From observations.
+        critics: From observations and the C continuous parts of actions.
+    """
+
+    def __init__(self, actors: Sequence[LinearStack], critics: Sequence[LinearStack], inputs: Sequence[Tensor]) -> None:
+        """``inputs`` are [rows, size + 1] those of the actors and [rows, size + C + 1] those of the critics."""
+        self.actors, self.critics = actors, critics
+        self._observed, self._acted = inputs
+        self.rows = len(self._observed)
+
+    def begin(self) -> None:
+        """Begin other sums in all stacks, with the weights as they are now."""
+        for stack in (*self.actors, *self.critics):
+            stack.begin()
+
+    def act(self, actor: LinearStack, observed: Tensor) -> Tensor:
+        """Return the outputs [B, outputs] of ``actor`` where [B, size] is observed."""
+        self._observed[: len(observed), :-1].copy_(observed)
+        return actor.forward(len(observed)).t()
+
+    def judge(self, critics: Sequence[LinearStack], observed: Tensor, action: Tensor) -> list[Tensor]:
+        """Return the outputs [outputs, B] of each of ``critics`` for actions [B, C] where [B, size] is observed."""
+        acted = self._acted[: len(observed)]
+        acted[:, : observed.shape[1]].copy_(observed)
+        acted[:, observed.shape[1] : -1].copy_(action)
+        return [critic.forward(len(observed)) for critic in critics]
+
+
+def minibatch_stacks(
+    actors: Sequence[Actor], critics: Sequence[Critic], rows: int, memories: Sequence[int]
+) -> MinibatchStacks | None:
+    """Return the networks as stacks; None if one is more than linear layers on vector observations.
+
+    ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before the
+    next begins.
+    """
+    networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
+    networks += [(critic.body, critic.head) for critic in critics]
+    if not all(is_plain_body(body, head) for body, head in networks):
+        return None
+    parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
+    inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
+    sizes = [0] * (max(memories) + 1)
+    for part, memory in zip(parts, memories, strict=True):
+        sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
+    made = [torch.empty(size) for size in sizes]
+    count = len(actors)
+    stacks = [
+        LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
+        for k, (layers, activation) in enumerate(parts)
+    ]
+    return MinibatchStacks(stacks[:count], stacks[count:], inputs)
+
+
+class StackOutputs:
+    """The outputs of linear layers for any number of rows, without a gradient, a piece of the rows after the other."""
+
+    def __init__(self, layers: Sequence[nn.Linear], activation: str) -> None:
+        self._layers, self._activation = layers, activation
+        self._stack: LinearStack | None = None
+
+    @torch.no_grad()
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the outputs [B, outputs] of x [B, inputs], with the weights as they are now."""
+        if self._stack is None:  # memory is for those that are used
+            rows = rows_at_once(self._layers)
+            inputs = torch.ones(rows, self._layers[0].in_features + 1)
+            memory = torch.empty(rows * LinearStack.numbers(self._layers, self._activation))
+            self._stack, self._columns = LinearStack(self._layers, self._activation, inputs, memory), inputs.numpy()
+        self._stack.read_weights()
+        outputs: FloatArray = np.empty((len(x), self._layers[-1].out_features), np.float32)
+        for start in range(0, len(x), len(self._columns)):
+            piece = x[start : start + len(self._columns)]
+            self._columns[: len(piece), :-1] = piece
+            outputs[start : start + len(piece)] = self._stack.forward(len(piece)).numpy().T
+        return outputs
+
+
+def rows_at_once(layers: Iterable[nn.Linear]) -> int:
+    """The rows whose values in the widest of ``layers`` are at most :data:`LARGEST_LAYER` numbers."""
+    return max(1, LARGEST_LAYER // max(layer.out_features for layer in layers))
+
+
+def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
+    """Return the layers of the values and their activation; None if values need more than linear layers."""
+    changed = getattr(type(model), "value", None) is not ActorCritic.value or "value" in model.__dict__
+    if changed or model.privileged is not None or not is_plain_body(model.critic, model.value_head):
+        return None
+    return [*model.critic.layers, model.value_head], model.critic.activation
+
+
+def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, Tensor] | None:
+    """Return the layers of policy and critic, and their inputs, of as many rows as they take at once.
 
     None for a model that is more than two stacks of linear layers between vector observations and their outputs.
     """
@@ -148,7 +329,8 @@ def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, i
     if not all(is_plain_body(body, head) for body, head in bodies):
         return None
     stacks = [([*body.layers, head], body.activation) for body, head in bodies]
-    rows = max(1, LARGEST_LAYER // max(layer.out_features for layers, _ in stacks for layer in layers))
+    rows = rows_at_once(layer for layers, _ in stacks for layer in layers)
+    inputs = torch.ones(rows, model.inputs.vector_size + 1)
     memory = torch.empty(rows * max(LinearStack.numbers(*stack) for stack in stacks))
-    policy, critic = (LinearStack(layers, activation, rows, memory) for layers, activation in stacks)
-    return policy, critic, rows
+    policy, critic = (LinearStack(layers, activation, inputs, memory) for layers, activation in stacks)
+    return policy, critic, inputs

@@ -3,11 +3,11 @@
 Each part replaces one piece of plain PyTorch that computes the same numbers, up to rounding:
 
 - :func:`fused_dense`: a stack of linear layers as one node of the autograd graph, in place of ``dense``;
-- :class:`FlatAdam`: Adam and gradient clipping over one flat tensor, in place of ``torch.optim.Adam``;
 - :func:`numpy_actor`: the actor in NumPy for a few rows, in place of ``Actor.policy``;
 - :class:`PieceThreads`: a minibatch of images in pieces side by side, in place of threads within each operation;
 - :class:`UpdateThreads`: one thread or two within the operations of a gradient step, whichever is faster.
 
+:mod:`rlcore_torch.optimization.flat_adam` has Adam and gradient clipping over one flat tensor.
 :mod:`rlcore_torch.by_hand` has networks for losses whose gradient is written by hand in place of autograd, as PPO's is.
 ``rlcore_torch.backend`` chooses. Parameters and checkpoints have the same names and shapes with and without.
 ``benchmarks/fast_cpu.py`` measures what each part is worth.
@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, TypeVar
@@ -34,7 +35,6 @@ from torch.nn.functional import linear, silu
 from rlcore_torch.networks.distributions import ActionDistribution
 from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, dense, is_plain_linear, to_numpy
-from rlcore_torch.optimization.optimizer import BETAS, Adam
 
 log = logging.getLogger("rlcore.plugin.torch")
 
@@ -66,12 +66,19 @@ def fused_dense(
     return _Dense.apply(FUNCTIONS[activation], activated, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
 
 
+Call = Callable[[], object]
+
+
 @attrs.frozen
 class _Activation:
     forward: Callable[[Tensor], Tensor]  # may work in place unless `of_input`
-    into: Callable[[Tensor, Tensor], Tensor]  # (x, out) writes f(x) into out, which is x unless `of_input`
+    call: Callable[[Tensor, Tensor], Call]  # of (x, out): a call writes f(x) into out, which is x unless `of_input`
     backward: Callable[[Tensor, Tensor, Tensor], Any]  # (gradient, x or f(x), out) writes gradient * f'(x) into out
     of_input: bool  # whether `backward` takes x; otherwise it takes f(x)
+
+    def derivative(self, gradient: Tensor, kept: Tensor) -> Call:
+        """Return a call that writes ``gradient`` times the derivative over ``kept``, which is x or f(x)."""
+        return partial(self.backward, gradient, kept, kept)
 
 
 def _tanh(x: Tensor) -> Tensor:
@@ -84,19 +91,19 @@ _aten = torch.ops.aten
 FUNCTIONS = {
     "swish": _Activation(
         silu,
-        lambda x, out: _aten.silu.out(x, out=out),
+        lambda x, out: partial(_aten.silu.out, x, out=out),
         lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out),
         of_input=True,
     ),
     "tanh": _Activation(
         _tanh,
-        lambda x, out: _tanh(x),
+        lambda x, out: partial(np.tanh, x.numpy(), out=out.numpy()),
         lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out),
         of_input=False,
     ),
     "relu": _Activation(
         torch.relu_,
-        lambda x, out: torch.relu_(x),
+        lambda x, out: partial(torch.relu_, x),
         lambda grad, y, out: _aten.threshold_backward.grad_input(grad, y, 0, grad_input=out),
         of_input=False,
     ),
@@ -179,7 +186,7 @@ FloatArray = NDArray[np.float32]
 # Vector observations [R, size] to columns of the continuous parts [R, ...] and logits [R, logits].
 NumpyActor = Callable[[FloatArray], tuple[FloatArray | None, FloatArray | None]]
 
-MOST_ROWS = 128  # above this PyTorch is faster
+MOST_ROWS = 128  # above this PyTorch's products are faster
 
 
 def numpy_actor(model: Actor) -> NumpyActor | None:
@@ -289,148 +296,6 @@ NUMPY_FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-# ---------------------------------------------------------------- Adam
-# The weights of a ReLU that no observation activates have no gradient any more, so their moments shrink with each step.
-# Below 1e-38 they are denormal: rounding keeps them there, and a processor is some 20 times slower with them.
-# After 1,000 gradient steps of TD3 on Pendulum, 40% of the means were denormal, and Adam took 1,700 us instead of 100.
-
-VANISHED_EVERY = 100  # steps, in which a mean without a gradient shrinks by a factor of 4e4
-VANISHED_MEAN = 1e-30  # with an epsilon of 1e-8, the step is 1e-22 of the learning rate
-VANISHED_SQUARE = 1e-37  # added as its root to epsilon
-
-
-class FlatAdam(Adam):
-    """Adam with the interface and the results of :class:`rlcore_torch.TorchAdam`.
-
-    The parameters become views of one tensor, so a network works as before. Gradients that are clipped are copied to
-    views of another. PyTorch's kernel is called without ``torch.optim``: its checks of a group of tensors take as long
-    as the step of a small network, and importing it takes longer than everything else between ``import torch`` and the
-    first environment step.
-
-    The kernel gets the parameters one by one where they cannot be one tensor, because another optimizer has some of
-    them, and where some have no gradient, or had none before: those do not move, and count their steps by themselves.
-    """
-
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
-        parameters = list(parameters)
-        flat = None
-        if all(p.untyped_storage().nbytes() == p.nbytes for p in parameters):  # else they are views of another tensor
-            flat = torch.cat([p.detach().reshape(-1) for p in parameters])  # [number of parameters]
-            for p, own in zip(parameters, _parts(flat, parameters), strict=True):
-                p.data = own
-        self._take(parameters, flat, learning_rate, epsilon)
-
-    def _take(
-        self, parameters: Sequence[nn.Parameter], flat: Tensor | None, learning_rate: float, epsilon: float
-    ) -> None:
-        self.parameters = parameters
-        self.learning_rate = learning_rate
-        self.epsilon = epsilon
-        self._flat = flat
-        self._grad, self._mean, self._square = (
-            torch.zeros(sum(p.numel() for p in parameters), dtype=parameters[0].dtype) for _ in range(3)
-        )
-        self._grads, self._means, self._squares = (
-            _parts(each, parameters) for each in (self._grad, self._mean, self._square)
-        )
-        self._step = torch.zeros(())  # of all parameters
-        self._steps: list[Tensor] = []  # of each, where they differ
-
-    def another(self, learning_rate: float) -> FlatAdam:
-        made = FlatAdam.__new__(FlatAdam)
-        made._take(self.parameters, self._flat, learning_rate, self.epsilon)
-        return made
-
-    def zero_grad(self) -> None:
-        for p in self.parameters:
-            p.grad = None
-
-    def clip_grad_norm(self, max_norm: float) -> Tensor:
-        self._gather()
-        norm: Tensor = torch.linalg.vector_norm(self._grad)
-        if not norm + 1e-6 <= max_norm:  # NaN too
-            self._grad.mul_(max_norm / (norm + 1e-6))
-        return norm
-
-    @torch.no_grad()
-    def step(self) -> None:
-        grads = [p.grad for p in self.parameters if p.grad is not None and p.grad.is_contiguous()]
-        if len(grads) == len(self.parameters) and not self._steps and grads[0] is not self._grads[0]:
-            # Not clipped: a copy to the flat gradient would take as long as the step.
-            self._step += 1
-            steps = [self._step] * len(grads)
-            self._move(list(self.parameters), grads, self._means, self._squares, steps)
-            self._drop_vanished(self._step)
-            return
-        complete = self._gather()
-        if complete and self._flat is not None and not self._steps:
-            self._step += 1
-            self._move([self._flat], [self._grad], [self._mean], [self._square], [self._step])
-            self._drop_vanished(self._step)
-            return
-        if not self._steps:
-            self._steps = [self._step.clone() for _ in self.parameters]
-        rows = [row for row, p in enumerate(self.parameters) if p.grad is not None]
-        values = [self.parameters[row].data for row in rows]
-        grads, means, squares, steps = (
-            [each[row] for row in rows] for each in (self._grads, self._means, self._squares, self._steps)
-        )
-        if rows:
-            torch._foreach_add_(steps, 1)
-            self._move(values, grads, means, squares, steps)
-            self._drop_vanished(steps[0])
-
-    def _drop_vanished(self, step: Tensor) -> None:
-        """Every hundred steps, let moments that are too small to move a parameter be zero."""
-        if int(step) % VANISHED_EVERY == 0:
-            for moment, least in ((self._mean, VANISHED_MEAN), (self._square, VANISHED_SQUARE)):
-                torch.ops.aten.hardshrink.out(moment, least, out=moment)
-
-    def _move(
-        self, values: list[Tensor], grads: list[Tensor], means: list[Tensor], squares: list[Tensor], steps: list[Tensor]
-    ) -> None:
-        torch._fused_adam_(
-            values, grads, means, squares, [], steps,
-            amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.learning_rate, weight_decay=0.0, eps=self.epsilon,
-            maximize=False,
-        )  # fmt: skip
-
-    @torch.no_grad()
-    def _gather(self) -> bool:
-        """Let the gradients be views of the flat one, in which those that are missing are zero. Returns if none is."""
-        complete, copied, to = True, [], []
-        for p, own in zip(self.parameters, self._grads, strict=True):
-            grad = p.grad
-            if grad is None:
-                complete = False
-                own.zero_()
-            elif grad is not own:
-                copied.append(grad)
-                to.append(own)
-                p.grad = own
-        if copied:
-            torch._foreach_copy_(to, copied)
-        return complete
-
-    def moments(self) -> dict[str, Tensor]:
-        step = self._step if not self._steps else torch.stack(self._steps)
-        return {"mean": self._mean, "square": self._square, "step": step}
-
-    def load_moments(self, moments: dict[str, Any]) -> None:
-        self._mean.copy_(moments["mean"])
-        self._square.copy_(moments["square"])
-        step = moments["step"]
-        self._steps = list(step.clone()) if step.dim() else []
-        if not step.dim():
-            self._step.copy_(step)
-
-
-def _parts(flat: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Views of ``flat`` in the parameters' shapes."""
-    pieces = flat.split([p.numel() for p in parameters])  # type: ignore[no-untyped-call]
-    return [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
-
-
 # ---------------------------------------------------------------- threads
 # Threads within an operation wait for each other at the end of each of its loops, and each time for as long as another
 # process holds the processor of one of them. Threads that each take a piece of the rows meet once per minibatch.
@@ -507,20 +372,23 @@ class UpdateThreads:
     thread is used for good if any bit differs. In trials, gradient steps of the training are timed with each number in
     turn. There is a trial from time to time, because another program may take the second core, or leave it.
 
-    A trainer calls :meth:`compare` before a gradient step, and takes it within ``with threads:``.
+    A trainer calls :meth:`compare` before a gradient step, and takes it within ``with threads:``. Where operations
+    repeat after ``period`` gradient steps, as those of TD3, which moves its actor every second time, periods are
+    counted and timed in the place of steps.
 
     Attributes:
         count: The threads of gradient steps between trials.
     """
 
-    def __init__(self, behavior: str) -> None:
-        self.behavior = behavior
+    def __init__(self, behavior: str, period: int = 1) -> None:
+        self.behavior, self._period = behavior, period
         self.count = 1
-        self._to_compare = COMPARED
+        self._to_compare = max(COMPARED, period)
         self._pause, self._next_pause = 0, FIRST_PAUSE  # gradient steps
         self._trial: list[float] = []  # seconds of gradient steps, with one thread and with two in turn
         self._usual = 0.0  # seconds of a gradient step with `count` threads in the latest trial
         self._slow = 0  # steps that took long, one after the other
+        self._steps: list[float] = []  # seconds of those of an unfinished period
         self._started = 0.0
 
     def compare(self, outcome: Callable[[int], Sequence[NDArray[Any]]]) -> None:
@@ -552,6 +420,10 @@ class UpdateThreads:
 
     def took(self, seconds: float) -> None:
         """Count a gradient step; at the end of a trial, choose."""
+        self._steps.append(seconds)
+        if len(self._steps) < self._period:
+            return
+        seconds, self._steps = sum(self._steps) / self._period, []
         if self._pause > 0:
             self._pause -= 1
             self._slow = self._slow + 1 if self.count > 1 and seconds > SLOW * self._usual else 0
@@ -577,15 +449,16 @@ class UpdateThreads:
             )  # fmt: skip
 
 
-def update_threads(behavior: str, model: Actor) -> UpdateThreads | None:
+def update_threads(behavior: str, model: Actor, period: int) -> UpdateThreads | None:
     """Return what chooses the threads of gradient steps of ``model``, if it may have more than one.
 
-    None for a process that may use one core only, and for networks with images, memory or dropout.
+    Their operations repeat after ``period`` steps. None for a process that may use one core only, and for networks with
+    images, memory or dropout.
     """
     drops = any(isinstance(module, Dropout) for module in model.modules())
     if cores() < 2 or os.environ.get(LIMIT) == "1" or model.inputs.images or model.memory_size or drops:
         return None
-    return UpdateThreads(behavior)
+    return UpdateThreads(behavior, period)
 
 
 LIMIT = "OMP_THREAD_LIMIT"  # of OpenMP, whose threads PyTorch uses

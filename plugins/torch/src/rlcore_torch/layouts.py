@@ -2,7 +2,8 @@
 
 It is computed from times that the run measured, and logged only where the other layout would change much: the speed of
 the run would be 1.15 times the present one or more, or 0.87 times or less. Steps may take
-longer in several processes at once than in one, because they share caches and the memory; that is not predicted.
+longer in several processes at once than in one, because they share caches and the memory. A run without workers cannot
+know by how much, and says "at most"; one with workers measures what its steps take alone.
 ``benchmarks/layouts.py`` compares predictions with trainings.
 """
 
@@ -41,7 +42,7 @@ class Measured:
         steps: Steps of all environments of the process together.
         updates: Updates of its trainers.
         exchanging: Seconds of exchanges with other ranks, and of waiting for them.
-        in_workers: Seconds that all workers together spent in steps; 0 if that is unknown.
+        in_workers: Seconds that the steps of all workers would take one after the other; 0 if that is unknown.
     """
 
     seconds: float = 0.0
@@ -53,7 +54,10 @@ class Measured:
 
 
 def with_workers(measured: Measured, envs: int, workers: int) -> float:
-    """Return the speed, in times the present one, of a process whose ``envs`` environments step in ``workers``."""
+    """Return the largest speed, in times the present one, of a process whose ``envs`` environments step in ``workers``.
+
+    It is less where a step takes longer beside those of other workers.
+    """
     stepping = measured.stepping * -(-envs // workers) / envs + measured.steps * WORKER_EXCHANGE
     return measured.seconds / (measured.seconds - measured.stepping + stepping)
 
@@ -178,7 +182,7 @@ def _of_one_process(run: RunContext, watch: Watch) -> str:
     if max(in_workers, in_ranks) < MORE:
         return ""
     if in_workers >= in_ranks / MORE:  # they learn the same, bit for bit
-        return f"{share}: with environment.workers: {count}, the run would be about {_times(in_workers)}"
+        return f"{share}: with environment.workers: {count}, the run would be at most about {_times(in_workers)}"
     command = f"torchrun --standalone --nproc-per-node {count} -m rlcore run"
     return f"{share}: {count} ranks would be about {_times(in_ranks)}: {command}"
 

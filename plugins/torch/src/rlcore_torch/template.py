@@ -28,6 +28,7 @@ from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.networks import Actor
 from rlcore_torch.networks.saved_networks import load_model_state, require_model_fit
 from rlcore_torch.optimization.captured import CapturedStep, require_capturable
+from rlcore_torch.optimization.compiled import compiled_step, leave_out
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
@@ -155,18 +156,24 @@ class TorchTrainer:
     # ------------------------------------------------------------ for subclasses
 
     def captured(self, step: Callable[..., Result]) -> Callable[..., Result]:
-        """Return a gradient step that is recorded and replayed, with ``torch_settings.cuda_graphs``; else ``step``.
+        """Return a gradient step that is compiled, or recorded and replayed, as ``torch_settings`` say; else ``step``.
 
-        ``step`` must be a function of tensors, as :class:`rlcore_torch.CapturedStep` says. Raises ConfigError
-        in several ranks, which exchange gradients within a step.
+        ``step`` must be a function of tensors, as :class:`rlcore_torch.CapturedStep` says. Steps of networks with
+        memory are not compiled: the sizes of their sequences differ. Raises ConfigError in several ranks, which
+        exchange gradients within a step.
         """
-        if not self.backend.cuda_graphs:
+        if not self.backend.changes_steps:
             return step
         if self.ranks.size > 1:
+            key, done = ("cuda_graphs", "recorded") if self.backend.cuda_graphs else ("compile", "compiled")
             raise ConfigError(
-                "ranks exchange gradients within a step, which cannot be recorded; leave cuda_graphs out",
-                key=("torch_settings", "cuda_graphs"),
+                f"ranks exchange gradients within a step, which cannot be {done}; leave {key} out",
+                key=("torch_settings", key),
             )
+        if self.backend.compiled and not self.model.memory_size:
+            step = compiled_step(step)
+        if not self.backend.cuda_graphs:
+            return step
         recorded = CapturedStep(step, self.device)
         self._captured.append(recorded)
         return recorded
@@ -189,6 +196,8 @@ class TorchTrainer:
         else:
             optimizer = PluginOptimizer(spec, h.optimizer, list(parameters), rate)
         optimizer.rate_factor = rate / h.learning_rate
+        if self.backend.compiled:
+            leave_out(optimizer)
         if self.backend.cuda_graphs:
             require_capturable(optimizer)
         return optimizer

@@ -27,6 +27,7 @@ from rlcore import (
     refuse_unknown_parameters,
     spec_mismatch,
 )
+from rlcore_workers.alone import StepsAlone
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.contract import Executor, PartMade
 from rlcore_workers.layout import Layout
@@ -87,6 +88,7 @@ class WorkerEnvironment:
         # Workers that were started again since the latest batches: their rows are those of other episodes.
         self._fresh: set[int] = set()
         self._gone: set[int] = set()  # workers that the run does without
+        self._alone = None if self.overlaps or supervisor.size == 1 else StepsAlone()
         supervisor.refuse(supervisor.attach(range(supervisor.size), self._arrays), "attach")
 
     # ------------------------------------------------------------ what a kind of overlap decides
@@ -127,16 +129,24 @@ class WorkerEnvironment:
 
         The episodes of a worker that fails are aborted, and its environments start their next ones.
         """
-        self._send(actions)
+        alone = self._alone is not None and self._alone.due and self._alone.is_next(self.busy_seconds)
+        self._send(actions, alone)
         return self._receive()
 
-    def _send(self, actions: Mapping[str, Actions]) -> None:
-        """Have the workers step whose agents were asked for ``actions``, with the parameters that changed."""
+    def _send(self, actions: Mapping[str, Actions], alone: bool = False) -> None:
+        """Have the workers step whose agents were asked for ``actions``, with the parameters that changed.
+
+        ``alone``: one after the other.
+        """
         parts = sorted(self._acting - self._fresh)
         self._arrays.put_actions(actions, parts)
         stale = self._stale.intersection(parts)
         self._put_parameters(stale)
-        self._supervisor.send(parts, (lambda part: (self._names,) if part in stale else ()) if stale else None)
+        arguments = (lambda part: (self._names,) if part in stale else ()) if stale else None
+        for together in [[part] for part in parts] if alone else [parts]:
+            self._supervisor.send(together, arguments)
+            if alone:
+                self._supervisor.land()
         self._stale -= stale
 
     def _receive(self) -> dict[str, AgentBatch]:
@@ -247,12 +257,15 @@ class WorkerEnvironment:
         return float(self._arrays.busy.sum())
 
     def stats(self) -> dict[str, float]:
-        """Workers that were started again, agents' episodes that were dropped, and seconds of waiting and of steps."""
+        """Workers that were started again, agents' episodes that were dropped, and seconds of waiting and of steps.
+
+        Those of steps are what all of them would take one after the other.
+        """
         return {
             WORKER_RESTARTS: float(self._supervisor.restarts),
             ABORTED_EPISODES: float(self.aborted),
             WORKER_WAIT: self._supervisor.waited,
-            WORKER_STEPS: self.busy_seconds,
+            WORKER_STEPS: self.busy_seconds * (1.0 if self._alone is None else self._alone.share),
         }
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore_torch.cpu` tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -244,6 +245,9 @@ class Body(nn.Module):
         memory_place: Which of the stored memories is this body's; None for one that begins each sequence with zeros.
         later_layers: With memory and ``extra`` columns: the hidden layers after the recurrent one.
         features: Number of features.
+        dense: Computes the hidden layers, as :func:`dense` does.
+        bf16: Whether encoders and hidden layers compute in bfloat16. What the body returns is float32 all the same,
+            and so is a recurrent layer.
     """
 
     dense: Dense
@@ -254,6 +258,7 @@ class Body(nn.Module):
         super().__init__()
         self.memory_place = memory_place
         self.dense = dense
+        self.bf16 = False
         self.activation = settings.activation
         self.images, self.vectors = inputs.images, inputs.vectors
         self.encoders, of_images = _encoders(settings, inputs.images)
@@ -306,7 +311,7 @@ class Body(nn.Module):
         images = inputs[1:] if self.vectors else inputs
         goals: list[Tensor] = []
         if self.encoders or not self.plain:
-            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen), self._autocast(inputs[0]):
                 sets: list[Tensor] = []
                 if self.vectors and not self.plain:
                     parts, sets = self._columns(inputs[0], goals)
@@ -319,6 +324,8 @@ class Body(nn.Module):
                         goals.append(parts[-1])
                 if self.entities is not None:
                     parts.append(self.entities(sets, torch.cat(parts, dim=1) if parts else None))
+        if self.bf16:
+            parts, goals = [part.float() for part in parts], [goal.float() for goal in goals]
         if extra is not None:
             parts.append(extra)
         encoded = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
@@ -348,7 +355,7 @@ class Body(nn.Module):
         The other arguments are those of :meth:`into`.
         """
         x, goal = self._encoded(inputs, extra, frozen)
-        x = self.dense(x, list(self.layers), self.activation, activate_last=True, frozen=frozen)
+        x = self._dense(x, list(self.layers), activate_last=True, frozen=frozen)
         if self.hyper is None or goal is None:
             return x
         return ACTIVATIONS[self.activation](_frozen(self.hyper, x, goal) if frozen else self.hyper(x, goal))
@@ -404,11 +411,26 @@ class Body(nn.Module):
         if self.recurrent is not None:
             x = self.last_features(inputs, frozen)
             x = x if extra is None else torch.cat([x, extra], dim=1)
-            return self.dense(x, [*self.later_layers, head], self.activation, frozen=frozen)
+            return self._dense(x, [*self.later_layers, head], frozen=frozen)
         if self.hyper is not None:
-            return self.dense(self(inputs, extra, frozen), [head], self.activation, frozen=frozen)
-        layers = [*self.layers, head]
-        return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
+            return self._dense(self(inputs, extra, frozen), [head], frozen=frozen)
+        return self._dense(self.encode(inputs, extra, frozen), [*self.layers, head], frozen=frozen)
+
+    def _dense(
+        self, x: Tensor, layers: Sequence[nn.Module], activate_last: bool = False, frozen: bool = False
+    ) -> Tensor:
+        """``layers`` applied to x [B, in] by :attr:`dense`, in float32 or bfloat16; the result is float32."""
+        with self._autocast(x):
+            x = self.dense(x, layers, self.activation, activate_last=activate_last, frozen=frozen)
+        return x.float() if self.bf16 else x
+
+    def _autocast(self, x: Tensor) -> AbstractContextManager[Any]:
+        """Within it, the layers that get ``x`` compute as :attr:`bf16` says. Each weight is rounded once, where it is
+        used, so that no rounded copy is kept.
+        """
+        if not self.bf16:
+            return nullcontext()
+        return torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False)
 
 
 def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]) -> tuple[nn.ModuleList, list[int]]:

@@ -37,6 +37,7 @@ from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 from rlcore_torch.on_policy.saved_rollout import load_rollout, require_rollout_fit, rollout_state
 from rlcore_torch.on_policy.tensor_rollout import TensorRollout
+from rlcore_torch.on_policy.turns_rollout import TurnsRollout
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.policy.remembering import act_remembering
@@ -92,15 +93,17 @@ class RolloutTrainer(TorchTrainer):
         self._actor: Any = self.policy  # whose arrays or tensors the buffer stores
         self._actions: Callable[..., Any] = self.policy.layout.actions
 
-    def take_tensors(self, device: torch.device) -> str | None:
+    def take_tensors(self, device: torch.device, takes_turns: bool = False) -> str | None:
         """Collect rollouts of tensors on ``device`` from now on, before the first :meth:`begin`.
 
-        Returns None, or why the trainer keeps to NumPy: what it has been given, or a method that a subclass overrides.
+        ``takes_turns`` says that batches may have ``needs_action``. Returns None, or why the trainer keeps to NumPy:
+        what it has been given, or a method that a subclass overrides.
         """
         refusal = refusal_of_tensors(self, device)
         if refusal is None:
             # The parts of an update read both alike.
-            self.buffer = cast(RolloutBuffer, TensorRollout(self.behavior, self.device, self._new_buffer))
+            kind = TurnsRollout if takes_turns else TensorRollout
+            self.buffer = cast(RolloutBuffer, kind(self.behavior, self.device, self._new_buffer))
             on_host = shares_memory(self.device)
             self._actor = actor = SharedMemoryActor(self.policy) if on_host else TensorActor(self.policy)
             self._actions = actor.actions
@@ -111,7 +114,7 @@ class RolloutTrainer(TorchTrainer):
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, after :meth:`take_tensors`."""
-        return cast(TensorRollout, self.buffer).played()
+        return cast(TensorRollout | TurnsRollout, self.buffer).played()
 
     def stored(self) -> BehaviorSpec:
         """Return the behavior with the observations that a rollout stores; a subclass may add to those of the agents.

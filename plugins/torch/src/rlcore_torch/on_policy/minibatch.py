@@ -9,6 +9,7 @@ Shapes: T rows, S slots of this rank, S* of all ranks; R reward providers; B tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -195,7 +196,7 @@ class Loss:
     value: Tensor
     entropy: Tensor
     log_ratio: Tensor
-    reported: Mapping[str, Tensor] = attrs.field(factory=dict)
+    reported: Mapping[str, Tensor] = MappingProxyType({})  # torch.compile makes none with a factory
     norm: Tensor | None = None
     share: float = 1.0
     stepped: bool = True

@@ -19,7 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, NonFiniteError, RunStateError, Transitions
+from rlcore import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    EnvironmentFailed,
+    NonFiniteError,
+    RunStateError,
+    Transitions,
+)
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 from rlcore_torch.tensors.environment import TensorBatch
@@ -55,6 +63,7 @@ class TensorRollout:
         self._acted = {name: self._zeros(getattr(like, name)) for name in ACTED}
         self._results = {name: self._zeros(getattr(like, name)) for name in RESULTS}
         self._final_seen: dict[str, Tensor] = {}  # each [T, S, *shape], from the first end of an episode on
+        self._without_final: set[int] = set()  # rows whose batch had no final observations
         self._masks: Tensor | None = None  # [T + 1, S, mask_size], from the first mask on
         self._cut: Tensor | None = None  # [T, S] where an episode was cut by `begin`, from the first cut on
         self.open_log_prob = like.open_log_prob  # not used while all slots act together
@@ -76,6 +85,7 @@ class TensorRollout:
                 self._cut = torch.zeros_like(self._results["truncated"])
             self._cut[last] = cut
             truncated |= cut
+            self._without_final.discard(last)
             self._keep_final({name: seen[self.row] for name, seen in self.seen.items()}, last, cut)
         self._write_next(batch)
 
@@ -94,6 +104,8 @@ class TensorRollout:
             self._results[name][self.row] = getattr(batch, name)
         if batch.final_observations is not None:
             self._keep_final(batch.final_observations, self.row)
+        else:
+            self._without_final.add(self.row)
         self.row += 1
         self.__dict__.pop("_on_host", None)
         self._write_next(batch)
@@ -130,6 +142,7 @@ class TensorRollout:
         if self._masks is not None:
             self._masks[0] = self._masks[self.row]
         self.row = self._counted = 0
+        self._without_final.clear()
         self._cut = None
         self.__dict__.pop("_on_host", None)
 
@@ -175,8 +188,19 @@ class TensorRollout:
         return self.seen
 
     def finals(self) -> tuple[NDArray[np.int64], dict[str, Tensor]]:
-        """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last, each [K, *shape] on the device."""
+        """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last, each [K, *shape] on the device.
+
+        Raises EnvironmentFailed for an episode that ended without final observations.
+        """
         places = np.argwhere(self.terminated[: self.row] | self.truncated[: self.row])
+        without = np.isin(places[:, 0], list(self._without_final))
+        if without.any():
+            slot = int(places[without][0, 1])
+            raise EnvironmentFailed(
+                f"behavior {self.behavior.name!r}: an episode of slot {slot} (environment "
+                f"{int(self.behavior.env_index[slot])}) ended in a batch whose final_observations are None; fix the "
+                "environment, so that it gives the last observation of each episode that ended"
+            )
         if not len(places):
             return places, {}
         at = tuple(torch.from_numpy(column.copy()).to(self.device) for column in places.T)
@@ -226,19 +250,15 @@ class TensorRollout:
         for what, values in {**results, **seen}.items():
             if values.dtype.is_floating_point and not bool(values.isfinite().all()):
                 row, slot, *_ = (~values.isfinite()).nonzero()[0].tolist()
-                self._refuse_non_finite(what, row, slot, step)
+                refuse_non_finite(
+                    self.behavior, what, slot, f"after step {row + 1} of the {self.row} environment", step
+                )
         places, finals = self.finals()
         for name, values in finals.items():
             if values.dtype.is_floating_point and not bool(values.isfinite().all()):
                 row, slot = places[int((~values.isfinite()).nonzero()[0][0])].tolist()
-                self._refuse_non_finite(f"final observation {name!r}", row, slot, step)
-
-    def _refuse_non_finite(self, what: str, row: int, slot: int, step: int) -> NoReturn:
-        raise NonFiniteError(
-            f"behavior {self.behavior.name!r}: {what} of slot {slot} (environment "
-            f"{int(self.behavior.env_index[slot])}) is NaN or infinite after step {row + 1} of the {self.row} "
-            f"environment steps before agent step {step}; fix the environment"
-        )
+                place = f"after step {row + 1} of the {self.row} environment"
+                refuse_non_finite(self.behavior, f"final observation {name!r}", slot, place, step)
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, in order."""
@@ -298,3 +318,11 @@ class TensorRollout:
         if len(cuts := buffer.cut_rows()):
             self._cut = torch.zeros_like(self._results["truncated"])
             self._cut[tuple(torch.from_numpy(column.copy()).to(self.device) for column in cuts.T)] = True
+
+
+def refuse_non_finite(behavior: BehaviorSpec, what: str, slot: int, place: str, step: int) -> NoReturn:
+    """Raise NonFiniteError for ``what`` of a slot, at the ``place`` among the steps before agent step ``step``."""
+    raise NonFiniteError(
+        f"behavior {behavior.name!r}: {what} of slot {slot} (environment {int(behavior.env_index[slot])}) is NaN or "
+        f"infinite {place} steps before agent step {step}; fix the environment"
+    )

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import BehaviorSettings, BehaviorSpec, ExtrinsicReward, PluginError, RunContext, TrainingDiverged
+from rlcore_torch.by_hand import StackOutputs, critic_layers
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
@@ -73,9 +74,11 @@ class OnPolicyTrainer(RolloutTrainer):
         self._by_hand: LossFunction | None = None
         if by_hand is not None and self.backend.losses_by_hand and not run.inference:
             self._by_hand = by_hand(self)
+        layers = critic_layers(self.model) if self.backend.losses_by_hand else None
+        self._values_by_hand = None if layers is None else StackOutputs(*layers)
         # With target_kl, whether a step follows a gradient depends on values.
         self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
-        if self.backend.cuda_graphs and self.hyperparameters.target_kl is None:
+        if self.backend.changes_steps and self.hyperparameters.target_kl is None:
             self._recorded = self.captured(self.gradient_step)
 
     # ------------------------------------------------------------ for a subclass to implement
@@ -367,6 +370,8 @@ class OnPolicyTrainer(RolloutTrainer):
         ``inputs`` are normalized observations, and ``seen`` all that the rollout stores of these rows by name, each
         [B, *shape].
         """
+        if self._values_by_hand is not None:
+            return torch.from_numpy(self._values_by_hand(inputs[0].numpy()))
         if not self.model.memory_size:
             return self.model.value(inputs)
         return self.model.value_step(inputs, self._on_device(seen[MEMORY][:, -self.model.memory_size :]))

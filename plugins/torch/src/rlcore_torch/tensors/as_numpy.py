@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore import AgentBatch, BehaviorSpec, EpisodeSeeds, Parameters, refuse_unknown_parameters
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch, TensorEnvironment
+from rlcore_torch.tensors.form import BatchForm
 
 __all__ = ["AsNumpy", "UnsavedAsNumpy"]
 
@@ -37,6 +38,7 @@ class UnsavedAsNumpy:
         self.name = name
         self.behaviors: Mapping[str, BehaviorSpec] = tensors.behaviors
         self.num_envs = tensors.num_envs
+        self._form = BatchForm(tensors.behaviors, tensors.device, tensors.takes_turns, name)
         self._trainer: Any = None  # that takes tensors
         self._name = ""  # of the behavior that it learns
         self._episodes: NDArray[np.int64] | None = None  # as they were last read from the device
@@ -61,7 +63,7 @@ class UnsavedAsNumpy:
         elif len(trainers) > 1:
             refusal = "there are several behaviors"
         elif self.tensors.takes_turns:
-            refusal = "agents act in turns"
+            refusal = take(trainers[0], self.tensors.device, takes_turns=True)
         else:
             refusal = take(trainers[0], self.tensors.device)
         if refusal is None:
@@ -76,18 +78,17 @@ class UnsavedAsNumpy:
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, Any]:
         """Start an episode in every environment, as :meth:`rlcore.Environment.reset` says."""
-        return self._given(self.tensors.reset(seeds, episodes))
+        return self._given(self.tensors.reset(seeds, episodes), "reset")
 
     def step(self, actions: Mapping[str, Any]) -> dict[str, Any]:
         """Move every environment once, as :meth:`rlcore.Environment.step` says."""
-        if self._trainer is not None:
-            self._episodes = None
-            return self.tensors.step(actions)
-        device = self.tensors.device
-        return self._given(self.tensors.step({name: TensorActions.of(each, device) for name, each in actions.items()}))
+        if self._trainer is None:
+            actions = {name: TensorActions.of(each, self.tensors.device) for name, each in actions.items()}
+        return self._given(self.tensors.step(actions), "step")
 
-    def _given(self, batches: dict[str, TensorBatch]) -> dict[str, Any]:
+    def _given(self, batches: dict[str, TensorBatch], method: str) -> dict[str, Any]:
         self._episodes = None
+        self._form.require(batches, method)
         if self._trainer is not None:
             return batches
         return {name: batch.on_host() for name, batch in batches.items()}
@@ -106,7 +107,7 @@ class AsNumpy(UnsavedAsNumpy):
 
     Evaluations, workers, and trainers that compute in NumPy get NumPy arrays. A trainer that takes tensors, such as
     PPO, gets the batches of the environment inside, and nothing is copied to the host between two updates. It has a
-    method ``take_tensors(device)``, which returns None, or in words why not; ``played()`` is that of
+    method ``take_tensors(device, takes_turns=False)``, which returns None, or in words why not; ``played()`` is that of
     :class:`rlcore.KeepsBatches`. There are no environment parameters.
 
     Attributes:
@@ -129,4 +130,4 @@ class AsNumpy(UnsavedAsNumpy):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
-        return self._given(self.tensors.load_state_dict(state))
+        return self._given(self.tensors.load_state_dict(state), "load_state_dict")

@@ -1,0 +1,107 @@
+"""A stack of linear layers whose gradient is written by hand, against autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlcore import BehaviorSpec, ObservationSpec
+from rlcore_torch import ActorCritic, LinearStack, NetworkSettings, by_hand
+from rlcore_torch.by_hand import MOST_PREPARED, StackOutputs, critic_layers
+from rlcore_torch.networks.networks import dense
+
+ROWS, INPUTS = 16, 3
+
+
+SPEC = BehaviorSpec(
+    "Agent",
+    (ObservationSpec("seen", (INPUTS,), np.float32),),
+    2,
+    (3,),
+    -np.ones(2, np.float32),
+    np.ones(2, np.float32),
+    env_index=np.arange(4),
+)
+
+
+def stack_of(layers: Sequence[nn.Linear], activation: str) -> tuple[LinearStack, Tensor]:
+    inputs = torch.ones(ROWS, INPUTS + 1)
+    return LinearStack(layers, activation, inputs, torch.empty(ROWS * LinearStack.numbers(layers, activation))), inputs
+
+
+@torch.no_grad()
+def require_equal(stack: LinearStack, inputs: Tensor, layers: Sequence[nn.Linear], activation: str, rows: int) -> None:
+    """Outputs, and the gradients of a sum over two pieces of ``rows`` rows, are those of plain PyTorch."""
+    generator = torch.Generator().manual_seed(rows)
+    x = torch.randn(2, rows, INPUTS, generator=generator)
+    weight = torch.randn(2, layers[-1].out_features, rows, generator=generator)
+    with torch.enable_grad():
+        expected = [dense(piece, layers, activation).t() for piece in x]
+        parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
+        total = sum((output * factor).sum() for output, factor in zip(expected, weight, strict=True))
+        gradients = torch.autograd.grad(total, parameters)
+    stack.begin()
+    for piece, factor, output in zip(x, weight, expected, strict=True):
+        inputs[:rows, :-1] = piece
+        torch.testing.assert_close(stack.forward(rows), output.detach())
+        stack.backward(factor)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        torch.testing.assert_close(stack.gradients[parameter], gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "swish"])
+@pytest.mark.parametrize("widths", [(2,), (5, 1), (7, 2, 9)])
+def test_outputs_and_gradients_are_those_of_autograd(activation: str, widths: tuple[int, ...]) -> None:
+    """Also after more numbers of rows than calls are kept for, and again for the first of them."""
+    sizes = zip((INPUTS, *widths), widths, strict=False)
+    layers = [nn.Linear(inputs, outputs) for inputs, outputs in sizes]
+    stack, inputs = stack_of(layers, activation)
+    for rows in (*range(ROWS, ROWS - MOST_PREPARED - 2, -1), 1, ROWS):
+        require_equal(stack, inputs, layers, activation, rows)
+
+
+def test_weights_that_changed_or_moved_in_memory_are_used() -> None:
+    layers = [nn.Linear(INPUTS, 6), nn.Linear(6, 6), nn.Linear(6, 2)]
+    stack, inputs = stack_of(layers, "tanh")
+    require_equal(stack, inputs, layers, "tanh", ROWS)
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight.mul_(1.5)
+            layer.bias.add_(0.25)
+    require_equal(stack, inputs, layers, "tanh", ROWS)
+    for layer in layers:
+        layer.weight.data, layer.bias.data = 0.5 * layer.weight.data, layer.bias.data - 0.5
+    require_equal(stack, inputs, layers, "tanh", ROWS)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_values_of_many_rows_are_those_of_the_network(monkeypatch: pytest.MonkeyPatch, normalize: bool) -> None:
+    """Fewer rows than a piece, whole pieces, and one row more; and with weights that an update changed in place."""
+    monkeypatch.setattr(by_hand, "LARGEST_LAYER", 100 * 8)
+    model = ActorCritic(SPEC, NetworkSettings(hidden_units=8, normalize=normalize), value_heads=2, shared=False)
+    generator = torch.Generator().manual_seed(3)
+    if normalize:
+        model.inputs.update_normalizer((4.0 + 3.0 * torch.randn(50, INPUTS, generator=generator),))
+    layers = critic_layers(model)
+    assert layers is not None
+    values = StackOutputs(*layers)
+    for rows in (1, 100, 129, 200, 201, 100):
+        seen = torch.randn(rows, INPUTS, generator=generator) * 3
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.1)
+            inputs = model.inputs((seen,))
+            np.testing.assert_allclose(values(inputs[0].numpy()), model.value(inputs), rtol=1e-4, atol=1e-5)
+
+
+class OwnValue(ActorCritic):
+    def value(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        return 2.0 * super().value(inputs)
+
+
+def test_a_network_that_overrides_its_values_computes_them_itself() -> None:
+    assert critic_layers(OwnValue(SPEC, NetworkSettings(hidden_units=4), value_heads=1, shared=False)) is None
