@@ -97,6 +97,7 @@ def rlcore_training(case: DQNCase, seed: int, **blocks: Mapping[str, Any]) -> Rl
         },
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
+        "checkpoint_interval": case.steps,  # the last one alone: by default ten, in the seconds that this takes
     }
     if case.evaluated_at:
         behavior["summary_freq"] = max(1, case.steps // 20)  # evaluations come between two summaries

@@ -4,8 +4,8 @@ Six trainings: PPO on CartPole with 8 environments and with 1024, PPO on a contr
 TD3 on Pendulum, and DQN on CartPole, with the hyperparameters of the other speed benchmarks. The control task returns
 made-up observations, so the time of a simulator does not hide that of the trainer. Each measurement is one training in
 a process of its own. A round measures every entrant once, in turn, and a share is taken within a round, by the wall
-clock and by the processor's. Pinned trainings may use one core; free ones may use two, and all but PPO have
-``num_threads: 2`` there.
+clock and by the processor's. Pinned trainings may use one core, free ones two. ``threads`` is the choice between one
+thread and two, which is off with one core and with PPO.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TRAININGS = {
     "dqn cartpole": ("dqn", CARTPOLE, 0.8),
 }
 EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
-PIECES = ("by_hand", "dense", "acting", "flat_adam")
+PIECES = ("by_hand", "dense", "acting", "flat_adam", "threads")
 
 
 def switch_off(piece: str) -> None:
@@ -54,6 +54,7 @@ def switch_off(piece: str) -> None:
         "acting": {"numpy_actor": None},
         "flat_adam": {"adam": TorchAdam},
         "by_hand": {"losses_by_hand": False},
+        "threads": {"update_threads": None},
     }
     chosen = backend.choose_backend
     template.choose_backend = lambda *arguments: attrs.evolve(chosen(*arguments), **changes[piece])
@@ -87,7 +88,7 @@ def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) ->
         pin_to_one_core()
     register_control_task()
     algorithm, case, share = TRAININGS[training]
-    settings = {"fast_cpu": piece != NOTHING, "num_threads": 1 if pinned or algorithm == "ppo" else 2}
+    settings = {"fast_cpu": piece != NOTHING}
     if piece in PIECES:
         switch_off(piece)
     module = {"dqn": dqn_trainings, "ppo": ppo_trainings, "sac": sac_trainings, "td3": td3_trainings}[algorithm]
@@ -119,8 +120,9 @@ def compare(training: str, pinned: bool, rounds: int, scale: float, console: Con
 @click.option(
     "--training", "trainings", multiple=True, type=click.Choice(list(TRAININGS)), help="Only this one; repeatable."
 )
+@click.option("--core", type=click.Choice(["pinned", "free"]), help="Only pinned to one core, or only free.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
-def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path | None) -> None:
+def main(rounds: int, scale: float, trainings: tuple[str, ...], core: str | None, json_file: Path | None) -> None:
     console = Console()
     table = Table(
         title="What each piece brings", caption="medians, turn by turn: by the wall clock, and below by CPU time"
@@ -130,11 +132,10 @@ def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path 
     results: dict[str, Any] = {}
     worth = dict.fromkeys(PIECES, 0.0)
     for training in trainings or tuple(TRAININGS):
-        for pinned in (True, False):
-            speeds = compare(training, pinned, rounds, scale, console)
-            core = "pinned" if pinned else "free"
-            results[f"{training}, {core}"] = speeds
-            row = [training, core, f"{median(wall for wall, _ in speeds[EVERYTHING]):,.0f}"]
+        for cores in [core] if core else ["pinned", "free"]:
+            speeds = compare(training, cores == "pinned", rounds, scale, console)
+            results[f"{training}, {cores}"] = speeds
+            row = [training, cores, f"{median(wall for wall, _ in speeds[EVERYTHING]):,.0f}"]
             for entrant in (*PIECES, NOTHING):
                 turns = list(zip(speeds[EVERYTHING], speeds[entrant], strict=True))
                 wall, processor = (median(a[clock] / b[clock] for a, b in turns) - 1 for clock in (0, 1))
@@ -144,7 +145,7 @@ def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path 
             table.add_row(*row)
     console.print(table)
     write_report(json_file, {"benchmark": "fast_cpu", "rounds": rounds, "results": results, "worth": worth})
-    if not trainings and min(worth.values()) < WORTH:
+    if not (trainings or core) and min(worth.values()) < WORTH:
         sys.exit(MISSED)
 
 

@@ -1,9 +1,8 @@
 """Agent steps per second of an off-policy training, end to end, against Stable-Baselines3: what such scripts share.
 
 Each measurement is one training in a process of its own; the clock runs over the training call. Pinned trainings have
-one core and one thread. Free ones have two cores: rlcore runs with ``num_threads: 2``, and SAC without any key;
-Stable-Baselines3 is measured with one PyTorch thread and with two, and the faster of the two, turn by turn, is the one
-rlcore is compared with.
+one core and one thread. Free ones have two cores. rlcore has no key for its threads; Stable-Baselines3 is measured with
+one PyTorch thread and with two, and the faster of the two, turn by turn, is the one rlcore is compared with.
 
 ``limit`` is the share of rlcore's time that the products of its gradient steps would take, on one core, at the speed of
 this machine's best product of 256 x 256 matrices.
@@ -43,8 +42,8 @@ OURS, PEER = "rlcore", "stable-baselines3"
 Entrant = tuple[str, int | None]  # a library and its threads; None: what it does without a key
 # The first of each list is ours.
 ENTRANTS: Mapping[str, Sequence[Entrant]] = {
-    "pinned": [(OURS, 1), (PEER, 1)],
-    "free": [(OURS, 2), (PEER, 1), (PEER, 2)],
+    "pinned": [(OURS, None), (PEER, 1)],
+    "free": [(OURS, None), (PEER, 1), (PEER, 2)],
 }
 Case = SACCase | TD3Case | DQNCase
 READY: Mapping[str, tuple[Callable[..., Case], Callable[..., Any]]] = {

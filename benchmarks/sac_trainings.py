@@ -69,6 +69,7 @@ def rlcore_training(case: SACCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
         },
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
+        "checkpoint_interval": case.steps,  # the last one alone: by default ten, in the seconds that this takes
     }
     return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, ()), **blocks)
 

@@ -73,6 +73,7 @@ def rlcore_training(case: TD3Case, seed: int, **blocks: Mapping[str, Any]) -> Tr
         "network_settings": {"hidden_layers": list(case.widths), "activation": "relu", "init": "uniform"},
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
+        "checkpoint_interval": case.steps,  # the last one alone: by default ten, in the seconds that this takes
     }
     return RlcoreTraining(case.env_id, 1, behavior, seed, rlcore_world(case.options, ()), **blocks)
 

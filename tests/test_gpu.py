@@ -109,7 +109,7 @@ def test_recorded_and_compiled_gradient_steps_learn_as_plain_ones(
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("case", ["ppo", "sac"])
+@pytest.mark.parametrize("case", ["ppo", pytest.param("sac", marks=pytest.mark.learning)])
 def test_bfloat16_learns_weights_in_float32_near_those_without_it(tmp_path: Path, case: str) -> None:
     expected = weights(tmp_path / "plain", case, {})
     found = weights(tmp_path / "bfloat16", case, {"bf16": True})

@@ -17,9 +17,9 @@ from rlcore_torch.cpu import COMPARED, FIRST_PAUSE, LONGEST_PAUSE, SLOW_STEPS, T
 class Machine:
     """A clock, and gradient steps that take ``one`` second with one thread and ``two`` with two."""
 
-    def __init__(self, one: float, two: float) -> None:
+    def __init__(self, one: float, two: float, period: int = 1) -> None:
         self.costs, self.now = [0.0, one, two], 0.0
-        self.threads = UpdateThreads("Agent")
+        self.threads = UpdateThreads("Agent", period)
         self.used: list[int] = []
         self.bits = [np.zeros(2), np.zeros(2)]
 
@@ -76,6 +76,22 @@ def test_nan_in_both_outcomes_is_no_difference(machine: Callable[[float, float],
     steps = machine(1.0, 0.5)
     steps.bits = [np.full(2, np.nan), np.full(2, np.nan)]
     assert 2 in steps.step(COMPARED + 2)
+
+
+def test_steps_of_which_every_third_one_is_long_are_compared_and_timed_in_threes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two threads take 0.9 of the time, less than the difference between a long step and a short one."""
+    steps = Machine(1.0, 0.9, period=3)
+    monkeypatch.setattr(cpu, "perf_counter", lambda: steps.now)
+    used = []
+    for number in range(3 * (COMPARED + 2 * TRIED + FIRST_PAUSE)):
+        steps.costs = [0.0, 4.0, 3.6] if number % 3 == 2 else [0.0, 1.0, 0.9]
+        used += steps.step()
+    trial = used.index(2)
+    assert trial % 3 == 0 and trial >= COMPARED
+    assert used[trial : trial + 6 * TRIED - 3] == ([2] * 3 + [1] * 3) * (TRIED - 1) + [2] * 3
+    assert set(used[trial + 6 * TRIED - 3 :][: 3 * FIRST_PAUSE]) == {2}
 
 
 def test_where_the_second_core_is_busy_a_trial_costs_one_slow_step_and_comes_ever_more_rarely(
@@ -149,4 +165,4 @@ def test_one_core_or_openmps_limit_of_one_thread_leave_nothing_to_choose(
     model = torch.nn.Module()
     model.inputs, model.memory_size = torch.nn.Module(), 0  # type: ignore[assignment]
     model.inputs.images = ()  # type: ignore[assignment]
-    assert (cpu.update_threads("Agent", model) is not None) == chooses  # type: ignore[arg-type]
+    assert (cpu.update_threads("Agent", model, 1) is not None) == chooses  # type: ignore[arg-type]

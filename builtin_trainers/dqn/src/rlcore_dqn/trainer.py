@@ -69,6 +69,9 @@ class DQNTrainer(OffPolicyTrainer):
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         return {"q": self.make_optimizer(self.model.online_parameters())}
 
+    def step_period(self) -> int:
+        return 1  # but for copies of the network, which take no time
+
     # ------------------------------------------------------------ acting
 
     @property

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
-from rlcore_torch import LinearStack, SquashedGaussian, TransitionBatch, is_plain_body
+from rlcore_torch import MinibatchStacks, SquashedGaussian, TransitionBatch, minibatch_stacks
 
 ALGORITHM = "rlcore_sac.trainer"  # the module that this computes the same as
 
@@ -34,47 +34,36 @@ def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
     if several or type(model.policy_head.distribution) is not SquashedGaussian:
         return None
     learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
-    stacks = [(model.actor, model.policy_head.linear)]
-    stacks += [(each.body, each.head) for each in (*model.critics, *model.targets)]
-    if not (all(is_plain_body(*stack) for stack in stacks) and all(each.requires_grad for each in learned)):
+    if not all(each.requires_grad for each in learned):
         return None
-    return GradientsByHand(trainer, [([*body.layers, head], body.activation) for body, head in stacks])
+    # One after the other, each is done before another one needs the memory, except the policy and one critic.
+    critics, rows = [*model.critics, *model.targets], trainer.hyperparameters.batch_size
+    stacks = minibatch_stacks([model], critics, rows, (0, 1, 2, 1, 1))
+    return None if stacks is None else GradientsByHand(trainer, stacks)
 
 
 class GradientsByHand:
     """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
 
-    def __init__(self, trainer: Any, stacks: list[tuple[list[torch.nn.Linear], str]]) -> None:
-        self._trainer, self._rows = trainer, trainer.hyperparameters.batch_size
-        # One after the other, each stack is done before another one needs the memory, except the two critics.
-        sizes = [self._rows * LinearStack.numbers(*stack) for stack in stacks]
-        shared, of_critic = torch.empty(max(sizes)), torch.empty(sizes[2])
-        memories = (torch.empty(sizes[0]), shared, of_critic, shared, shared)
-        size = trainer.model.inputs.vector_size
-        self._observed = torch.ones(self._rows, size + 1)  # the layers read a last column of ones
-        self._acted = torch.ones(self._rows, size + trainer.policy.layout.continuous + 1)
-        inputs = (self._observed, *4 * (self._acted,))
-        made = [LinearStack(*stack, *arrays) for stack, *arrays in zip(stacks, inputs, memories, strict=True)]
-        self._policy, self._critics, self._targets = made[0], made[1:3], made[3:]
-        self._stacks = made
+    def __init__(self, trainer: Any, stacks: MinibatchStacks) -> None:
+        self._trainer, self._stacks = trainer, stacks
+        self._policy, self._critics, self._targets = stacks.actors[0], stacks.critics[:2], stacks.critics[2:]
 
     @torch.no_grad()
     def __call__(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
         trainer, model, rows = self._trainer, self._trainer.model, len(batch.inputs[0])
-        plain = batch.weight is None and batch.after_ends is None and batch.raw is not None and rows <= self._rows
+        plain = batch.weight is None and batch.after_ends is None and rows <= self._stacks.rows
         if not plain or noise.here is None or noise.next is None or batch.raw is None:
             with torch.enable_grad():
                 found: Gradients = type(trainer).gradients(trainer, batch, noise)
                 return found
-        for stack in self._stacks:
-            stack.begin()
+        self._stacks.begin()
         observed, temperature = batch.inputs[0], model.log_temperature.exp()  # [1]
 
-        columns = self._columns(observed).clone().requires_grad_()
+        columns = self._stacks.act(self._policy, observed).clone().requires_grad_()
         with torch.enable_grad():
             action, log_prob = self._draw(columns, noise.here)
-        self._act(observed, action)
-        one, two = (critic.forward(rows) for critic in self._critics)  # [1, B]
+        one, two = self._stacks.judge(self._critics, observed, action)  # [1, B]
         chosen = one <= two
         policy_loss = (temperature * log_prob - torch.where(chosen, one, two)).mean()
         share = chosen.to(one.dtype).mul_(-1.0 / rows)
@@ -84,46 +73,27 @@ class GradientsByHand:
         torch.autograd.backward([action, log_prob], [of_action[:, observed.shape[1] :], of_log_prob])
         assert columns.grad is not None
         self._policy.backward(columns.grad.t())
-        self._leave(self._policy)
+        self._policy.leave()
         log_prob = log_prob.detach()
         model.log_temperature.grad = (-log_prob - trainer.continuous_target).mean().unsqueeze(0)
 
         following = batch.next_inputs[0]
-        next_action, next_log_prob = self._draw(self._columns(following), noise.next)
-        self._act(following, next_action)
-        first, second = (target.forward(rows) for target in self._targets)
+        next_action, next_log_prob = self._draw(self._stacks.act(self._policy, following), noise.next)
+        first, second = self._stacks.judge(self._targets, following, next_action)
         next_value = torch.minimum(first, second).t() - (temperature * next_log_prob).unsqueeze(1)
         target_q = (batch.reward + batch.discount * next_value).t()  # [1, B]
-        self._act(observed, batch.raw)
         losses, values = [], []
         for critic in self._critics:
-            values.append(critic.forward(rows).clone())
+            values += [value.clone() for value in self._stacks.judge([critic], observed, batch.raw)]
             error = values[-1] - target_q
             losses.append(0.5 * error.square().mean())
             critic.backward(error.div_(rows))
-            self._leave(critic)
+            critic.leave()
         critic_loss = CriticLoss(losses[0] + losses[1], (losses[0], losses[1]), values[0].t())
         return Gradients(PolicyDraw(action.detach(), log_prob, None, None), policy_loss, critic_loss)
-
-    def _columns(self, observed: Tensor) -> Tensor:
-        """The columns [B, 2C] of the distribution of the actions where [B, size] is observed."""
-        self._observed[: len(observed), :-1].copy_(observed)
-        return self._policy.forward(len(observed)).t()
-
-    def _act(self, observed: Tensor, action: Tensor) -> None:
-        """Let the critics read these observations [B, size] and actions [B, C]."""
-        acted = self._acted[: len(observed)]
-        acted[:, : observed.shape[1]].copy_(observed)
-        acted[:, observed.shape[1] : -1].copy_(action)
 
     def _draw(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         distribution = self._trainer.model.policy_head.distribution
         assert distribution is not None
         drawn: tuple[Tensor, Tensor] = distribution.sample_log_prob(columns, noise)
         return drawn
-
-    @staticmethod
-    def _leave(stack: LinearStack) -> None:
-        """Let the parameters have the gradients of ``stack``, in their own layout in memory."""
-        for parameter, gradient in stack.gradients.items():
-            parameter.grad = gradient.contiguous()

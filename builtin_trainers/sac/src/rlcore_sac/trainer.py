@@ -54,7 +54,7 @@ from rlcore_torch import (
 class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
 
-    soft_values = equal_steps = True
+    soft_values = True
     hyperparameters: SACSettings
     model: SoftActorCritic
 
@@ -80,6 +80,9 @@ class SACTrainer(OffPolicyTrainer):
             "critic_1": self.make_optimizer(model.critics[1].parameters(), h.critic_learning_rate),
             "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
         }
+
+    def step_period(self) -> int:
+        return 1
 
     def update(self) -> Mapping[str, Statistic]:
         """Take all gradient steps that are due (algorithm 1); return statistics, means over them.

@@ -16,17 +16,18 @@ Shapes: S agents, B transitions, R reward providers, C continuous parts of an ac
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
-import attrs
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, RunContext, saved_mapping
+from rlcore_td3.by_hand import gradients_by_hand
+from rlcore_td3.critic_loss import CriticLoss
 from rlcore_td3.exploration import ExplorationNoise
 from rlcore_td3.settings import TD3Settings
 from rlcore_torch import (
@@ -45,17 +46,6 @@ from rlcore_torch import (
 )
 
 
-@attrs.define(eq=False)
-class CriticLoss:
-    """The loss of all critics, with the tensors that statistics and replay priorities need."""
-
-    total: Tensor
-    q_losses: Sequence[Tensor]  # of each critic, without importance weights
-    q_values: Tensor  # [B, R] of the first critic
-    # [B], under prioritized replay: the mean over critics of the absolute error of the sum of values
-    td_error: Tensor | None = None
-
-
 class TD3Trainer(OffPolicyTrainer):
     """TD3 and DDPG for continuous actions."""
 
@@ -68,6 +58,9 @@ class TD3Trainer(OffPolicyTrainer):
         followed = dict(self.model.named_parameters())
         self._targets = [(target, followed[name]) for name, target in self.model.target.named_parameters()]
         self._exploration_noise = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
+        if self.backend.losses_by_hand and (by_hand := gradients_by_hand(self)) is not None:
+            self.critic_gradients = by_hand.critic_gradients  # type: ignore[method-assign]
+            self.policy_gradients = by_hand.policy_gradients  # type: ignore[method-assign]
 
     def build_model(self, value_heads: int) -> DeterministicActorCritic:
         critics = self.hyperparameters.num_critics
@@ -77,6 +70,9 @@ class TD3Trainer(OffPolicyTrainer):
         model = self.model
         policy = [*model.actor.parameters(), *model.policy_head.parameters()]
         return {"policy": self.make_optimizer(policy), "critics": self.make_optimizer(model.critics.parameters())}
+
+    def step_period(self) -> int:
+        return self.hyperparameters.actor_delay
 
     # ------------------------------------------------------------ the update
 
@@ -112,17 +108,31 @@ class TD3Trainer(OffPolicyTrainer):
         A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
         CUDA graph.
         """
-        critic_loss = self.critic_loss(batch, noise)
-        self.descend(critic_loss.total, batch, "critics")
+        critic_loss = self.critic_gradients(batch, noise)
+        self.move(batch, "critics")
         stats = self._statistics(critic_loss)
         if moves_actor:
-            policy_loss = self.policy_loss(batch)
-            self.descend(policy_loss, batch, "policy")
+            policy_loss = self.policy_gradients(batch)
+            self.move(batch, "policy")
             with torch.no_grad():  # targets move a share tau of the way to the networks
                 for target, network in self._targets:
                     target.lerp_(network, self.hyperparameters.tau)
             stats["Losses/Policy Loss"] = policy_loss.detach()
         return GradientStep(stats, critic_loss.td_error)
+
+    def critic_gradients(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
+        """Leave the gradients of the critics' loss in them. ``by_hand.py`` computes the same without autograd."""
+        loss = self.critic_loss(batch, noise)
+        self.optimizers["critics"].zero_grad()
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def policy_gradients(self, batch: TransitionBatch) -> Tensor:
+        """Leave the gradients of the policy's loss in it; return the loss []."""
+        loss = self.policy_loss(batch)
+        self.optimizers["policy"].zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
 
     def draw_target_noise(self, batch: TransitionBatch) -> Tensor | None:
         """Clipped noise [B, C] for the actions of the target actor; None without noise."""

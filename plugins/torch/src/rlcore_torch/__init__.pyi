@@ -3,8 +3,9 @@ from .backend import Backend as Backend
 from .backend import choose_backend as choose_backend
 from .backend import chosen_device as chosen_device
 from .by_hand import LinearStack as LinearStack
+from .by_hand import MinibatchStacks as MinibatchStacks
 from .by_hand import actor_critic_layers as actor_critic_layers
-from .cpu import is_plain_body as is_plain_body
+from .by_hand import minibatch_stacks as minibatch_stacks
 from .hookspecs import ActionDistributionSpec as ActionDistributionSpec
 from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec

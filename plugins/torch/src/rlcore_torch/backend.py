@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
-from rlcore_torch.by_hand import actor_by_hand
 from rlcore_torch.cpu import (
     NumpyActor,
     PieceThreads,
     UpdateThreads,
     fused_dense,
+    numpy_actor,
     piece_threads,
     update_threads,
 )
@@ -40,8 +40,8 @@ class Backend:
         numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
         piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
             None if threads within each operation are better for the model; None: never.
-        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior
-            and its model, or None if they have one; None: never.
+        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior,
+            its model and the steps after which operations repeat, or None if they have one; None: never.
         losses_by_hand: Whether losses that have a gradient written by hand use it.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
         bf16: Whether layers of network bodies compute in bfloat16.
@@ -55,7 +55,7 @@ class Backend:
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     numpy_memory: Callable[[Actor], NumpyMemory] | None = None
     piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
-    update_threads: Callable[[str, Actor], UpdateThreads | None] | None = None
+    update_threads: Callable[[str, Actor, int], UpdateThreads | None] | None = None
     losses_by_hand: bool = False
     cuda_graphs: bool = False
     bf16: bool = False
@@ -114,7 +114,7 @@ def choose_backend(run: RunContext) -> Backend:
         threads,
         fused_dense,
         FlatAdam,
-        actor_by_hand,
+        numpy_actor,
         NumpyMemory,
         piece_threads,
         update_threads if chosen.num_threads is None and run.ranks.size == 1 else None,

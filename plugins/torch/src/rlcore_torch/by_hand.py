@@ -1,7 +1,7 @@
 """A stack of linear layers with a gradient written by hand, for losses that a CPU computes without autograd.
 
 On a few hundred rows, recording and walking a graph takes several times as long as the arithmetic of a small network.
-The same layers act on many rows and give a rollout its values, a piece of the rows after the other.
+The same layers give a rollout its values, a piece of the rows after the other.
 :mod:`rlcore_torch.cpu` has the other code that is written for a CPU, and says how it is switched off.
 """
 
@@ -18,21 +18,16 @@ from torch import Tensor, nn
 
 from rlcore_torch.cpu import (
     FUNCTIONS,
-    MOST_ROWS,
     Call,
     FloatArray,
-    NumpyActor,
     is_plain_body,
-    normalization,
-    numpy_actor,
-    numpy_normalized,
     sums_in_one_thread,
 )
-from rlcore_torch.networks.networks import Actor, ActorCritic, PolicyHead
+from rlcore_torch.networks.networks import Actor, ActorCritic, Body, Critic, PolicyHead
 
-# Numbers in one layer's activations of the rows that are computed at once, 256 KiB: those that a network keeps for its
+# Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
-LARGEST_LAYER = 2**16
+LARGEST_LAYER = 2**17
 MOST_PREPARED = 8  # numbers of rows whose calls are kept
 
 
@@ -135,6 +130,11 @@ class LinearStack:
             gradient = kept
         return gradient @ self._layers[0].weight
 
+    def leave(self) -> None:
+        """Let the parameters have the gradients, in their own layout in memory."""
+        for parameter, gradient in self.gradients.items():
+            parameter.grad = gradient.contiguous()
+
     def _prepare(self, rows: int) -> _Calls:
         """Make the calls for B ``rows``, and arrays [B, width] of the memory."""
         end = 0
@@ -212,6 +212,64 @@ def _in_one_thread(product: Call) -> None:
         product()
 
 
+class MinibatchStacks:
+    """Actors and critics of actions as stacks, for minibatches of up to ``rows``.
+
+    Attributes:
+        actors: From observations.
+        critics: From observations and the C continuous parts of actions.
+    """
+
+    def __init__(self, actors: Sequence[LinearStack], critics: Sequence[LinearStack], inputs: Sequence[Tensor]) -> None:
+        """``inputs`` are [rows, size + 1] those of the actors and [rows, size + C + 1] those of the critics."""
+        self.actors, self.critics = actors, critics
+        self._observed, self._acted = inputs
+        self.rows = len(self._observed)
+
+    def begin(self) -> None:
+        """Begin other sums in all stacks, with the weights as they are now."""
+        for stack in (*self.actors, *self.critics):
+            stack.begin()
+
+    def act(self, actor: LinearStack, observed: Tensor) -> Tensor:
+        """Return the outputs [B, outputs] of ``actor`` where [B, size] is observed."""
+        self._observed[: len(observed), :-1].copy_(observed)
+        return actor.forward(len(observed)).t()
+
+    def judge(self, critics: Sequence[LinearStack], observed: Tensor, action: Tensor) -> list[Tensor]:
+        """Return the outputs [outputs, B] of each of ``critics`` for actions [B, C] where [B, size] is observed."""
+        acted = self._acted[: len(observed)]
+        acted[:, : observed.shape[1]].copy_(observed)
+        acted[:, observed.shape[1] : -1].copy_(action)
+        return [critic.forward(len(observed)) for critic in critics]
+
+
+def minibatch_stacks(
+    actors: Sequence[Actor], critics: Sequence[Critic], rows: int, memories: Sequence[int]
+) -> MinibatchStacks | None:
+    """Return the networks as stacks; None if one is more than linear layers on vector observations.
+
+    ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before the
+    next begins.
+    """
+    networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
+    networks += [(critic.body, critic.head) for critic in critics]
+    if not all(is_plain_body(body, head) for body, head in networks):
+        return None
+    parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
+    inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
+    sizes = [0] * (max(memories) + 1)
+    for part, memory in zip(parts, memories, strict=True):
+        sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
+    made = [torch.empty(size) for size in sizes]
+    count = len(actors)
+    stacks = [
+        LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
+        for k, (layers, activation) in enumerate(parts)
+    ]
+    return MinibatchStacks(stacks[:count], stacks[count:], inputs)
+
+
 class StackOutputs:
     """The outputs of linear layers for any number of rows, without a gradient, a piece of the rows after the other."""
 
@@ -234,24 +292,6 @@ class StackOutputs:
             self._columns[: len(piece), :-1] = piece
             outputs[start : start + len(piece)] = self._stack.forward(len(piece)).numpy().T
         return outputs
-
-
-def actor_by_hand(model: Actor) -> NumpyActor | None:
-    """Return :func:`rlcore_torch.cpu.numpy_actor` for a few rows, and for more what PyTorch's products compute of it.
-
-    None where that returns None; what is said there about the weights and the normalizer is true here too.
-    """
-    few = numpy_actor(model)
-    if few is None:
-        return None
-    many = StackOutputs([*model.actor.layers, model.policy_head.linear], model.actor.activation)
-    scaling = normalization(model.inputs)
-    split: Any = model.policy_head.split
-
-    def act(x: FloatArray) -> Any:
-        return few(x) if len(x) <= MOST_ROWS else split(many(numpy_normalized(x, scaling)))
-
-    return act
 
 
 def rows_at_once(layers: Iterable[nn.Linear]) -> int:

@@ -372,20 +372,23 @@ class UpdateThreads:
     thread is used for good if any bit differs. In trials, gradient steps of the training are timed with each number in
     turn. There is a trial from time to time, because another program may take the second core, or leave it.
 
-    A trainer calls :meth:`compare` before a gradient step, and takes it within ``with threads:``.
+    A trainer calls :meth:`compare` before a gradient step, and takes it within ``with threads:``. Where operations
+    repeat after ``period`` gradient steps, as those of TD3, which moves its actor every second time, periods are
+    counted and timed in the place of steps.
 
     Attributes:
         count: The threads of gradient steps between trials.
     """
 
-    def __init__(self, behavior: str) -> None:
-        self.behavior = behavior
+    def __init__(self, behavior: str, period: int = 1) -> None:
+        self.behavior, self._period = behavior, period
         self.count = 1
-        self._to_compare = COMPARED
+        self._to_compare = max(COMPARED, period)
         self._pause, self._next_pause = 0, FIRST_PAUSE  # gradient steps
         self._trial: list[float] = []  # seconds of gradient steps, with one thread and with two in turn
         self._usual = 0.0  # seconds of a gradient step with `count` threads in the latest trial
         self._slow = 0  # steps that took long, one after the other
+        self._steps: list[float] = []  # seconds of those of an unfinished period
         self._started = 0.0
 
     def compare(self, outcome: Callable[[int], Sequence[NDArray[Any]]]) -> None:
@@ -417,6 +420,10 @@ class UpdateThreads:
 
     def took(self, seconds: float) -> None:
         """Count a gradient step; at the end of a trial, choose."""
+        self._steps.append(seconds)
+        if len(self._steps) < self._period:
+            return
+        seconds, self._steps = sum(self._steps) / self._period, []
         if self._pause > 0:
             self._pause -= 1
             self._slow = self._slow + 1 if self.count > 1 and seconds > SLOW * self._usual else 0
@@ -442,15 +449,16 @@ class UpdateThreads:
             )  # fmt: skip
 
 
-def update_threads(behavior: str, model: Actor) -> UpdateThreads | None:
+def update_threads(behavior: str, model: Actor, period: int) -> UpdateThreads | None:
     """Return what chooses the threads of gradient steps of ``model``, if it may have more than one.
 
-    None for a process that may use one core only, and for networks with images, memory or dropout.
+    Their operations repeat after ``period`` steps. None for a process that may use one core only, and for networks with
+    images, memory or dropout.
     """
     drops = any(isinstance(module, Dropout) for module in model.modules())
     if cores() < 2 or os.environ.get(LIMIT) == "1" or model.inputs.images or model.memory_size or drops:
         return None
-    return UpdateThreads(behavior)
+    return UpdateThreads(behavior, period)
 
 
 LIMIT = "OMP_THREAD_LIMIT"  # of OpenMP, whose threads PyTorch uses

@@ -148,9 +148,16 @@ class MinibatchTrainer(TorchTrainer):
         for optimizer in chosen:
             optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        self.move(batch, *names)
+
+    def move(self, batch: TransitionBatch, *names: str) -> None:
+        """Move the parameters of the optimizers called ``names`` against their gradients, in all ranks.
+
+        As :meth:`descend` does it, where the gradients of the loss are in the parameters.
+        """
         self.sum_gradients(batch, *names)
-        for optimizer in chosen:
-            optimizer.step()
+        for name in names or self.optimizers:
+            self.optimizers[name].step()
 
     @contextmanager
     def burn_in_once(self, batch: TransitionBatch) -> Iterator[None]:
@@ -219,7 +226,7 @@ class MinibatchTrainer(TorchTrainer):
     def outcome(self, batch: TransitionBatch, threads: int) -> list[NDArray[Any]]:
         """Return all numbers that a gradient step on ``batch`` with this many threads changes, and undo the step.
 
-        They are the parameters and the state of the optimizers, of any shapes, and the statistics [].
+        They are the parameters and the state of the optimizers, of any shapes, the statistics [] and the errors [B].
         """
         tensors = [*self.model.parameters(), *self.model.buffers()]
         before = [tensor.detach().clone() for tensor in tensors]
@@ -227,10 +234,11 @@ class MinibatchTrainer(TorchTrainer):
         generator = generator_state(self.generator)
         torch.set_num_threads(threads)
         try:
-            stats = self.gradient_step(batch).stats
+            step = self.gradient_step(batch)
         finally:
             torch.set_num_threads(1)
-        changed = [tensor.detach().numpy().copy() for tensor in (*tensors, *stats.values())]
+        found = [*tensors, *step.stats.values(), *([] if step.td_error is None else [step.td_error])]
+        changed = [tensor.detach().numpy().copy() for tensor in found]
         for name, optimizer in self.optimizers.items():
             changed += [value for value in optimizer.state_dict().values() if isinstance(value, np.ndarray)]
             optimizer.load_state_dict(states[name])

@@ -71,9 +71,6 @@ class OffPolicyTrainer(MinibatchTrainer):
     Attributes:
         soft_values: Whether values contain a bonus for the policy's entropy; batches of several steps then have the
             steps in between. A subclass may set it.
-        equal_steps: Whether all gradient steps have the same operations, and change nothing but the model, the
-            optimizers and ``generator``. The number of their threads is then chosen by measuring. A subclass may set
-            it. It is not inherited: a class derived from that one may have changed the steps, and says it again.
         updates_while_stepping: Whether an update may come between an action and what follows it, as
             :class:`rlcore.Trainer` says.
         hyperparameters: The block ``hyperparameters``.
@@ -88,7 +85,6 @@ class OffPolicyTrainer(MinibatchTrainer):
     """
 
     soft_values = False
-    equal_steps = False
     updates_while_stepping = True
 
     hyperparameters: OffPolicySettings
@@ -106,9 +102,10 @@ class OffPolicyTrainer(MinibatchTrainer):
         share, remembered = self.share, self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
         self.buffer = self._make_buffer(behavior, h, run, remembered)
-        equal_steps = vars(type(self)).get("equal_steps", False)
-        measured = self.backend.update_threads if equal_steps and not run.inference else None
-        self._threads = measured and measured(behavior.name, self.model)
+        known = "step_period" in vars(type(self)) and not run.inference
+        period = self.step_period() if known else 0
+        measured = self.backend.update_threads if period else None
+        self._threads = measured and measured(behavior.name, self.model, period)
         self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
@@ -154,6 +151,15 @@ class OffPolicyTrainer(MinibatchTrainer):
         """
         noise = None if self.settings.network_settings.deterministic else self.action_noise.next()
         return self.policy.explore(self.parameters(batch), noise)
+
+    def step_period(self) -> int:
+        """Return after how many gradient steps their operations repeat, 1 if all have the same; 0: that is not known.
+
+        If it is known, the number of their threads is chosen by measuring: they must change nothing but the model, the
+        optimizers and ``generator``. A subclass may override it. It is not inherited: a class derived from that one may
+        have changed the steps, and overrides it again.
+        """
+        return 0
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Return raw parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.

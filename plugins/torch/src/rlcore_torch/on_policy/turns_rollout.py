@@ -71,11 +71,10 @@ class TurnsRollout:
 
     def act(self, raw: Any, choices: Any, columns: Any, logits: Any) -> None:
         """Store the actions of the slots that act, and what their distribution was given; each is [S, ...]."""
-        slots = np.flatnonzero(self.books.awaiting)
-        rows, acting = self._on_device(self.books.cursor[slots]), self._on_device(slots)
+        acting, places = self._acting()
         for name, part in zip(ACTED, (raw, choices, columns, logits), strict=True):
             if part is not None:
-                self._acted[name][rows, acting] = torch.as_tensor(part)[acting]
+                self._acted[name].flatten(0, 1).index_copy_(0, places, torch.as_tensor(part).index_select(0, acting))
         self.books.act(None, None, None, None)
 
     def observe(self, batch: TensorBatch, memory: None = None) -> int:
@@ -100,17 +99,21 @@ class TurnsRollout:
 
     def _write_next(self, batch: TensorBatch) -> None:
         """The observations on which slots act next."""
-        slots = np.flatnonzero(self.books.awaiting)
-        rows, acting = self._on_device(self.books.cursor[slots]), self._on_device(slots)
+        acting, places = self._acting()
         for name, stored in self.seen.items():
-            stored[rows, acting] = batch.observations[name][acting]
+            stored.flatten(0, 1).index_copy_(0, places, batch.observations[name].index_select(0, acting))
         if batch.action_mask is not None:
             if self.masks is None:
                 shape = (self.books.rows + 1, self.behavior.slots, self.behavior.mask_size)
                 self.masks = torch.ones(shape, dtype=torch.bool, device=self.device)
-            self.masks[rows, acting] = batch.action_mask[acting]
+            self.masks.flatten(0, 1).index_copy_(0, places, batch.action_mask.index_select(0, acting))
         elif self.masks is not None:
-            self.masks[rows, acting] = True
+            self.masks.flatten(0, 1).index_fill_(0, places, True)
+
+    def _acting(self) -> tuple[Tensor, Tensor]:
+        """The slots that act next, and the places of their rows among the T * S of the buffer, on the device."""
+        slots = np.flatnonzero(self.books.awaiting)
+        return self._on_device(slots), self._on_device(self.books.cursor[slots] * self.behavior.slots + slots)
 
     def _grow(self) -> None:
         """As many rows as the books have: one slot acts far more often than the others."""
@@ -233,7 +236,8 @@ class TurnsRollout:
         seen = places < books.lengths() + (books.open | books.awaiting)
         filled |= {f"observation {name!r}": (values, seen) for name, values in self.seen.items()}
         for what, (values, where) in filled.items():
-            if values.dtype.is_floating_point:
+            # A sum is finite unless a number is not, or numbers are huge; looking at each takes several times as long.
+            if values.dtype.is_floating_point and not bool(values.sum().isfinite()):
                 wrong = ~values.isfinite().flatten(2).all(2) if values.dim() > 2 else ~values.isfinite()
                 wrong &= self._on_device(where)
                 if bool(wrong.any()):

@@ -1,0 +1,87 @@
+"""The gradients of TD3's losses written by hand, for networks of linear layers on a CPU.
+
+:class:`rlcore_td3.trainer.TD3Trainer` says what is computed. This computes the same numbers, up to rounding, without
+autograd. ``torch_settings.fast_cpu: false`` runs without it, and ``benchmarks/fast_cpu.py`` measures what it is worth.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore_td3.critic_loss import CriticLoss
+from rlcore_torch import MinibatchStacks, TransitionBatch, minibatch_stacks
+
+ALGORITHM = "rlcore_td3.trainer"  # the module that this computes the same as
+
+
+def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
+    """Return the gradients of a :class:`rlcore_td3.trainer.TD3Trainer`; None if this is not written for a part of it.
+
+    Such parts are methods that a subclass overrides, several rewards or ranks, and networks that are more than linear
+    layers on vector observations.
+    """
+    model, target = trainer.model, trainer.model.target
+    methods = ("critic_gradients", "policy_gradients", "critic_loss", "policy_loss", "_target_value")
+    parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
+    if any(part.__module__ != ALGORITHM for part in parts) or len(trainer.providers) > 1 or trainer.ranks.size > 1:
+        return None
+    learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
+    if not all(each.requires_grad for each in learned):
+        return None
+    critics = [*model.critics, *target.critics]
+    memories = [0, *(1 for _ in (target, *critics))]  # each is done before another one needs it, except the policy
+    stacks = minibatch_stacks([model, target], critics, trainer.hyperparameters.batch_size, memories)
+    return None if stacks is None else GradientsByHand(trainer, stacks)
+
+
+class GradientsByHand:
+    """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
+
+    def __init__(self, trainer: Any, stacks: MinibatchStacks) -> None:
+        self._trainer, self._stacks = trainer, stacks
+        count = len(stacks.critics) // 2
+        self._critics, self._targets = stacks.critics[:count], stacks.critics[count:]
+
+    @torch.no_grad()
+    def critic_gradients(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
+        trainer, rows = self._trainer, len(batch.inputs[0])
+        if batch.weight is not None or batch.after_ends is not None or batch.raw is None or rows > self._stacks.rows:
+            with torch.enable_grad():
+                found: CriticLoss = type(trainer).critic_gradients(trainer, batch, noise)
+                return found
+        self._stacks.begin()
+        following = batch.next_inputs[0]
+        action = self._stacks.act(self._stacks.actors[1], following).tanh()
+        if noise is not None:
+            action = action.add_(noise).clamp_(-1.0, 1.0)
+        next_value = reduce(torch.minimum, self._stacks.judge(self._targets, following, action))  # [1, B]
+        target_q = batch.reward.t() + batch.discount.t() * next_value
+        losses, values = [], []
+        for critic in self._critics:
+            values += [value.clone() for value in self._stacks.judge([critic], batch.inputs[0], batch.raw)]
+            error = values[-1] - target_q
+            losses.append(error.square().mean())
+            critic.backward(error.mul_(2.0 / rows))
+            critic.leave()
+        return CriticLoss(torch.stack(losses).sum(), losses, values[0].t())
+
+    @torch.no_grad()
+    def policy_gradients(self, batch: TransitionBatch) -> Tensor:
+        trainer, observed = self._trainer, batch.inputs[0]
+        if len(observed) > self._stacks.rows:
+            with torch.enable_grad():
+                found: Tensor = type(trainer).policy_gradients(trainer, batch)
+                return found
+        policy, critic = self._stacks.actors[0], self._critics[0]
+        policy.begin()
+        critic.begin()  # its weights have moved
+        action = self._stacks.act(policy, observed).tanh()
+        [value] = self._stacks.judge([critic], observed, action)
+        of_inputs = critic.backward_to_inputs(torch.full_like(value, -1.0 / len(observed)))
+        policy.backward((of_inputs[:, observed.shape[1] :] * (1.0 - action.square())).t())
+        policy.leave()
+        return -value.mean()
