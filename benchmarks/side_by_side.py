@@ -51,6 +51,8 @@ DISTRIBUTIONS = (
     "mpe2",
     "jax",
     "pgx",
+    "playground",
+    "mujoco-mjx",
 )
 
 # Processes that wanted to run in the minute before the benchmark began; far below 1 on an idle machine.

@@ -1,4 +1,4 @@
-"""PPO learns in games of pgx, alone and by self-play, as the examples say."""
+"""PPO learns in games of pgx, alone and by self-play, and in a task of MuJoCo Playground, as the examples say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import Run
 
-pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
+pytest.importorskip("jax", reason="JAX is not installed: pip install './plugins/jax[pgx,playground]'")
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(3600)]
 
@@ -19,6 +19,8 @@ Example = Callable[[str, Path, int], dict[str, Any]]
 
 
 def test_breakout(tmp_path: Path, example: Example, reached_on_every_seed: Any) -> None:
+    pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
+
     def measure(seed: int) -> float:
         with Run(example("minatar_breakout.yaml", tmp_path / str(seed), seed)) as run:
             run.train()
@@ -27,7 +29,21 @@ def test_breakout(tmp_path: Path, example: Example, reached_on_every_seed: Any) 
     reached_on_every_seed(measure, 10.0, near=2.0, seeds=(1, 2, 3))
 
 
+def test_cartpole_balance(tmp_path: Path, example: Example, reached_on_every_seed: Any) -> None:
+    pytest.importorskip(
+        "mujoco_playground", reason="MuJoCo Playground is not installed: pip install './plugins/jax[playground]'"
+    )
+
+    def measure(seed: int) -> float:
+        with Run(example("cartpole_balance.yaml", tmp_path / str(seed), seed)) as run:
+            run.train()
+            return float(run.evaluate(64).behaviors["Cartpole"].mean_reward)
+
+    reached_on_every_seed(measure, 980.0, near=10.0, seeds=(1, 2, 3))
+
+
 def test_connect_four_by_self_play(tmp_path: Path, example: Example) -> None:
+    pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
     with Run(example("connect_four.yaml", tmp_path, 1)) as run:
         run.train()
     directory = tmp_path / "connect_four"
