@@ -1,4 +1,4 @@
-"""Measures workers that overlap with the run against the same workers in lock-step; 8 environments.
+"""Measures workers that overlap with the run against the same workers in lock-step; 8 environments but for ``single``.
 
 ``waiting``: SAC learns while an environment waits 1 ms in each step, in 2 workers, and has 2 updates for each step of
 all. ``sac`` is SAC on HalfCheetah-v5 with as many updates, ``ppo`` the PPO training of ``workers.py``, both in 2
@@ -6,6 +6,9 @@ workers. ``varying``: a trainer that only counts, and 4 workers whose steps take
 
 Agent steps are counted when their outcome is known. Every measurement is a run in a process of its own. The ways take
 turns, and ratios are formed within a turn.
+
+``single``: SAC with two layers of 256 units, and one gradient step for each step of one environment, which waits 5 ms,
+in one worker.
 """
 
 from __future__ import annotations
@@ -28,25 +31,31 @@ from workers import ConstantActions
 
 from rlcore import Actions, AgentBatch, EnvironmentSpec, Run, TrainerSpec, hookimpl, load_plugins
 
-COUNT = 8  # environments
+COUNT = {"single": 1}  # environments; in others 8
 LOCK_STEP, HALF, UPDATES, FIRST = "lock-step", "overlap: half", "overlap: updates", "wait_for: 2"
 SETTINGS: dict[str, dict[str, Any]] = {
     LOCK_STEP: {}, HALF: {"overlap": "half"}, UPDATES: {"overlap": "updates"}, FIRST: {"wait_for": 2}
 }  # fmt: skip
 WAYS = {
     "waiting": (LOCK_STEP, HALF, UPDATES),
+    "single": (LOCK_STEP, UPDATES),
     "sac": (LOCK_STEP, HALF, UPDATES),
     "ppo": (LOCK_STEP, HALF),
     "varying": (LOCK_STEP, FIRST),
 }
-STEPS = {"waiting": 6_000, "sac": 6_000, "ppo": HALFCHEETAH.steps // 2, "varying": 6_000}
-WORKERS = {"varying": 4}  # in others 2
-SECONDS = 0.001
+STEPS = {"waiting": 6_000, "single": 1_500, "sac": 6_000, "ppo": HALFCHEETAH.steps // 2, "varying": 6_000}
+WORKERS = {"varying": 4, "single": 1}  # in others 2
+SECONDS = {"single": 0.005}  # of a step; in others 0.001
 SLOW, SLOW_SECONDS = 0.05, 0.02  # how many steps are slow, and how slow
 SAC = {
     "trainer_type": "sac",
     "hyperparameters": {"batch_size": 128, "buffer_size": 50_000, "buffer_init_steps": 500, "steps_per_update": 4.0},
     "network_settings": {"hidden_units": 64, "num_layers": 2},
+}
+SINGLE = {
+    "trainer_type": "sac",
+    "hyperparameters": {"batch_size": 256, "buffer_size": 50_000, "buffer_init_steps": 256},
+    "network_settings": {"hidden_units": 256, "num_layers": 2, "activation": "relu"},
 }
 
 
@@ -55,15 +64,15 @@ class Waiting(StubEnvironment):
 
     def __init__(self, settings: Any, run: Any) -> None:
         super().__init__(settings, run)
-        self._varying = settings.id == "varying"
+        self._varying, self._seconds = settings.id == "varying", SECONDS.get(settings.id, 0.001)
         self._random = np.random.default_rng(run.first_env)
 
     def step(self, actions: Any) -> Any:
         if self._varying:
-            sleep(SLOW_SECONDS if self._random.random() < SLOW else SECONDS)
+            sleep(SLOW_SECONDS if self._random.random() < SLOW else self._seconds)
         else:
             for _ in range(self.num_envs):
-                sleep(SECONDS)
+                sleep(self._seconds)
         return super().step(actions)
 
 
@@ -103,11 +112,11 @@ def steps_per_second(case: str, way: str, scale: float) -> float:
     plugins.register(Plugin(), "waiting")
     steps = max(1, round(STEPS[case] * scale))
     environment = {"type": "gymnasium", "id": "HalfCheetah-v5"} if case == "sac" else {"type": "waiting", "id": case}
-    behavior = {"trainer_type": "counting"} if case == "varying" else SAC
+    behavior = {"varying": {"trainer_type": "counting"}, "single": SINGLE}.get(case, SAC)
     with TemporaryDirectory() as results:
         run = Run(
             {
-                "environment": {**environment, "num_envs": COUNT, "workers": workers},
+                "environment": {**environment, "num_envs": COUNT.get(case, 8), "workers": workers},
                 "behaviors": {"Agent": {**behavior, "max_steps": steps, "checkpoint_interval": steps}},
                 "checkpoint_settings": {"run_id": "overlap", "results_dir": results},
                 "stats": {"console": False, "tensorboard": False},

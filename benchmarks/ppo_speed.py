@@ -11,6 +11,7 @@ machine's best product of 256 x 256 matrices.
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from statistics import median
@@ -68,6 +69,9 @@ def measure(library: str, case: dict[str, Any], seed: int, pinned: bool) -> dict
     if pinned:
         pin_to_one_core()
     training = ready_training(library, PPOCase(**case), seed)
+    # As `rlcore run` does before it trains, for every library: what was imported is not searched for garbage.
+    gc.collect()
+    gc.freeze()
     started, processor_started = perf_counter(), process_time()
     steps = training.train()
     seconds, processor_seconds = perf_counter() - started, process_time() - processor_started

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, MemorySettings, NetworkSettings
-from rlcore_torch.by_hand import actor_by_hand
 from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_actor
 from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.policy.row_groups import MOST_PADDING, RowGroups
 
-FAST = Backend(torch.device("cpu"), numpy_actor=actor_by_hand)
+FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 SEEN = (
     ObservationSpec("speed", (2, 2), np.float32),
     ObservationSpec("room", (3,), np.float32, "one_hot"),

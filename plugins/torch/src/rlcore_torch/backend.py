@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
-from rlcore_torch.by_hand import actor_by_hand
 from rlcore_torch.cpu import (
     NumpyActor,
     PieceThreads,
     UpdateThreads,
     fused_dense,
+    numpy_actor,
     piece_threads,
     update_threads,
 )
@@ -114,7 +114,7 @@ def choose_backend(run: RunContext) -> Backend:
         threads,
         fused_dense,
         FlatAdam,
-        actor_by_hand,
+        numpy_actor,
         NumpyMemory,
         piece_threads,
         update_threads if chosen.num_threads is None and run.ranks.size == 1 else None,

@@ -1,7 +1,7 @@
 """A stack of linear layers with a gradient written by hand, for losses that a CPU computes without autograd.
 
 On a few hundred rows, recording and walking a graph takes several times as long as the arithmetic of a small network.
-The same layers act on many rows and give a rollout its values, a piece of the rows after the other.
+The same layers give a rollout its values, a piece of the rows after the other.
 :mod:`rlcore_torch.cpu` has the other code that is written for a CPU, and says how it is switched off.
 """
 
@@ -18,21 +18,16 @@ from torch import Tensor, nn
 
 from rlcore_torch.cpu import (
     FUNCTIONS,
-    MOST_ROWS,
     Call,
     FloatArray,
-    NumpyActor,
     is_plain_body,
-    normalization,
-    numpy_actor,
-    numpy_normalized,
     sums_in_one_thread,
 )
 from rlcore_torch.networks.networks import Actor, ActorCritic, Body, Critic, PolicyHead
 
-# Numbers in one layer's activations of the rows that are computed at once, 256 KiB: those that a network keeps for its
+# Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
-LARGEST_LAYER = 2**16
+LARGEST_LAYER = 2**17
 MOST_PREPARED = 8  # numbers of rows whose calls are kept
 
 
@@ -297,24 +292,6 @@ class StackOutputs:
             self._columns[: len(piece), :-1] = piece
             outputs[start : start + len(piece)] = self._stack.forward(len(piece)).numpy().T
         return outputs
-
-
-def actor_by_hand(model: Actor) -> NumpyActor | None:
-    """Return :func:`rlcore_torch.cpu.numpy_actor` for a few rows, and for more what PyTorch's products compute of it.
-
-    None where that returns None; what is said there about the weights and the normalizer is true here too.
-    """
-    few = numpy_actor(model)
-    if few is None:
-        return None
-    many = StackOutputs([*model.actor.layers, model.policy_head.linear], model.actor.activation)
-    scaling = normalization(model.inputs)
-    split: Any = model.policy_head.split
-
-    def act(x: FloatArray) -> Any:
-        return few(x) if len(x) <= MOST_ROWS else split(many(numpy_normalized(x, scaling)))
-
-    return act
 
 
 def rows_at_once(layers: Iterable[nn.Linear]) -> int:

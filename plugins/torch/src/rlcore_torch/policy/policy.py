@@ -132,13 +132,13 @@ class ActorPolicy:
         policy with memory is read and overwritten.
         """
         inputs = self.model.inputs
-        remembers = self.numpy_memory is not None and self.numpy_memory.acts
-        if self._numpy_actor is not None:
-            columns, logits = self._numpy_actor(inputs.columns(observations))
-        elif remembers and len(observations[inputs.vectors[0].name]) <= MOST_ROWS:
-            columns, logits = self._numpy_step(inputs.columns(observations), memory)
-        else:
+        in_numpy = self._numpy_actor is not None or (self.numpy_memory is not None and self.numpy_memory.acts)
+        if not in_numpy or len(observations[inputs.vectors[0].name]) > MOST_ROWS:
             columns, logits = self._torch_parameters(observations, memory)
+        elif self._numpy_actor is not None:
+            columns, logits = self._numpy_actor(inputs.columns(observations))
+        else:
+            columns, logits = self._numpy_step(inputs.columns(observations), memory)
         if mask is not None and logits is not None:
             logits = numpy_mask_logits(logits, mask)
         return columns, logits
