@@ -270,7 +270,7 @@ class SoftActorCritic(Actor):
         return PolicyDraw(action, log_prob, probabilities, entropies)
 
     def encode_once(self, inputs: Inputs) -> Encoded:
-        """What each critic's encoders make of ``inputs``, for several calls of :meth:`q_values` with these weights."""
+        """Encode ``inputs`` once in each critic, for several calls of :meth:`q_values` with the same weights."""
         return [critic.body.encode_once(inputs) for critic in self.critics]  # type: ignore[union-attr, operator]
 
     def q_values(
