@@ -36,7 +36,7 @@ from rlcore import (
     refuse_unknown_parameters,
 )
 
-TARGET = 3.5  # microseconds per environment step
+TARGET = 3.0  # microseconds per environment step
 SLOTS = 8
 EPISODE_LENGTH = 200  # environment steps; with 8 slots, one of them ends in every 25th step
 

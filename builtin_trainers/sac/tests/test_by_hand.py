@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import rlcore_sac.trainer
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.by_hand import gradients_by_hand
@@ -90,3 +91,17 @@ def test_importance_weights_are_left_to_autograd(make_trainer: MakeTrainer) -> N
     plain = results(trainer, lambda *given: SACTrainer.gradients(trainer, *given), batch, noise)
     for one, other in zip(results(trainer, by_hand, batch, noise), plain, strict=True):
         assert torch.equal(one, other)
+
+
+class HalfValue(SACTrainer):
+    def _soft_value(self, *given: Any) -> Tensor:
+        return 0.5 * super()._soft_value(*given)
+
+
+def test_a_class_that_overrides_a_part_of_a_loss_learns_from_its_own(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rlcore_sac.trainer, "SACTrainer", HalfValue)
+    trainer = make_trainer(IdentityEnvironment(2, continuous=3, discrete=()), torch_settings={"fast_cpu": True})
+    assert type(trainer) is HalfValue
+    assert gradients_by_hand(trainer) is None

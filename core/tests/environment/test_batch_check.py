@@ -14,7 +14,7 @@ import yaml
 
 from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.run.behaviors.checks import FIRST_BATCHES, BatchCheck
+from rlcore.run.behaviors.checks import FEW_NUMBERS, FIRST_BATCHES, BatchCheck
 
 SLOTS = 3
 SPEC = BehaviorSpec(
@@ -206,6 +206,32 @@ def test_a_reward_that_no_transition_takes_is_warned_of_once(caplog: pytest.LogC
     assert line.startswith(
         f"behavior 'Agent': {what} of slot 2 (environment 1) is 0.25 at step 60, although needs_action"
     )
+
+
+@pytest.mark.parametrize("what", ["reward", "seen"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
+@pytest.mark.parametrize("numbers", [1, FEW_NUMBERS, FEW_NUMBERS + 1])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_number_that_is_not_finite_is_found_among_few_and_many_of_any_kind(
+    what: str, dtype: Any, numbers: int, apart: bool
+) -> None:
+    """``apart``: the numbers are not side by side in memory."""
+    told = AgentBatch({}, *(np.zeros(numbers, kind) for kind in (np.float32, np.bool_, np.bool_)))
+    values = np.full((numbers, 2), 1.5, dtype)
+    values = values[:, :1] if apart else np.ascontiguousarray(values[:, :1])
+    told.observations["seen"] = values if what == "seen" else np.zeros((numbers, 1), np.float32)
+    if what == "reward":
+        told.reward = values[:, 0]
+    spec = BehaviorSpec("Agent", (ObservationSpec("seen", (1,), np.float32),), env_index=np.arange(numbers))
+    check = BatchCheck(spec, lambda: "at step 60")
+    values[:] = np.finfo(values.dtype).max if values.dtype.itemsize <= 4 else 3e38
+    for row in (0, numbers // 2, numbers - 1):
+        for wrong in (np.nan, np.inf, -np.inf):
+            check.check(told)  # the largest numbers are finite
+            kept, values[row] = values[row].copy(), wrong
+            with pytest.raises(NonFiniteError, match=rf"of slot {row} \(environment {row}\) is .* at step 60"):
+                check.check(told)
+            values[row] = kept
 
 
 def test_bounds_that_do_not_fit_their_observation_are_refused() -> None:

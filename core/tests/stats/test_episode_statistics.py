@@ -94,8 +94,8 @@ def test_an_aborted_episode_is_forgotten() -> None:
 
 @pytest.mark.parametrize("slots", [1, 5])
 def test_returns_are_the_sums_in_the_order_of_the_steps_to_the_last_bit(slots: int) -> None:
-    """Slots wait now and then, episodes are longer and shorter than the steps added up together, and statistics are
-    read and saved on the way."""
+    """Slots wait now and then, episodes are longer and shorter than the steps added up together, some rewards are
+    float64, and statistics are read and saved on the way."""
     random = np.random.default_rng(1)
     sums, again, expected = Sums(slots), Sums(slots), []
     returns, lengths, acted = [0.0] * slots, [0] * slots, [True] * slots
@@ -104,11 +104,14 @@ def test_returns_are_the_sums_in_the_order_of_the_steps_to_the_last_bit(slots: i
         acts = random.random(slots) < 0.8 if 5 * HELD_STEPS < step < 6 * HELD_STEPS else None
         reward = random.normal(scale=10.0 ** random.integers(-3, 4), size=slots).tolist()
         told = batch(reward, np.flatnonzero(over).tolist(), None if acts is None else acts.tolist())
+        exact = step > 8 * HELD_STEPS and bool(random.random() < 0.2)
+        if exact:
+            told.reward = np.array(reward)
         sums.record(told)
         again.record(told)
         for slot in range(slots):
             if acts is None or acts[slot] or over[slot]:
-                returns[slot] += float(np.float32(reward[slot]))
+                returns[slot] += reward[slot] if exact else float(np.float32(reward[slot]))
                 lengths[slot] += acted[slot]
                 acted[slot] = False
             acted[slot] = acted[slot] or acts is None or acts[slot]

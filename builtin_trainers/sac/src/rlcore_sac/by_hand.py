@@ -26,7 +26,7 @@ def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
     distributions, and networks that are more than linear layers on vector observations.
     """
     model, layout = trainer.model, trainer.policy.layout
-    methods = ("gradients", "policy_loss", "temperature_loss", "critic_loss")
+    methods = ("gradients", "policy_loss", "temperature_loss", "critic_loss", "_soft_value")
     parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
     if any(part.__module__ != ALGORITHM for part in parts) or model.privileged is not None:
         return None

@@ -25,6 +25,8 @@ from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.behaviors.checks import check_actions
 from rlcore.run.state import RunState
 
+Batches = Mapping[str, AgentBatch]
+
 log = logging.getLogger(__name__)
 
 # The innermost frames that are shown of a run that waits.
@@ -46,7 +48,7 @@ def learn(
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
-    idle, ranks = state.acting, state.context.ranks
+    idle, ranks, curricula, on_device = state.acting, state.context.ranks, state.curricula, state.on_device is not None
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     last = None  # the last step of the environment in an epoch in which nothing learns
@@ -62,10 +64,14 @@ def learn(
     try:
         while True:
             if environment is not None:
-                _act(behaviors, actions)
+                for each in behaviors:
+                    try:
+                        actions[each.name] = each.trainer.act(each.batch) if each.playing else each.act_frozen()
+                    except BaseException as error:
+                        blame(trainer_named(each), "in act", error)
                 if idle is not None:
                     _note_who_acts(behaviors, idle)
-                if not (checked or state.on_device):
+                if not (checked or on_device):
                     _check_actions(behaviors, actions)
                     checked = True
                 acted = clock()
@@ -75,15 +81,19 @@ def learn(
                     else:
                         ahead.send(actions)
                         before = times.updating
-                        if _update_ready(learning, times):
-                            checked = False
+                        for behavior, trainer in learning:
+                            if _update_if_ready(behavior, trainer, times):
+                                checked = False
                         stepping -= times.updating - before
                         batches = ahead.receive()
                 except BaseException as error:
-                    _check_actions(() if state.on_device else behaviors, actions)
+                    _check_actions(() if on_device else behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
-                _observe(state, behaviors, batches, actions)
+                _observe(ranks, behaviors, batches, actions, on_device)
+                ranks.after_step(behaviors)
+                if curricula is not None and curricula.after_step():  # which drew what the next episodes start with
+                    state.begin_episodes()
                 recorded = clock()
                 acting += acted - start
                 stepping += stepped - acted
@@ -94,9 +104,9 @@ def learn(
                     return
             updated = False
             boundary = idle is not None and idle.after_step() and state.ending
-            if ahead is None and _update_ready(learning, times):
-                updated, checked = True, False
             for behavior, trainer in learning:
+                if ahead is None and _update_if_ready(behavior, trainer, times):
+                    updated, checked = True, False
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
             if environment is None and not updated:
@@ -119,33 +129,21 @@ def learn(
         times.environment_steps += steps
 
 
-def _update_ready(learning: Sequence[tuple[BehaviorRun, Trainer]], times: PhaseTimes) -> bool:
-    """Update the trainers that have enough to learn from. Returns whether there is one."""
-    updated = False
-    for behavior, trainer in learning:
-        try:
-            ready = trainer.ready()
-        except BaseException as error:
-            blame(trainer_named(behavior), "in ready", error)
-        if ready:
-            updated = True
-            start = perf_counter()
-            times.updating_now = True
-            with blamed(trainer_named(behavior), "in update"):
-                behavior.add_update(trainer.update())
-            times.updating_now = False
-            times.updating += perf_counter() - start
-            times.updates += 1
-    return updated
-
-
-def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
-    """Fill ``actions``, the same dictionary in every step, with what each behavior does next."""
-    for behavior in behaviors:
-        try:
-            actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.playing else behavior.act_frozen()
-        except BaseException as error:
-            blame(trainer_named(behavior), "in act", error)
+def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes) -> bool:
+    """Update the trainer of the behavior if it has enough to learn from. Returns whether it has."""
+    try:
+        if not trainer.ready():
+            return False
+    except BaseException as error:
+        blame(trainer_named(behavior), "in ready", error)
+    start = perf_counter()
+    times.updating_now = True
+    with blamed(trainer_named(behavior), "in update"):
+        behavior.add_update(trainer.update())
+    times.updating_now = False
+    times.updating += perf_counter() - start
+    times.updates += 1
+    return True
 
 
 def _check_actions(behaviors: Sequence[BehaviorRun], actions: Mapping[str, Actions]) -> None:
@@ -161,35 +159,33 @@ def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
 
 
 def _observe(
-    state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
+    ranks: Ranks, behaviors: Sequence[BehaviorRun], batches: Batches, actions: dict[str, Actions], on_device: bool
 ) -> None:
-    """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes start with."""
-    curricula, ranks = state.curricula, state.context.ranks
+    """Check what a step returned, unless it is ``on_device``, and have trainers observe it."""
     for behavior in behaviors:
         try:
-            batch = batches[behavior.name] if state.on_device else behavior.checks.batch_in(batches, "step")
+            batch = batches[behavior.name] if on_device else behavior.checks.batch_in(batches, "step")
         except NonFiniteError:
             _check_actions(behaviors, actions)
             raise
         behavior.batch = batch
-        if behavior.playing:
-            if not state.on_device:
-                _record(ranks, behavior, batch)
-            try:
-                behavior.trainer.observe(actions[behavior.name], batch)
-            except BaseException as error:
-                blame(trainer_named(behavior), "in observe", error)
-        else:
+        if not behavior.playing:
             behavior.observe_frozen(batch)
-    ranks.after_step(behaviors)
-    if curricula is not None and curricula.after_step():
-        state.begin_episodes()
+            continue
+        if not on_device:
+            if batch.ended.size:
+                _record(ranks, behavior, batch)
+            else:
+                behavior.episodes.record(batch)
+        try:
+            behavior.trainer.observe(actions[behavior.name], batch)
+        except BaseException as error:
+            blame(trainer_named(behavior), "in observe", error)
 
 
 def _record(ranks: Ranks, behavior: BehaviorRun, batch: AgentBatch) -> None:
     """Add a step to the episodes of the behavior."""
-    learned = getattr(behavior.trainer, "learning_slots", None) if batch.ended.size else None
-    finished = behavior.episodes.record(batch, learned)
+    finished = behavior.episodes.record(batch, getattr(behavior.trainer, "learning_slots", None))
     if finished is not None:
         ranks.episodes_finished(behavior, finished)
 

@@ -40,7 +40,7 @@ MAX_DEFAULT_INTERVAL = 500_000
 SECONDS_BETWEEN_RESTARTS = 600
 # How many of the latest values of an update's scalar its moving average is taken over.
 RECENT_UPDATES = 100
-# Environment steps whose rewards are added up together: copying rewards takes half the time of adding them.
+# Environment steps whose rewards are added up together: copying their bytes takes a fifth of the time of adding them.
 HELD_STEPS = 32
 
 
@@ -49,10 +49,10 @@ class EpisodeStatistics:
 
     def __init__(self, slots: int) -> None:
         self.finished = 0  # episodes that ended since the run started
-        # Row 0 is `_returns`; rows 1 to `_held` are the rewards of the latest steps, not yet added to them.
-        self._rewards: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))
-        self._returns: NDArray[np.float64] = self._rewards[0]  # [S]
-        self._held = 0
+        self._sums: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))  # row 0 is `_returns`
+        self._returns: NDArray[np.float64] = self._sums[0]  # [S]
+        self._held: list[bytes] = []  # rewards of the latest steps, not yet added to the returns
+        self._held_dtype = np.dtype(np.float32)
         self._group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
         self._shared = False  # whether any batch had a group's reward; not every batch of such an environment has one
         self.steps = 0  # environment steps
@@ -77,7 +77,7 @@ class EpisodeStatistics:
 
     def begin(self, batch: AgentBatch) -> None:
         """Start an episode in all slots, with ``batch``. Open episodes did not end and are dropped."""
-        self._held = 0
+        self._held.clear()
         self._drop(slice(None))
         self._acted = None if batch.needs_action is None else batch.needs_action.copy()
 
@@ -89,27 +89,23 @@ class EpisodeStatistics:
         close: its first turn adds no step.
         """
         self.steps += 1
-        reward, ended = batch.reward, batch.ended
-        closed = None if batch.needs_action is None else batch.transition_closed
-        acted = self._acted
-        one_more = closed if acted is None else acted if closed is None else closed & acted  # [S]; None: all
-        if one_more is None and not ended.size:
-            held = self._held = self._held + 1
-            self._rewards[held] = reward
-            if held == HELD_STEPS:
+        reward, ended, acts, acted = batch.reward, batch.ended, batch.needs_action, self._acted
+        closed: Any = True if acts is None else batch.transition_closed  # [S]
+        if acts is None and acted is None:
+            if reward.dtype is not self._held_dtype:
+                self._add_held()
+                self._held_dtype = reward.dtype
+            held = self._held
+            held.append(reward.tobytes())
+            if len(held) == HELD_STEPS or ended.size:
                 self._add_held()
         else:
             self._add_held()
-            if closed is None:
-                np.add(self._returns, reward, out=self._returns)
-            else:
-                np.add(self._returns, reward, out=self._returns, where=closed)
-            if one_more is not None:
-                self._began += ~one_more
+            np.add(self._returns, reward, out=self._returns, where=closed)
+            self._began += np.logical_not(closed if acted is None else closed & acted)
         if batch.group_reward is not None:
             self._shared = True
-            everywhere = True if closed is None else closed
-            np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=everywhere)
+            np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=closed)
         finished = None
         if ended.size:
             complete = ended if counted is None else ended[counted[ended]]
@@ -118,7 +114,7 @@ class EpisodeStatistics:
         if batch.aborted is not None:
             self._add_held()
             self._drop(batch.aborted)
-        self._acted = None if batch.needs_action is None else self._open_next(batch, batch.needs_action)
+        self._acted = None if acts is None else self._open_next(batch, acts)
         return finished
 
     def _open_next(self, batch: AgentBatch, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -130,8 +126,8 @@ class EpisodeStatistics:
 
     def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
         self.finished += len(ended)
-        shared = self._group_returns.take(ended) if self._shared else None
-        return FinishedEpisodes(ended, self._returns.take(ended), self.steps - self._began.take(ended), shared)
+        shared = self._group_returns[ended] if self._shared else None
+        return FinishedEpisodes(ended, self._returns[ended], self.steps - self._began[ended], shared)
 
     def _drop(self, rows: NDArray[Any] | slice) -> None:
         self._returns[rows] = 0.0
@@ -141,10 +137,12 @@ class EpisodeStatistics:
 
     def _add_held(self) -> None:
         """Add rewards in the order of their steps: returns depend on nothing but the rewards, to the last bit."""
-        held = self._held
-        if held:
-            self._held = 0
-            self._returns[:] = np.add.accumulate(self._rewards[: held + 1])[held]
+        steps = len(self._held)
+        if steps:
+            rewards = np.frombuffer(b"".join(self._held), self._held_dtype)
+            self._held.clear()
+            self._sums[1 : steps + 1] = rewards.reshape(steps, -1)
+            self._returns[:] = np.add.accumulate(self._sums[: steps + 1])[steps]
 
     def state_dict(self) -> dict[str, Any]:
         """The open episodes and the number of those that ended."""
@@ -352,7 +350,7 @@ class BehaviorRun:
 
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
         """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
-        returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()
+        returns, lengths = finished.returns.tolist(), [*map(float, finished.lengths.tolist())]
         self.ended_at = self.steps
         self.recent.extend(returns)
         for window in (self.window, self.epoch_episodes):
