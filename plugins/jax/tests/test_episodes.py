@@ -221,8 +221,9 @@ def test_a_state_that_does_not_fit_is_refused(
         open_walk().load_state_dict(state)  # type: ignore[attr-defined]
 
 
-def test_a_step_is_traced_once(walk: Any) -> None:
+def test_a_step_is_compiled_once(walk: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Not once more for the state after a step, whose types are the strong ones, nor for a restored one."""
+    import jax
     import jax.numpy as jnp
 
     from rlcore_jax.program import Program
@@ -244,5 +245,9 @@ def test_a_step_is_traced_once(walk: Any) -> None:
     for _ in range(3):
         moved(environment, np.zeros(N))
     environment.load_state_dict(environment.state_dict())  # type: ignore[attr-defined]
-    moved(environment, np.zeros(N))
+    with jax.log_compiles():
+        moved(environment, np.zeros(N))
+        assert "Compiling" not in caplog.text
+        jax.jit(lambda number: number + 1)(1)
+        assert "Compiling" in caplog.text
     assert simulator.steps == 1

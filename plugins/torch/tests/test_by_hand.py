@@ -56,7 +56,7 @@ def require_equal(stack: LinearStack, inputs: Tensor, layers: Sequence[nn.Linear
 @pytest.mark.parametrize("activation", ["tanh", "relu", "swish"])
 @pytest.mark.parametrize("widths", [(2,), (5, 1), (7, 2, 9)])
 def test_outputs_and_gradients_are_those_of_autograd(activation: str, widths: tuple[int, ...]) -> None:
-    """Also after more numbers of rows than calls are kept for, and again for the first of them."""
+    """Numbers of rows beyond those whose calls are kept work too, and so does the first of them after that."""
     sizes = zip((INPUTS, *widths), widths, strict=False)
     layers = [nn.Linear(inputs, outputs) for inputs, outputs in sizes]
     stack, inputs = stack_of(layers, activation)

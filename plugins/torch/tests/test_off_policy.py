@@ -302,6 +302,29 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
     assert taken == [0] * 10 + [6, 12]
 
 
+@pytest.mark.parametrize("cut", [39, 40, 43, 47, 48])
+def test_a_trainer_that_is_resumed_within_a_group_of_gradient_steps_takes_it_when_it_was_due(cut: int) -> None:
+    """Groups of four, for every eighth agent step after the 32 at the beginning; before and after one, and between."""
+    h: dict[str, Any] = {"batch_size": 4, "buffer_init_steps": 32, "steps_per_update": 2.0, "gradient_steps": 4}
+    h["save_replay_buffer"] = True
+    environment = TinyCorridor(1)
+    trainer = counter(environment, **h)
+    batch = first_batch(environment)
+    trainer.begin(batch)
+    due = []  # agent steps at which an update was made, with its gradient steps
+    for step in range(1, 66):
+        actions = trainer.act(batch)
+        batch = environment.step({"Corridor": actions})["Corridor"]
+        trainer.observe(actions, batch)
+        if trainer.ready():
+            before = trainer.gradient_steps
+            trainer.update()
+            due.append((step, trainer.gradient_steps - before))
+        if step == cut:
+            trainer = resumed(trainer, environment, **h)
+    assert due == [(40, 4), (48, 4), (56, 4), (64, 4)]
+
+
 def test_without_the_buffer_a_random_beginning_is_not_cut_short() -> None:
     environment, h = TinyCorridor(3), {"batch_size": 6, "buffer_init_steps": 90}
     trainer = counter(environment, **h)

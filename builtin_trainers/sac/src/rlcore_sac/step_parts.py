@@ -5,10 +5,13 @@ B transitions, R reward providers; the docstring of ``trainer.py`` has the other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import attrs
 from torch import Tensor
+
+Encoded = Sequence[Tensor | None] | None  # encoded observations for each critic, as of `Body.encode_once`
 
 
 @attrs.define(eq=False)

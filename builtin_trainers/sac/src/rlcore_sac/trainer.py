@@ -31,7 +31,7 @@ from torch.nn.functional import mse_loss
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_sac.by_hand import gradients_by_hand
 from rlcore_sac.settings import SACSettings
-from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
+from rlcore_sac.step_parts import CriticLoss, Encoded, Gradients, PolicyDraw, StepNoise
 from rlcore_torch import (
     ActionLayout,
     Actor,
@@ -120,10 +120,11 @@ class SACTrainer(OffPolicyTrainer):
 
     def gradients(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
         """Leave the gradients of all losses in the parameters. ``by_hand.py`` computes the same without autograd."""
-        drawn, policy_loss = self.policy_loss(batch, noise.here)
+        encoded = self.model.encode_once(batch.inputs)  # both losses look at the same images with the same weights
+        drawn, policy_loss = self.policy_loss(batch, noise.here, encoded)
         # Neither loss has a gradient for the other's parameters: one pass backward serves both.
         (policy_loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
-        critic_loss = self.critic_loss(batch, noise.next, noise.between)
+        critic_loss = self.critic_loss(batch, noise.next, noise.between, encoded)
         critic_loss.total.backward()  # type: ignore[no-untyped-call]
         return Gradients(drawn, policy_loss.detach(), critic_loss)
 
@@ -136,7 +137,11 @@ class SACTrainer(OffPolicyTrainer):
     # ------------------------------------------------------------ the losses
 
     def critic_loss(
-        self, batch: TransitionBatch, next_noise: Tensor | None, between_noise: Tensor | None = None
+        self,
+        batch: TransitionBatch,
+        next_noise: Tensor | None,
+        between_noise: Tensor | None = None,
+        encoded: Encoded = None,
     ) -> CriticLoss:
         """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
         model, options = self.model, self.model.options
@@ -151,7 +156,8 @@ class SACTrainer(OffPolicyTrainer):
                 bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1) / len(self.providers)
                 target_q = target_q + (steps.discount * bonus).sum(0)
 
-        q1, q2 = (options.chosen(q, batch.choices) for q in model.q_values(model.critics, batch.inputs, batch.raw))
+        q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)
+        q1, q2 = (options.chosen(q, batch.choices) for q in q_values)
         q1_loss, q2_loss = 0.5 * mse_loss(q1, target_q), 0.5 * mse_loss(q2, target_q)
         if batch.weight is None:
             return CriticLoss(q1_loss + q2_loss, (q1_loss.detach(), q2_loss.detach()), q1.detach())
@@ -169,11 +175,14 @@ class SACTrainer(OffPolicyTrainer):
         bonus = model.entropy_bonus(drawn) / len(self.providers)
         return model.options.expected(q, drawn.probabilities) + bonus.unsqueeze(1)
 
-    def policy_loss(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
+    def policy_loss(
+        self, batch: TransitionBatch, noise: Tensor | None, encoded: Encoded = None
+    ) -> tuple[PolicyDraw, Tensor]:
         """Minus the smaller critic's value of the policy's actions, minus the entropy bonus (eq. 7)."""
         model = self.model
         drawn = model.draw(batch.inputs, batch.mask, noise)
-        q = min_q(*model.q_values(model.critics, batch.inputs, drawn.action, frozen=True)).sum(1)  # [B, columns]
+        q_values = model.q_values(model.critics, batch.inputs, drawn.action, True, encoded)
+        q = min_q(*q_values).sum(1)  # [B, columns]
         value = model.options.expected(q, drawn.probabilities)
         return drawn, -(value + model.entropy_bonus(drawn)).mean()
 
@@ -260,12 +269,21 @@ class SoftActorCritic(Actor):
             entropies = torch.stack([-(a * b).sum(1) for a, b in zip(p, log_p, strict=True)], dim=1)
         return PolicyDraw(action, log_prob, probabilities, entropies)
 
+    def encode_once(self, inputs: Inputs) -> Encoded:
+        """Encode ``inputs`` once in each critic, for several calls of :meth:`q_values` with the same weights."""
+        return [critic.body.encode_once(inputs) for critic in self.critics]  # type: ignore[union-attr, operator]
+
     def q_values(
-        self, critics: nn.ModuleList, inputs: Inputs, action: Tensor | None, frozen: bool = False
+        self,
+        critics: nn.ModuleList,
+        inputs: Inputs,
+        action: Tensor | None,
+        frozen: bool = False,
+        encoded: Encoded = None,
     ) -> list[Tensor]:
         """The values of each of ``critics``, [B, R, columns]; with ``frozen`` only the action gets a gradient."""
-        shape = (-1, self.rewards, self.options.columns)
-        return [critic(inputs, action, frozen).view(shape) for critic in critics]
+        shape, encoded = (-1, self.rewards, self.options.columns), encoded or [None] * len(critics)
+        return [critic(inputs, action, frozen, seen).view(shape) for critic, seen in zip(critics, encoded, strict=True)]
 
     def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
         """[B]: each part's entropy (for continuous ones, minus the log-probability of the draw) by its temperature."""

@@ -402,12 +402,33 @@ class Body(nn.Module):
         assert self.recurrent is not None
         return self.recurrent.step(self(inputs), memory)
 
-    def into(self, inputs: Inputs, head: nn.Linear, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+    def encode_once(self, inputs: Inputs) -> Tensor | None:
+        """Return encoded observations for several calls of :meth:`into` with the same ``inputs`` and weights.
+
+        None if that saves nothing, because nothing is encoded, or is not possible: with memory, and with goals that
+        make weights.
+        """
+        encodes = bool(self.encoders) or not self.plain
+        return self.encode(inputs) if encodes and self.recurrent is None and self.hyper is None else None
+
+    def into(
+        self,
+        inputs: Inputs,
+        head: nn.Linear,
+        extra: Tensor | None = None,
+        frozen: bool = False,
+        encoded: Tensor | None = None,
+    ) -> Tensor:
         """Return ``head`` applied to the features, [B, outputs of the head].
 
         ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
-        weights get none. With memory, ``inputs`` are :class:`SequenceInputs`.
+        weights get none. With memory, ``inputs`` are :class:`SequenceInputs`. ``encoded`` is what :meth:`encode_once`
+        returned for the ``inputs``.
         """
+        if encoded is not None:
+            x = encoded.detach() if frozen else encoded
+            x = x if extra is None else torch.cat([x, extra], dim=1)
+            return self._dense(x, [*self.layers, head], frozen=frozen)
         if self.recurrent is not None:
             x = self.last_features(inputs, frozen)
             x = x if extra is None else torch.cat([x, extra], dim=1)
@@ -688,12 +709,15 @@ class Critic(nn.Module):
         self.head = nn.Linear(self.body.features, outputs)
         initialize(self.head, settings.init, gain=1.0)
 
-    def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
+    def forward(
+        self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False, encoded: Tensor | None = None
+    ) -> Tensor:
         """Return [B, outputs].
 
-        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
+        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none. ``encoded`` is what
+        :meth:`Body.encode_once` returned for the ``inputs``.
         """
-        return self.body.into(inputs, self.head, continuous, frozen)
+        return self.body.into(inputs, self.head, continuous, frozen, encoded)
 
 
 def divided_observations(
