@@ -1,4 +1,4 @@
-"""What the loss of the critics hands to the update."""
+"""The values that the loss of the critics hands to the update."""
 
 from __future__ import annotations
 
