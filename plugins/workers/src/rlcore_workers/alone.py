@@ -1,4 +1,4 @@
-"""What steps of workers take one after the other: beside each other they share caches and memory, and take longer."""
+"""Measures how long steps of workers take one after the other; beside each other they share caches and memory."""
 
 from __future__ import annotations
 
