@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import SharedPart
 from rlcore.errors import RunStateError
 from rlcore.run import boundaries, loop
+from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage import checkpoints as stored
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
@@ -38,11 +41,11 @@ def writes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
             seen.append((self.step, observed[-1]))
         write(self)
 
-    def observe_and_move(state: RunState, *rest: Any) -> None:
+    def observe_and_move(ranks: Ranks, behaviors: Sequence[BehaviorRun], *rest: Any) -> None:
         with moved:
-            observed.append(state.steps)
+            observed.append(behaviors[0].steps)
             moved.notify_all()
-        observe(state, *rest)
+        observe(ranks, behaviors, *rest)
 
     monkeypatch.setattr(PendingSave, "write", slow)
     monkeypatch.setattr(loop, "_observe", observe_and_move)
