@@ -308,7 +308,7 @@ def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
 
 
 def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, Tensor] | None:
-    """Return the layers of policy and critic, and their inputs, of as many rows as they take at once.
+    """Return the layers of policy and critic, and their inputs [rows, size + 1], as many rows as they take at once.
 
     None for a model that is more than two stacks of linear layers between vector observations and their outputs.
     """
