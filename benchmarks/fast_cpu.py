@@ -41,16 +41,14 @@ TRAININGS = {
     "dqn cartpole": ("dqn", CARTPOLE, 0.8),
 }
 EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
-PIECES = ("by_hand", "dense", "acting", "flat_adam", "threads")
+PIECES = ("by_hand", "acting", "flat_adam", "threads")
 
 
 def switch_off(piece: str) -> None:
     """Let every trainer of this process compute without ``piece``."""
     from rlcore_torch import TorchAdam, backend, template
-    from rlcore_torch.networks.networks import dense
 
     changes: dict[str, dict[str, Any]] = {
-        "dense": {"dense": dense},
         "acting": {"numpy_actor": None},
         "flat_adam": {"adam": TorchAdam},
         "by_hand": {"losses_by_hand": False},

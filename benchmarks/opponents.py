@@ -28,7 +28,7 @@ from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, writ
 from rlcore import Actions, BehaviorSpec, ObservationSpec
 from rlcore_ghost import PolicyMix
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, NetworkSettings
-from rlcore_torch.cpu import fused_dense, numpy_actor
+from rlcore_torch.cpu import numpy_actor
 
 ROWS, SNAPSHOTS, WINDOW = 64, 8, 10
 TARGET = 0.6  # of the speed against one snapshot
@@ -61,7 +61,7 @@ def made_policy(case: dict[str, int], seed: int) -> ActorPolicy:
         env_index=np.arange(ROWS),
     )
     network = NetworkSettings(hidden_units=case["units"], num_layers=2, activation="tanh", normalize=True)
-    backend = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
+    backend = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
     model = ActorCritic(behavior, network, value_heads=1, shared=False)
     backend.prepare(model)
     return ActorPolicy(behavior, model, backend)

@@ -27,9 +27,9 @@ from rlcore_torch import (
     MemorySettings,
     NetworkSettings,
 )
-from rlcore_torch.cpu import fused_dense, numpy_actor
+from rlcore_torch.cpu import numpy_actor
 
-FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
+FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 PLAIN = Backend(torch.device("cpu"))
 SPEED = ObservationSpec("speed", (2, 2), np.float32)
 ROOM = ObservationSpec("room", (3,), np.float32, "one_hot")

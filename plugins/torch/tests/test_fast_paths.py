@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, Backend, MemorySettings, NetworkSettings
-from rlcore_torch.cpu import PieceThreads, fused_dense, numpy_actor, piece_threads
+from rlcore_torch.cpu import PieceThreads, numpy_actor, piece_threads
 
 ONE = np.ones(1, np.float32)
 SPEC = BehaviorSpec("Agent", (ObservationSpec("seen", (3,), np.float32),), 1, (2,), -ONE, ONE, env_index=np.arange(4))
-FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor, dense=fused_dense)
+FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 SEEN = {"seen": np.random.default_rng(0).standard_normal((4, 3), np.float32)}
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore_torch import cpu
-from rlcore_torch.cpu import COMPARED, FIRST_PAUSE, LONGEST_PAUSE, SLOW_STEPS, TRIED, UpdateThreads, fused_dense
+from rlcore_torch import LinearStack, cpu
+from rlcore_torch.cpu import COMPARED, FIRST_PAUSE, LONGEST_PAUSE, SLOW_STEPS, TRIED, UpdateThreads
 
 
 class Machine:
@@ -143,13 +143,17 @@ def test_an_error_in_a_gradient_step_leaves_one_thread(machine: Callable[[float,
 def test_the_gradient_of_a_layer_with_one_output_does_not_depend_on_the_threads(threads: int) -> None:
     """With two threads, PyTorch's product splits each sum of such a gradient."""
     torch.manual_seed(0)
-    layer, x = torch.nn.Linear(256, 1), torch.randn(256, 256)
+    layer, x = torch.nn.Linear(256, 1), torch.randn(256, 257)
+    given = torch.randn(1, 256)
     found = []
     try:
         for number in (1, threads):
             torch.set_num_threads(number)
-            loss = fused_dense(x, [layer], "relu").square().sum()
-            found.append(torch.autograd.grad(loss, layer.weight)[0])
+            stack = LinearStack([layer], "relu", x, torch.empty(256))
+            stack.begin()
+            stack.forward(256)
+            stack.backward(given)
+            found.append(stack.gradients[layer.weight].clone())
             assert torch.get_num_threads() == number
     finally:
         torch.set_num_threads(1)

@@ -29,7 +29,6 @@ class GAILReward(NetworkReward):
     """Rewards each transition by how much it resembles the expert's."""
 
     name = "gail"
-    fast_gradients = False  # the gradient penalty needs gradients of gradients
     settings: GAILSettings
     model: Discriminator
 

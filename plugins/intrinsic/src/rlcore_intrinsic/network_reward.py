@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -52,13 +51,11 @@ class NetworkReward:
         name: The key under ``reward_signals``.
         gamma: Discount factor of the reward.
         strength: Factor on the reward.
-        fast_gradients: Whether no gradient of a gradient is needed, which those of ``fast_cpu`` do not have.
         ignore_done: Whether the value of the reward continues past the end of an episode.
     """
 
     name = ""
     ignore_done = False
-    fast_gradients = True
     settings: LearningRewardSettings
     model: RewardModel
 
@@ -71,15 +68,13 @@ class NetworkReward:
                 "behavior %r: encoding_size of reward %r is deprecated; write network_settings: {hidden_units: %d}",
                 behavior.name, self.name, settings.network.hidden_units,
             )  # fmt: skip
-        # An error of a prediction is a small difference of large numbers: in float32, whatever the policy computes in.
-        backend = attrs.evolve(choose_backend(run), bf16=False)
+        # Without ``prepare``: an error of a prediction is a small difference of large numbers, and stays in float32.
+        backend = choose_backend(run)
         self.device = backend.device
         purpose = f"{behavior.name}/{self.name}"
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
             torch.manual_seed(derive_seed(run.seed, f"{purpose}/weights"))
             self.model = self.make_model().to(self.device)
-        if self.fast_gradients:
-            backend.prepare(self.model)
         learned = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = backend.adam(learned, settings.learning_rate, ADAM_EPSILON)
         self.generator = derive_generator(run.seed, f"{purpose}/minibatches")

@@ -14,12 +14,11 @@ from rlcore_torch.cpu import (
     NumpyActor,
     PieceThreads,
     UpdateThreads,
-    fused_dense,
     numpy_actor,
     piece_threads,
     update_threads,
 )
-from rlcore_torch.networks.networks import Actor, Body, Dense, dense
+from rlcore_torch.networks.networks import Actor, Body
 from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.optimization.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
@@ -34,7 +33,6 @@ class Backend:
     Attributes:
         device: The device of the networks.
         threads: Threads that PyTorch uses in one operation.
-        dense: The function that computes a layer of a network body.
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
@@ -50,7 +48,6 @@ class Backend:
 
     device: torch.device
     threads: int = 1
-    dense: Dense = dense
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     numpy_memory: Callable[[Actor], NumpyMemory] | None = None
@@ -67,10 +64,10 @@ class Backend:
         return self.cuda_graphs or self.compiled
 
     def prepare(self, model: nn.Module) -> None:
-        """Set how every network body in ``model`` computes: its ``dense`` function, and ``bf16``."""
+        """Let every network body in ``model`` compute as ``bf16`` says."""
         for module in model.modules():
             if isinstance(module, Body):
-                module.dense, module.bf16 = self.dense, self.bf16
+                module.bf16 = self.bf16
 
 
 def choose_backend(run: RunContext) -> Backend:
@@ -112,7 +109,6 @@ def choose_backend(run: RunContext) -> Backend:
     return Backend(
         device,
         threads,
-        fused_dense,
         FlatAdam,
         numpy_actor,
         NumpyMemory,

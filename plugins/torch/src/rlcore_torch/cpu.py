@@ -2,7 +2,6 @@
 
 Each part replaces one piece of plain PyTorch that computes the same numbers, up to rounding:
 
-- :func:`fused_dense`: a stack of linear layers as one node of the autograd graph, in place of ``dense``;
 - :func:`numpy_actor`: the actor in NumPy for a few rows, in place of ``Actor.policy``;
 - :class:`PieceThreads`: a minibatch of images in pieces side by side, in place of threads within each operation;
 - :class:`UpdateThreads`: one thread or two within the operations of a gradient step, whichever is faster.
@@ -30,11 +29,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import linear, silu
 
 from rlcore_torch.networks.distributions import ActionDistribution
 from rlcore_torch.networks.dropout import Dropout
-from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, dense, is_plain_linear, to_numpy
+from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, is_plain_linear, to_numpy
 
 log = logging.getLogger("rlcore.plugin.torch")
 
@@ -43,35 +41,11 @@ log = logging.getLogger("rlcore.plugin.torch")
 # small networks of reinforcement learning consist of them.
 
 
-def fused_dense(
-    x: Tensor, layers: Sequence[nn.Module], activation: str, activate_last: bool = False, frozen: bool = False
-) -> Tensor:
-    """Compute what :func:`rlcore_torch.networks.networks.dense` computes, in float32 on a CPU.
-
-    The plain function computes activations that are not in :data:`FUNCTIONS`, and layers with hooks or
-    parametrizations, or of other classes than Linear. Otherwise, a gradient of the gradient raises an error; a gradient
-    penalty needs the plain function.
-    """
-    if not layers:
-        return x
-    plain = [layer for layer in layers if is_plain_linear(layer)]
-    if activation not in FUNCTIONS or len(plain) < len(layers):
-        return dense(x, layers, activation, activate_last, frozen)
-    parameters: list[Tensor] = [p for layer in plain for p in (layer.weight, layer.bias)]
-    if frozen:
-        parameters = [p.detach() for p in parameters]
-    activated = len(layers) if activate_last else len(layers) - 1
-    if not torch.is_grad_enabled():
-        return _forward(FUNCTIONS[activation], activated, x, parameters)[0]
-    return _Dense.apply(FUNCTIONS[activation], activated, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
-
-
 Call = Callable[[], object]
 
 
 @attrs.frozen
 class _Activation:
-    forward: Callable[[Tensor], Tensor]  # may work in place unless `of_input`
     call: Callable[[Tensor, Tensor], Call]  # of (x, out): a call writes f(x) into out, which is x unless `of_input`
     backward: Callable[[Tensor, Tensor, Tensor], Any]  # (gradient, x or f(x), out) writes gradient * f'(x) into out
     of_input: bool  # whether `backward` takes x; otherwise it takes f(x)
@@ -81,88 +55,24 @@ class _Activation:
         return partial(self.backward, gradient, kept, kept)
 
 
-def _tanh(x: Tensor) -> Tensor:
-    array = x.numpy()  # NumPy's vectorized tanh takes a fifth of the time of PyTorch's
-    np.tanh(array, out=array)
-    return x
-
-
 _aten = torch.ops.aten
 FUNCTIONS = {
     "swish": _Activation(
-        silu,
         lambda x, out: partial(_aten.silu.out, x, out=out),
         lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out),
         of_input=True,
     ),
     "tanh": _Activation(
-        _tanh,
         lambda x, out: partial(np.tanh, x.numpy(), out=out.numpy()),
         lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out),
         of_input=False,
     ),
     "relu": _Activation(
-        torch.relu_,
         lambda x, out: partial(torch.relu_, x),
         lambda grad, y, out: _aten.threshold_backward.grad_input(grad, y, 0, grad_input=out),
         of_input=False,
     ),
 }
-
-
-def _forward(
-    function: _Activation, activated: int, x: Tensor, parameters: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """The output, the input of each layer, and what each activation's derivative needs."""
-    inputs, kept = [], []
-    for k in range(len(parameters) // 2):
-        inputs.append(x)
-        x = linear(x, parameters[2 * k], parameters[2 * k + 1])
-        if k < activated:
-            before, x = x, function.forward(x)
-            kept.append(before if function.of_input else x)
-    return x, inputs, kept
-
-
-class _Dense(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, function: _Activation, activated: int, x: Tensor, *parameters: Tensor) -> Tensor:
-        x, inputs, kept = _forward(function, activated, x, parameters)
-        ctx.function = function
-        ctx.save_for_backward(*parameters, *inputs, *kept)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # only under create_graph=True
-            raise RuntimeError(
-                "this gradient is written by hand and has no gradient of its own; set torch_settings.fast_cpu: false, "
-                "or compute this part with rlcore_torch.networks.networks.dense"
-            )
-        saved, needed, given = ctx.saved_tensors, ctx.needs_input_grad[2:], grads[0]
-        layers = (len(needed) - 1) // 2
-        parameters, inputs, kept = saved[: 2 * layers], saved[2 * layers : 3 * layers], saved[3 * layers :]
-        grad = given
-        answers: list[Tensor | None] = [None] * (1 + 2 * layers)  # for x, then weight and bias of each layer
-        for k in range(layers - 1, -1, -1):
-            if k < len(kept):
-                own = torch.empty_like(grad) if grad is given else grad  # the caller's gradient is not written to
-                ctx.function.backward(grad, kept[k], own)
-                grad = own
-            if needed[1 + 2 * k] or needed[2 + 2 * k]:
-                answers[1 + 2 * k] = _transposed_product(grad, inputs[k])
-                answers[2 + 2 * k] = grad.sum(0)
-            if k > 0 or needed[0]:
-                grad = grad @ parameters[2 * k]
-        if needed[0]:
-            answers[0] = grad
-        return None, None, *answers
-
-
-def _transposed_product(a: Tensor, b: Tensor) -> Tensor:
-    """a^T b, with the narrower matrix first."""
-    with sums_in_one_thread(a.shape[1]):
-        return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
 
 
 @contextmanager

@@ -4,8 +4,7 @@ Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all
 the numbers of entities among them, then each image. Weights are initialized as in ML-Agents (Kaiming normal, small
 policy heads) or orthogonally (``network_settings.init``).
 
-Everything here is plain PyTorch, so ``torch.compile`` and ``torch.func`` work on it. With ``torch_settings.fast_cpu`` a
-trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore_torch.cpu` that computes the same.
+Everything here is plain PyTorch, so ``torch.compile`` and ``torch.func`` work on it.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ __all__ = [
     "min_q",
 ]
 
-Dense = Callable[..., Tensor]
-"""A function like :func:`dense`."""
 AnyInputs: TypeAlias = "ObservationInputs | LearnerInputs"
 
 # Those of NetworkSettings.activation.
@@ -245,19 +242,15 @@ class Body(nn.Module):
         memory_place: Which of the stored memories is this body's; None for one that begins each sequence with zeros.
         later_layers: With memory and ``extra`` columns: the hidden layers after the recurrent one.
         features: Number of features.
-        dense: Computes the hidden layers, as :func:`dense` does.
         bf16: Whether encoders and hidden layers compute in bfloat16. What the body returns is float32 all the same,
             and so is a recurrent layer.
     """
-
-    dense: Dense
 
     def __init__(
         self, inputs: AnyInputs, settings: NetworkSettings, extra: int = 0, memory_place: int | None = None
     ) -> None:
         super().__init__()
         self.memory_place = memory_place
-        self.dense = dense
         self.bf16 = False
         self.activation = settings.activation
         self.images, self.vectors = inputs.images, inputs.vectors
@@ -440,9 +433,9 @@ class Body(nn.Module):
     def _dense(
         self, x: Tensor, layers: Sequence[nn.Module], activate_last: bool = False, frozen: bool = False
     ) -> Tensor:
-        """``layers`` applied to x [B, in] by :attr:`dense`, in float32 or bfloat16; the result is float32."""
+        """``layers`` applied to x [B, in] by :func:`dense`, in float32 or bfloat16; the result is float32."""
         with self._autocast(x):
-            x = self.dense(x, layers, self.activation, activate_last=activate_last, frozen=frozen)
+            x = dense(x, layers, self.activation, activate_last=activate_last, frozen=frozen)
         return x.float() if self.bf16 else x
 
     def _autocast(self, x: Tensor) -> AbstractContextManager[Any]:
