@@ -287,16 +287,19 @@ def test_a_value_that_is_not_finite_is_reported_with_its_place(tmp_path: Path) -
         Run(configuration(tmp_path, 4), environment=lambda: Breaking(4)).train()
 
 
-def test_an_end_without_final_observations_is_reported_before_it_is_learned_from(tmp_path: Path) -> None:
-    class WithoutFinals(TorchCartPole):
+@pytest.mark.parametrize(("game", "behavior"), [(TorchCartPole, "CartPole"), (TensorRace, "Racer")])
+def test_an_end_without_final_observations_is_reported_before_it_is_learned_from(
+    tmp_path: Path, game: Any, behavior: str
+) -> None:
+    class WithoutFinals(game):  # type: ignore[misc]
         def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
-            batches = super().step(actions)
-            batches["CartPole"].final_observations = None
+            batches: dict[str, TensorBatch] = super().step(actions)
+            batches[behavior].final_observations = None
             return batches
 
     message = r"an episode of slot \d \(environment \d\) ended in a batch whose final_observations are None"
     with pytest.raises(EnvironmentFailed, match=message):
-        Run(configuration(tmp_path, 4), environment=lambda: WithoutFinals(4)).train()
+        Run(configuration(tmp_path, 4, behavior=behavior), environment=lambda: WithoutFinals(4)).train()
 
 
 def test_a_value_that_is_not_finite_is_reported_with_the_action_of_its_slot(tmp_path: Path) -> None:

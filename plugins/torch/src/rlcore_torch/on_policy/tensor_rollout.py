@@ -39,7 +39,50 @@ ACTED = ("raw", "choices", "columns", "logits")
 RESULTS = ("reward", "terminated", "truncated")
 
 
-class TensorRollout:
+class StoredOnDevice:
+    """Observations and actions of a rollout, as the parts of an update read them."""
+
+    memory = None
+    group_reward = None
+    behavior: BehaviorSpec
+    seen: dict[str, Tensor]
+    _acted: dict[str, Tensor]
+
+    @property
+    def raw(self) -> Tensor:
+        """[T, S, continuous] continuous parts of the actions before clipping."""
+        return self._acted["raw"]
+
+    @property
+    def choices(self) -> Tensor:
+        """[T, S, branches] chosen options."""
+        return self._acted["choices"]
+
+    @property
+    def columns(self) -> Tensor:
+        """[T, S, columns] what the distribution of the continuous parts was given."""
+        return self._acted["columns"]
+
+    @property
+    def logits(self) -> Tensor:
+        """[T, S, logits] those of the choices, masked."""
+        return self._acted["logits"]
+
+    @property
+    def observations(self) -> dict[str, Tensor]:
+        """The observations of the environment by name, each [T + 1, S, *shape]."""
+        return self.seen
+
+    def refuse_missing_finals(self, slot: int) -> NoReturn:
+        """Raise EnvironmentFailed because an episode of ``slot`` ended without final observations."""
+        raise EnvironmentFailed(
+            f"behavior {self.behavior.name!r}: an episode of slot {slot} (environment "
+            f"{int(self.behavior.env_index[slot])}) ended in a batch whose final_observations are None; fix the "
+            "environment, so that it gives the last observation of each episode that ended"
+        )
+
+
+class TensorRollout(StoredOnDevice):
     """Transitions of all slots since the last update, on a device.
 
     Attributes:
@@ -51,8 +94,6 @@ class TensorRollout:
     """
 
     ragged = False
-    memory = None
-    group_reward = None
 
     def __init__(self, behavior: BehaviorSpec, device: torch.device, new_buffer: Callable[[], RolloutBuffer]) -> None:
         """``new_buffer`` makes an empty buffer of NumPy arrays of the same size, the form of a checkpoint."""
@@ -158,34 +199,9 @@ class TensorRollout:
         return np.full(self.behavior.slots, self.row, np.int64)
 
     @property
-    def raw(self) -> Tensor:
-        """[T, S, continuous] continuous parts of the actions before clipping."""
-        return self._acted["raw"]
-
-    @property
-    def choices(self) -> Tensor:
-        """[T, S, branches] chosen options."""
-        return self._acted["choices"]
-
-    @property
-    def columns(self) -> Tensor:
-        """[T, S, columns] what the distribution of the continuous parts was given."""
-        return self._acted["columns"]
-
-    @property
-    def logits(self) -> Tensor:
-        """[T, S, logits] those of the choices, masked."""
-        return self._acted["logits"]
-
-    @property
     def masks(self) -> Tensor | None:
         """[T + 1, S, mask_size] whether each option was allowed; None: every option was."""
         return self._masks
-
-    @property
-    def observations(self) -> dict[str, Tensor]:
-        """The observations of the environment by name, each [T + 1, S, *shape]."""
-        return self.seen
 
     def finals(self) -> tuple[NDArray[np.int64], dict[str, Tensor]]:
         """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last, each [K, *shape] on the device.
@@ -195,12 +211,7 @@ class TensorRollout:
         places = np.argwhere(self.terminated[: self.row] | self.truncated[: self.row])
         without = np.isin(places[:, 0], list(self._without_final))
         if without.any():
-            slot = int(places[without][0, 1])
-            raise EnvironmentFailed(
-                f"behavior {self.behavior.name!r}: an episode of slot {slot} (environment "
-                f"{int(self.behavior.env_index[slot])}) ended in a batch whose final_observations are None; fix the "
-                "environment, so that it gives the last observation of each episode that ended"
-            )
+            self.refuse_missing_finals(int(places[without][0, 1]))
         if not len(places):
             return places, {}
         at = tuple(torch.from_numpy(column.copy()).to(self.device) for column in places.T)

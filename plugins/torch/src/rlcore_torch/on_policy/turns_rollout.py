@@ -21,7 +21,7 @@ from torch import Tensor
 from rlcore import Actions, AgentBatch, BehaviorSpec, Transitions
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.on_policy.rollout import RolloutBuffer
-from rlcore_torch.on_policy.tensor_rollout import ACTED, RESULTS, refuse_non_finite
+from rlcore_torch.on_policy.tensor_rollout import ACTED, RESULTS, StoredOnDevice, refuse_non_finite
 from rlcore_torch.tensors.environment import TensorBatch
 
 __all__ = ["TurnsRollout"]
@@ -29,7 +29,7 @@ __all__ = ["TurnsRollout"]
 BOOKS = (*RESULTS, "cursor", "open", "awaiting", "open_log_prob", "kept_log_prob")  # arrays that both buffers have
 
 
-class TurnsRollout:
+class TurnsRollout(StoredOnDevice):
     """Transitions since the last update of slots that act in turns; slot s has ``lengths()[s]`` of them.
 
     Attributes:
@@ -41,12 +41,8 @@ class TurnsRollout:
     """
 
     ragged = True
-    memory = None
-    group_reward = None
     books: RolloutBuffer
-    seen: dict[str, Tensor]
     masks: Tensor | None
-    _acted: dict[str, Tensor]
     _final_seen: list[dict[str, Tensor]]  # of each entry of `books.final_rows`, [k, *shape]
     _played: list[AgentBatch]  # steps that the run has not counted yet
 
@@ -83,8 +79,10 @@ class TurnsRollout:
         self._played.append(on_host)
         closed = self.books.observe(on_host)
         if len(self.books.final_rows) > finals:
-            assert batch.final_observations is not None
-            ended = self._on_device(self.books.final_rows[-1][:, 1])
+            slots = self.books.final_rows[-1][:, 1]
+            if batch.final_observations is None:
+                self.refuse_missing_finals(int(slots[0]))
+            ended = self._on_device(slots)
             self._final_seen.append({name: batch.final_observations[name][ended] for name in self.seen})
         if len(self._acted["raw"]) < self.books.rows:
             self._grow()
@@ -152,31 +150,6 @@ class TurnsRollout:
     def lengths(self) -> NDArray[np.int64]:
         """Closed transitions of each slot, [S]; rows past them hold nothing."""
         return self.books.lengths()
-
-    @property
-    def raw(self) -> Tensor:
-        """[T, S, continuous] continuous parts of the actions before clipping."""
-        return self._acted["raw"]
-
-    @property
-    def choices(self) -> Tensor:
-        """[T, S, branches] chosen options."""
-        return self._acted["choices"]
-
-    @property
-    def columns(self) -> Tensor:
-        """[T, S, columns] what the distribution of the continuous parts was given."""
-        return self._acted["columns"]
-
-    @property
-    def logits(self) -> Tensor:
-        """[T, S, logits] those of the choices, masked."""
-        return self._acted["logits"]
-
-    @property
-    def observations(self) -> dict[str, Tensor]:
-        """The observations of the environment by name, each [T + 1, S, *shape]."""
-        return self.seen
 
     @property
     def reward(self) -> NDArray[np.float32]:
