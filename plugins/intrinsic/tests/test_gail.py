@@ -11,9 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch.distributions import Normal, kl_divergence
 
-from rlcore import BehaviorSpec, Recording, Transitions
+from rlcore import BehaviorSpec, ObservationSpec, Recording, Transitions
 from rlcore_devkit.conformance.rewards import evaluate
 from rlcore_devkit.environments import identity_hybrid
+from rlcore_intrinsic.discriminator import Discriminator
+from rlcore_intrinsic.settings import GAILSettings
+from rlcore_torch import NetworkSettings
 
 LINEAR = {"network_settings": {"num_layers": 0}, "normalize_observations": False, "batch_size": 100}
 COLUMNS = 2 + 3 + 1  # of an action with two real parts and three options, and of whether the episode terminated
@@ -101,6 +104,26 @@ def test_the_reward_has_the_limit_of_ml_agents(make_gail: Any, rollout: Rollout)
     for bias, expected in ((50.0, -np.log(1e-7)), (-50.0, 0.0)):
         torch.nn.init.constant_(reward.model.estimate.bias, bias)
         assert evaluate(reward, rollout(1)) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_the_gradient_penalty_of_an_image_is_that_of_the_numbers_that_its_encoder_reads() -> None:
+    """A picture of 0 and 255, one of 0 and 1, and one with both in its channels look alike to the network."""
+    shape = (5, 5, 2)
+    fractions = torch.randint(0, 2, (2, 3, *shape), generator=torch.Generator().manual_seed(1)).float()
+    network = NetworkSettings(hidden_units=8, vis_encode_type="match3", init="uniform")
+    found = []
+    for high in (255.0, 1.0, np.array([255.0, 1.0])):
+        eyes = ObservationSpec("eyes", shape, np.uint8, "image", high=high)
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(2)
+            model = Discriminator(
+                BehaviorSpec("Agent", (eyes,), discrete=(2,)),
+                GAILSettings(demo_path="expert", network_settings=network),
+            )
+        expert, policy = (fractions * torch.from_numpy(eyes.full_scale)).to(torch.uint8)
+        mix = torch.tensor([[0.2], [0.5], [0.9]])
+        found.append(model.gradient_penalty(((expert,), None), ((policy,), None), mix).item())
+    assert found == pytest.approx([found[0]] * 3, rel=1e-4)
 
 
 def test_the_gradient_penalty_is_that_of_all_inputs_between_expert_and_policy(make_gail: Any) -> None:

@@ -32,6 +32,7 @@ BEHAVIORS = {
         discrete=(2,),
     ),
     "image": BehaviorSpec("Walker", (ObservationSpec("eyes", (4, 5, 3), np.uint8, "image"), VECTOR), discrete=(2,)),
+    "planes": BehaviorSpec("Walker", (ObservationSpec("eyes", (4, 5, 3), np.uint8, "image", high=1.0),), discrete=(2,)),
 }
 
 
@@ -60,7 +61,7 @@ def test_what_was_written_comes_back_in_units_of_ml_agents(tmp_path: Path, name:
     for one, other in zip(behavior.observations, found.behavior.observations, strict=True):
         values = wanted.observations[one.name].astype(np.float32)
         if one.kind == "image":
-            values /= 255
+            values /= 255 if one.high is None else one.high
         np.testing.assert_array_equal(found.observations[other.name].reshape(values.shape), values)
         assert (other.kind, other.goal) == (one.kind, one.goal)
     assert (found.behavior.continuous, found.behavior.discrete) == (behavior.continuous, behavior.discrete)

@@ -36,6 +36,7 @@ BEHAVIORS = {
             ObservationSpec("arm/joints", (2, 2), np.float64),
             ObservationSpec("where", (5,), np.float32, "one_hot"),
             ObservationSpec("eyes", (40, 40, 3), np.uint8, "image"),
+            ObservationSpec("planes", (8, 8, 2), np.uint8, "image", high=np.array([1.0, 3.0])),
             ObservationSpec("stacked", (2, 64, 64), np.uint8),
             ObservationSpec("depth", (8, 8, 1), np.float32, "image"),
             ObservationSpec("count", (2,), np.int32),
@@ -52,6 +53,8 @@ def same(one: Recording, other: Recording) -> None:
     assert_equal(arrays(one), arrays(other))
     for name, observation in one.observations.items():
         assert observation.dtype == other.observations[name].dtype
+    for ours, theirs in zip(one.behavior.observations, other.behavior.observations, strict=True):
+        assert_equal(ours.full_scale, theirs.full_scale)
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rlcore import ObservationSpec
+from rlcore_onnx.runtime import load
 from rlcore_torch import ActorPolicy, DeterministicTanh, NetworkSettings
 from rlcore_torch.networks.distributions import BUILT_IN
 from rlcore_torch.networks.networks import ACTIVATIONS as KNOWN
@@ -37,6 +38,17 @@ def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str) 
     camera = ObservationSpec("camera", (*SIZES[encoder], 1), np.float32, "image")
     settings = NetworkSettings(hidden_units=16, num_layers=1, vis_encode_type=encoder)
     export(untrained_policy(make_behavior("hybrid", camera), settings, 1), profile="unity")
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity", "godot"])
+@pytest.mark.parametrize("high", [1.0, np.array([255.0, 1.0])], ids=["planes", "picture and mask"])
+def test_images_of_bytes_of_any_span(make_behavior: Any, export: Any, high: Any, profile: str) -> None:
+    """The export compares the file with the policy."""
+    camera = ObservationSpec("camera", (7, 9, 2), np.uint8, "image", low=0.0, high=high)
+    settings = NetworkSettings(hidden_units=16, num_layers=1, vis_encode_type="match3")
+    path = export(untrained_policy(make_behavior("discrete", camera), settings, 1), profile=profile)
+    (seen,) = load(path).metadata["behavior"]["observations"]
+    assert seen["scale"] == (1 / np.max(high) if profile == "unity" else 1.0)
 
 
 @pytest.mark.parametrize(

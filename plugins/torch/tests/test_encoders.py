@@ -69,6 +69,19 @@ def test_each_observation_has_its_encoder_and_its_features_stand_side_by_side() 
     assert model.actor.layers[0].in_features == 2 + 3 + 3
 
 
+@pytest.mark.parametrize("high", [1, 10, 255, None, np.array([255.0, 1.0, 0.0])], ids=str)
+def test_an_image_of_bytes_spans_0_to_1_whatever_its_largest_value(high: Any) -> None:
+    """A mask beside a picture is not divided by the largest brightness; a channel of zeros stays one."""
+    camera = ObservationSpec("camera", (6, 5, 3), np.uint8, "image", low=0, high=high)
+    model = Actor(spec(camera), make(Sums))
+    largest = np.broadcast_to(255 if high is None else high, 3)
+    fraction = np.random.default_rng(0).integers(0, 2, (4, 6, 5, 3))
+    pixels = (fraction * largest).astype(np.uint8)
+    encoded = model.actor.encode(model.inputs(model.inputs.raw({"camera": pixels}))).detach().numpy()
+    expected = 7 * (fraction * (largest > 0)).sum((1, 2))
+    np.testing.assert_allclose(encoded, expected, rtol=1e-6)
+
+
 def test_a_critic_that_is_frozen_gives_an_action_a_gradient_and_its_encoders_none() -> None:
     settings = make(Sums)
     critic = Critic(Actor(spec(RAY, CAMERA), settings).inputs, settings, outputs=1, continuous=1)

@@ -31,7 +31,8 @@ class ObservationSpec:
 
     ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalized), ``image`` (height,
     width, channels), ``one_hot`` (an indicator vector, never normalized) or ``entities`` (a set of any size up to the
-    first number of ``shape``, each entity a row; never normalized). An image of dtype uint8 spans 0 to 255.
+    first number of ``shape``, each entity a row; never normalized). Networks divide an image of unsigned integers by
+    ``full_scale``, so that it spans 0 to 1.
 
     An entity whose numbers are all 0 is absent. Where a present one could look like that, one of its numbers says that
     it is there: a column of ones.
@@ -53,6 +54,9 @@ class ObservationSpec:
         goal: Whether the observation is the agent's goal, by which a network may choose weights; see
             ``network_settings.goal_conditioning_type``.
         size: Number of values of one agent's observation, the product of ``shape``.
+        full_scale: [channels] The largest value of each channel of an image of unsigned integers: its bound, or the
+            largest number of its type, such as 255, without one. 1 for every other observation: real numbers are used
+            as they are.
     """
 
     name: str
@@ -69,6 +73,16 @@ class ObservationSpec:
     @size.default
     def _size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def full_scale(self) -> NDArray[np.float32]:
+        if self.kind != "image" or self.dtype.kind != "u":
+            return np.ones(self.shape[-1:], np.float32)
+        most = np.iinfo(self.dtype).max
+        largest = np.minimum(most if self.high is None else self.high, most)
+        of_channels = np.broadcast_to(largest, self.shape).reshape(-1, self.shape[-1]).max(axis=0)
+        # A channel that is always zero has nothing to scale.
+        return np.where(of_channels > 0, of_channels, 1).astype(np.float32)
 
     @kind.validator
     def _is_matrix(self, attribute: attrs.Attribute[Any], kind: ObservationKind) -> None:
@@ -165,6 +179,12 @@ def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
     for name in {**ours, **theirs}:
         if ours.get(name) != theirs.get(name):
             return f"observation {name!r} is {_shown(theirs.get(name))} instead of {_shown(ours.get(name))}"
+    spans = {o.name: o.full_scale for o in found.observations}
+    for o in wanted.observations:
+        # Networks divide images of integers by it: another one changes what a policy sees.
+        if not np.array_equal(o.full_scale, spans[o.name]):
+            now, then = (f"{span.max():g}" for span in (spans[o.name], o.full_scale))
+            return f"observation {o.name!r} has numbers up to {now} instead of {then}"
     for what in ("continuous", "discrete"):
         if getattr(wanted, what) != getattr(found, what):
             return f"{what} actions are {getattr(found, what)} instead of {getattr(wanted, what)}"

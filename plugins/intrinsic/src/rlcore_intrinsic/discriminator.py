@@ -42,8 +42,9 @@ class Discriminator(RewardModel):
             width = Z_SIZE
         self.estimate = linear(width, 1, gain=0.2)
         self.register_buffer("beta", torch.zeros(()))
-        # The values of images of unsigned integers are divided by 255 in the encoder.
-        self.image_units = [255.0 if o.dtype.kind == "u" else 1.0 for o in self.inputs.images]
+        for place, image in enumerate(self.inputs.images):
+            # The encoder divides images of unsigned integers by it.
+            self.register_buffer(f"image_unit_{place}", torch.from_numpy(image.full_scale), persistent=False)
 
     def logits(self, inputs: Inputs, extra: Tensor | None, noise: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Return logits [B] and, with VAIL, the means [B, Z] of the bottleneck.
@@ -86,6 +87,8 @@ class Discriminator(RewardModel):
         logits, _ = self.logits(tuple(points), extra, noise)
         watched = points if extra is None else [*points, extra]
         gradients = torch.autograd.grad(logits.sum(), watched, create_graph=True)
-        units = [1.0] * bool(self.inputs.vectors) + self.image_units + [1.0] * (extra is not None)
-        squares = [(g.flatten(1) * unit).square().sum(1) for g, unit in zip(gradients, units, strict=True)]
+        units: list[float | Tensor] = [1.0] * bool(self.inputs.vectors)
+        units += [getattr(self, f"image_unit_{place}") for place in range(len(self.inputs.images))]
+        units += [1.0] * (extra is not None)
+        squares = [(g * unit).flatten(1).square().sum(1) for g, unit in zip(gradients, units, strict=True)]
         return ((torch.stack(squares).sum(0) + SMALLEST_SQUARE).sqrt() - 1.0).square().mean()

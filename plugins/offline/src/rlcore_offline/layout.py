@@ -70,6 +70,7 @@ def notes(behavior: BehaviorSpec) -> str:
     described = [
         {"key": key, "name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.str, "kind": spec.kind}
         | ({"goal": True} if spec.goal else {})
+        | ({} if spec.high is None or spec.dtype.kind != "u" else {"high": np.asarray(spec.high).tolist()})
         for key, spec in observation_keys(behavior).items()
     ]
     return json.dumps({"observations": described})
@@ -82,7 +83,12 @@ def _noted(ours: str, where: str) -> ObservationCodec:
         described = json.loads(ours)["observations"]
         specs = [
             ObservationSpec(
-                each["name"], tuple(each["shape"]), each["dtype"], each["kind"], goal=each.get("goal") is True
+                each["name"],
+                tuple(each["shape"]),
+                each["dtype"],
+                each["kind"],
+                high=np.array(each["high"], np.float32) if "high" in each else None,
+                goal=each.get("goal") is True,
             )
             for each in described
         ]
@@ -102,4 +108,7 @@ def _box(spec: ObservationSpec) -> spaces.Box:
         low, high = 0, 1
     else:
         low, high = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
+    if spec.kind == "image" and spec.dtype.kind == "u":
+        largest = np.broadcast_to(spec.full_scale, spec.shape).astype(spec.dtype)
+        return spaces.Box(np.zeros_like(largest), largest, dtype=spec.dtype.type)
     return spaces.Box(low, high, spec.shape, spec.dtype.type)

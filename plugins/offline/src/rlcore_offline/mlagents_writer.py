@@ -139,8 +139,8 @@ class MLAgentsWriter(PartialRecording):
 def _add(message: Any, spec: ObservationSpec, values: NDArray[Any]) -> None:
     """Fill in one observation."""
     numbers = values.astype(np.float32)
-    if spec.dtype == np.uint8 and spec.kind == "image":
-        numbers /= 255
+    if spec.kind == "image":
+        numbers /= spec.full_scale
     shape: Sequence[int] = (spec.size,)
     properties = [NONE]
     if spec.kind == "image":

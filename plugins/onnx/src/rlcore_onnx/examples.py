@@ -43,7 +43,8 @@ def _observation(
     if o.kind == "one_hot":
         values: NDArray[Any] = np.eye(o.size)[generator.integers(o.size, size=rows)]
     elif o.kind == "image" and o.dtype.kind in "iu":
-        values = generator.integers(0, min(np.iinfo(o.dtype).max, 255) + 1, (rows, o.size))
+        highest = int(o.full_scale.max()) if o.dtype.kind == "u" else min(np.iinfo(o.dtype).max, 255)
+        values = generator.integers(0, highest + 1, (rows, o.size))
     else:
         values = mean + 2.0 * std * generator.standard_normal((rows, o.size))
     if o.dtype.kind == "b":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec, UnsupportedExport
 from rlcore_onnx.metadata import ActionPart, BehaviorInfo, InputNames, ObservationInput, OutputNames
-from rlcore_torch import ActionLayout, image_scale
+from rlcore_torch import ActionLayout
 
 __all__ = ["PROFILES", "Generic", "Godot", "Profile", "Unity"]
 
@@ -155,7 +155,7 @@ class Unity(Profile):
             image, shape = o.kind == "image", o.shape or (1,)
             if image:
                 shape = (o.shape[2], *o.shape[:2])
-            scale = image_scale(o) if image else 1.0
+            scale = 1.0 / float(o.full_scale.max()) if image else 1.0
             made.append(fed_by(o, f"obs_{index}", shape, channels_first=image, scale=scale))
         return tuple(made)
 

@@ -22,8 +22,8 @@ class EncoderSpec(Record):
 
     ``target(settings, observation: ObservationSpec, features: int)``, called by keyword once for each observation and
     network, returns a :class:`torch.nn.Module`. The module's argument is a tensor of float32: for an image [B,
-    channels, height, width], divided by 255 if the image is of integers; for a vector [B, size], normalized with
-    ``normalize: true``. Its result is [B, any number]; ``features``, which is ``hidden_units``, is a suggestion.
+    channels, height, width], divided by :attr:`rlcore.ObservationSpec.full_scale`; for a vector [B, size], normalized
+    with ``normalize: true``. Its result is [B, any number]; ``features``, which is ``hidden_units``, is a suggestion.
     ``settings`` is None without a settings class. Raise :class:`rlcore.UnsupportedSpace` for an observation that
     the encoder cannot read.
 

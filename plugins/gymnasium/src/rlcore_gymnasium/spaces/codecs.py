@@ -88,14 +88,15 @@ class ObservationPart:
         pixels = len(shape) == 3 and space.dtype == np.uint8
         # Frame stacks and environments made for torch have channels first; encoders expect height, width, channels.
         channels_first = pixels and shape[2] not in IMAGE_CHANNELS and shape[0] <= max(IMAGE_CHANNELS)
+        low, high = (None, None) if pixels and _any_byte(space) else _bounds(space)
         if channels_first:
             shape = (*shape[1:], shape[0])
+            low, high = (np.moveaxis(each, 0, -1) if each is not None and each.ndim else each for each in (low, high))
         image = pixels or (len(shape) == 3 and shape[2] in IMAGE_CHANNELS)
         kind: ObservationKind = "image" if image else "vector"
-        if pixels:
-            return cls(ObservationSpec(name, shape, np.uint8, kind), key, channels_first=channels_first)
-        low, high = _bounds(space)
-        return cls(ObservationSpec(name, shape, np.float32, kind, low=low, high=high), key)
+        dtype = np.uint8 if pixels else np.float32
+        spec = ObservationSpec(name, shape, dtype, kind, low=low, high=high)
+        return cls(spec, key, channels_first=channels_first)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
@@ -167,6 +168,11 @@ class ObservationPart:
 
 def _bounds(space: spaces.Box) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
     return _bound(space.low), _bound(space.high)
+
+
+def _any_byte(space: spaces.Box) -> bool:
+    """Return whether the bounds of bytes allow every value of their type, and so say nothing."""
+    return bool((space.low == 0).all() and (space.high == 255).all())
 
 
 def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:

@@ -85,7 +85,9 @@ def convert_networks(c: Conversion) -> None:
                 "rlcore each has a CNN of its own."
             )
     if kwargs.raw("normalize_images", True) is not True:
-        kwargs.refuse("normalize_images", "images of bytes are always divided by 255", "divides them")
+        kwargs.refuse(
+            "normalize_images", "images of bytes are always divided by their bounds, such as 255", "divides them"
+        )
     if kwargs.raw("features_extractor_class") is not None:
         kwargs.refuse(
             "features_extractor_class", "an encoder of your own is a plugin; see docs/how-to/networks.md",

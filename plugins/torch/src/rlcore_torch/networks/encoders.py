@@ -141,9 +141,15 @@ BUILT_IN: dict[str, Callable[..., nn.Module]] = dict(
 )
 
 
-def image_scale(observation: ObservationSpec) -> float:
-    """The factor on the values of an image: 1/255 if they are unsigned integers."""
-    return 1.0 / 255.0 if observation.dtype.kind == "u" else 1.0
+def image_scale(observation: ObservationSpec) -> float | Tensor:
+    """The factor on the values of an image: 1 / ``full_scale``, such as 1/255 for bytes.
+
+    A number if all channels have the same factor, else a tensor [channels].
+    """
+    full_scale = observation.full_scale
+    if (full_scale == full_scale[0]).all():
+        return 1.0 / float(full_scale[0])
+    return torch.from_numpy(1.0 / full_scale)
 
 
 def make_encoder(settings: NetworkSettings, observation: ObservationSpec) -> tuple[nn.Module, int]:

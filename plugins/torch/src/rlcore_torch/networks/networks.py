@@ -255,7 +255,12 @@ class Body(nn.Module):
         self.activation = settings.activation
         self.images, self.vectors = inputs.images, inputs.vectors
         self.encoders, of_images = _encoders(settings, inputs.images)
-        self.scales = tuple(map(image_scale, inputs.images))
+        for place, image in enumerate(inputs.images):
+            scale = image_scale(image)
+            if isinstance(scale, Tensor):
+                self.register_buffer(f"scale_{place}", scale[:, None, None], persistent=False)
+            else:  # a number costs a minibatch of images less than a tensor
+                setattr(self, f"scale_{place}", scale)
         flat = [o for o in inputs.vectors if o.kind != "entities"]
         encoded = flat if settings.vector_encode_type is not None else []
         self.vector_encoders, of_vectors = _encoders(settings, encoded)
@@ -308,7 +313,8 @@ class Body(nn.Module):
                 sets: list[Tensor] = []
                 if self.vectors and not self.plain:
                     parts, sets = self._columns(inputs[0], goals)
-                for encoder, image, o, scale in zip(self.encoders, images, self.images, self.scales, strict=True):
+                for place, (encoder, image, o) in enumerate(zip(self.encoders, images, self.images, strict=True)):
+                    scale = getattr(self, f"scale_{place}")
                     pixels = image.permute(0, 3, 1, 2)
                     # In place where the numbers are new: a minibatch of images is large.
                     own = pixels.to(torch.float32)
