@@ -227,6 +227,26 @@ def test_behaviors_that_come_later_are_waited_for(tmp_path: Path) -> None:
     game.close()
 
 
+def test_a_behavior_that_is_subscribed_in_the_middle_of_a_training_does_not_end_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its agents have no places: a warning says so, they act with zeros, and the others train on."""
+    behaviors = {"First": {"sensors": [{"name": "v", "shape": [4]}], "continuous": 1},
+                 "Second": {"sensors": [{"name": "v", "shape": [4]}], "branches": [2]}}  # fmt: skip
+    world = "crowd:" + json.dumps({"behaviors": behaviors, "agents": 3, "later": {"Second": 60}})
+    game = make_game(tmp_path, world=world, journal=tmp_path / "journal")
+    spec, generator = game.behaviors["First"], np.random.default_rng(0)
+    batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["First"]
+    for _ in range(120):
+        batch = game.step({"First": drawn_actions(spec, batch, generator)})["First"]
+        assert batch.needs_action is None
+    game.close()
+    acted = [entry["actions"].get("Second?team=0", {}) for entry in journal_of(tmp_path / "journal")[1:]]
+    assert not any(acted[:50]) and all(acted[-40:])
+    assert {tuple(action[1]) for each in acted for action in each.values()} == {(0,)}
+    assert caplog.text.count("agents of 'Second?team=0', which it did not have in its first decisions") == 1
+
+
 def test_agents_that_come_and_go_are_followed(tmp_path: Path) -> None:
     """Every observation of the crowd has the agent's number and which decision of its episode it is."""
     crowd = {"agents": 40, "longest": 6, "pause": 0.4, "period": 3, "cut": 0.5}

@@ -228,10 +228,16 @@ class Player:
         return message
 
     def message(self, reports: Sequence[Report]) -> Any:
-        """the message with these agents."""
+        """The message with these agents, as Unity's RpcCommunicator writes it.
+
+        It lists every behavior that is subscribed, with no agents if none of them reports. What a behavior is comes
+        once, with the first agents of it.
+        """
         message = UnityMessage()
         output = message.unity_output
         self.waiting = {}
+        for name in self.world.subscribed():
+            output.rl_output.agentInfos[name].SetInParent()
         for report in reports:
             behavior = self.world.behaviors[report.behavior]
             if report.behavior not in self.described:
@@ -240,8 +246,7 @@ class Player:
             self._fill(output.rl_output.agentInfos[report.behavior].value.add(), report, behavior)
             if not report.done:
                 self.waiting.setdefault(report.behavior, []).append(report)
-        if not reports:
-            output.rl_output.SetInParent()
+        output.rl_output.SetInParent()
         told = [
             (STATISTICS, Writer().write_string(key).write_float32(value).write_int32(kind).payload)
             for key, value, kind in self.world.statistics

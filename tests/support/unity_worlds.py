@@ -25,8 +25,7 @@ Worlds that cannot be learnt: what agents see, their rewards, and when they come
 
 ===============  =======================================================================================================
 ``crowd``        the options of Crowd as JSON: ``--world 'crowd:{"agents": 1000, "pause": 0.3}'``
-``scene:NAME``   behaviors, sensors, actions, groups and masks of an example scene of ML-Agents (``SCENES`` in
-                 ``tools/mlagents_scenes.py``): ``scene:3DBall``
+``scene:NAME``   an example scene of ML-Agents, with the messages that Unity sends of it (``unity_scenes.py``)
 ``fast``         behavior Fast: a vector of eight numbers, two real actions. Messages are made once and sent in turn, so
                  that a measurement of a server's speed does not measure this player
 ===============  =======================================================================================================
@@ -39,7 +38,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -147,7 +146,7 @@ class World(Protocol):
     """The game of a player.
 
     Attributes:
-        behaviors: By their names with teams.
+        behaviors: By their full names, such as ``Duel?team=0``.
         parameters: Set by the player before a reset and before each step.
         statistics: What the next message tells: name, value, aggregation. The player empties it.
     """
@@ -161,6 +160,13 @@ class World(Protocol):
 
     def step(self, actions: Mapping[int, Action]) -> list[Report]:
         """Let the agents act, of which each had a report that was not done."""
+
+    def subscribed(self) -> Iterable[str]:
+        """The behaviors that agents have, or had: each message lists them, whether one of their agents reports or not.
+
+        Unity subscribes a behavior where an agent is enabled with it, or gets it by ``SetModel``, before the agent
+        asks for a decision. It never takes one back.
+        """
 
 
 # ------------------------------------------------------------ worlds that can be learnt
@@ -235,6 +241,9 @@ class Goals:
                 party[:] = [(name, self._walker(name)) for name, _ in party]
                 reports += [self._report(name, walker, group) for name, walker in party]
         return reports
+
+    def subscribed(self) -> Iterable[str]:
+        return self.behaviors
 
     def _there(self) -> list[tuple[int, str, Walker]]:
         return [
@@ -324,6 +333,8 @@ class Goals:
 
 # ------------------------------------------------------------ worlds that are drawn
 
+EARLIER = 3  # messages in which a behavior of ``Crowd.later`` is listed without agents
+
 
 @attrs.frozen
 class Crowd:
@@ -341,7 +352,8 @@ class Crowd:
         group: Places that are a group, whose episodes end together; 1 for none.
         early: The part of group members that leave earlier.
         masked: Whether options are forbidden.
-        later: Behaviors that have no agent before that many messages.
+        later: Behaviors that have no agent before that many messages. They are subscribed :data:`EARLIER` messages
+            before that.
         statistics: Whether messages have statistics.
         keeps: Whether agents keep their numbers over a reset, as Unity's do.
     """
@@ -417,6 +429,9 @@ class DrawnWorld:
             drawn = self.generator.random(4).astype(np.float32)
             self.statistics += [(f"Crowd/{kind}", float(drawn[kind]), kind) for kind in range(4)]
         return reports
+
+    def subscribed(self) -> Iterable[str]:
+        return [name for name in self.behaviors if self.messages + EARLIER >= self.options.later.get(name, 0)]
 
     def _parties(self) -> list[list[Place]]:
         found: dict[tuple[str, int], list[Place]] = {}
@@ -516,7 +531,7 @@ class FastWorld:
     LENGTH = 64  # messages
 
     def __init__(self, agents: int, seed: int) -> None:
-        self.behaviors: Mapping[str, Behavior] = {"Fast": Behavior((Sensor("vector", (8,)),), 2)}
+        self.behaviors: Mapping[str, Behavior] = {"Fast?team=0": Behavior((Sensor("vector", (8,)),), 2)}
         self.parameters, self.agents = Parameters(), agents
         self.statistics: list[tuple[str, float, int]] = []
         self.generator = np.random.default_rng(seed)
@@ -535,19 +550,22 @@ class FastWorld:
     def _drawn(self, done: bool = False) -> list[Report]:
         first = 1 + (self.turn - done) // self.LENGTH % 2 * self.agents
         drawn = self.generator.standard_normal((self.agents, 8)).astype(np.float32)
-        return [Report("Fast", first + index, (row,), 0.5, done) for index, row in enumerate(drawn)]
+        return [Report("Fast?team=0", first + index, (row,), 0.5, done) for index, row in enumerate(drawn)]
+
+    def subscribed(self) -> Iterable[str]:
+        return self.behaviors
 
 
 # ------------------------------------------------------------ by name
 
 
-def _renamed(behaviors: Mapping[str, Behavior], names: str | None) -> dict[str, Behavior]:
-    """Give the first behaviors other names; their teams stay."""
+def _renamed(behaviors: Mapping[str, Any], names: str | None) -> dict[str, Any]:
+    """Give the first behaviors other names. Their teams stay; Unity writes the team 0 too."""
     bases = dict.fromkeys(key.partition("?")[0] for key in behaviors)
     given = dict(zip(bases, (names or "").split(","), strict=False))
     return {
-        (given.get(base) or base) + key.removeprefix(base): behavior
-        for key, behavior in behaviors.items()
+        (given.get(base) or base) + (key.removeprefix(base) or "?team=0"): value
+        for key, value in behaviors.items()
         for base in [key.partition("?")[0]]
     }
 
@@ -621,7 +639,7 @@ def make_world(
         return FastWorld((agents or 16) * areas, seed)
     if kind in ("crowd", "scene"):
         options = crowd_of(json.loads(rest or "{}")) if kind == "crowd" else scene(rest)
-        agents = (agents or options.agents) * areas
-        return DrawnWorld(attrs.evolve(options, agents=agents, behaviors=_renamed(options.behaviors, behavior)), seed)
+        named = {key: _renamed(getattr(options, key), behavior) for key in ("behaviors", "later")}
+        return DrawnWorld(attrs.evolve(options, agents=(agents or options.agents) * areas, **named), seed)
     behaviors, how = LEARNT[name]
     return Goals(_renamed(behaviors, behavior), (agents or 16) * areas, seed, size=size, **how)

@@ -7,7 +7,9 @@ not all ask at the same time.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -22,35 +24,43 @@ from rlcore_unity.settings import MAX_AGENTS
 log = logging.getLogger("rlcore.plugin.unity")
 
 QUIET_DECISIONS = 10  # without a new agent, after which all are taken to be there
-LATEST_DECISIONS = 100  # that are waited for new agents
+LATEST_DECISIONS = 100  # that are waited for new agents, and for agents of behaviors that are subscribed
 LATEST_BEHAVIORS = 1_000  # that are waited for behaviors that the configuration lists
 NO_GROUP = 0  # of ``group_id``
 
 
 @attrs.define
 class _Counted:
-    """Agents of one behavior and team in one player, by group."""
+    """Agents of one behavior and team in one player, by group.
+
+    An agent may report before it is in its group: the group of its latest message is the one that counts.
+    """
 
     brain: Brain
     here: dict[int, int] = attrs.field(factory=dict)  # the group of each agent that is there, by id
-    most: int = 0
-    of_groups: dict[int, int] = attrs.field(factory=dict)  # the most agents of each group
+    most_alone: int = 0  # agents that are in no group, at once
+    of_groups: list[int] = attrs.field(factory=list)  # the most agents of the largest group, of the second one, ...
 
     def add(self, infos: Iterable[Any]) -> bool:
         """Count agents; return whether there are more than before."""
+        joined = False
         for info in infos:
             if info.done:
                 self.here.pop(info.id, None)
             else:
+                joined |= self.here.get(info.id, info.group_id) != info.group_id
                 self.here[info.id] = info.group_id
-        groups: dict[int, int] = {}
-        for group in self.here.values():
-            groups[group] = groups.get(group, 0) + 1
-        grown = {group: count for group, count in groups.items() if count > self.of_groups.get(group, 0)}
-        self.of_groups.update(grown)
-        more = len(self.here) > self.most
-        self.most = max(self.most, len(self.here))
-        return bool(grown) or more
+        sizes = Counter(self.here.values())
+        alone = sizes.pop(NO_GROUP, 0)
+        if joined:
+            self.most_alone = 0  # those who were alone until now were on their way to a group
+        together = [
+            max(pair) for pair in zip_longest(self.of_groups, sorted(sizes.values(), reverse=True), fillvalue=0)
+        ]
+        more = alone > self.most_alone or together != self.of_groups
+        self.most_alone = max(self.most_alone, alone)
+        self.of_groups = together
+        return more
 
 
 @attrs.frozen
@@ -72,6 +82,7 @@ class Census:
     def __init__(self, player: Player, channels: Channels) -> None:
         self._player, self._channels = player, channels
         self._found: dict[str, _Counted] = {}
+        self._subscribed: set[str] = set()  # behaviors and teams that messages list, also without agents
 
     def take(self, output: Any, wanted: frozenset[str], agents: int | Mapping[str, int] | None) -> tuple[Seats, ...]:
         """Return the places that the player needs, from its first ``output`` on.
@@ -85,8 +96,9 @@ class Census:
             quiet = 0 if self._add(output) else quiet + 1
             names = {each.brain.name for each in self._found.values()}
             missing = wanted - names
-            known = names and (isinstance(agents, int) or (agents is not None and names <= agents.keys()))
-            enough = known or quiet >= QUIET_DECISIONS or decisions >= LATEST_DECISIONS
+            # Also where ``agents`` has the numbers: agents may join their groups later than they first decide.
+            calm = quiet >= QUIET_DECISIONS and self._subscribed <= self._found.keys()
+            enough = calm or decisions >= LATEST_DECISIONS
             if names and ((enough and not missing) or decisions >= LATEST_BEHAVIORS):
                 break
             if decisions >= LATEST_BEHAVIORS:
@@ -99,9 +111,12 @@ class Census:
 
     def _add(self, output: Any) -> bool:
         grew = False
+        self._subscribed.update(output.agentInfos)
         for name, listed in output.agentInfos.items():
             if len(listed.value) > MAX_AGENTS:
                 raise self._player.failed(f"has {len(listed.value)} agents in one message; {MAX_AGENTS} are allowed")
+            if not listed.value:  # Unity lists each behavior from the moment on when it is subscribed
+                continue
             if name not in self._found:
                 self._found[name] = _Counted(self._player.brain(name, listed.value))
             grew |= self._found[name].add(listed.value)
@@ -112,22 +127,25 @@ class Census:
         return {
             name: neutral(self._found[name].brain, [info for info in listed.value if not info.done])
             for name, listed in output.agentInfos.items()
+            if listed.value
         }
 
 
-def _wanted(counted: _Counted, agents: int | Mapping[str, int] | None) -> int:
-    """The number of places for a behavior and team."""
-    given = agents.get(counted.brain.name) if isinstance(agents, Mapping) else agents
-    return max(1, counted.most if given is None else given)
+def _wanted(counted: _Counted, agents: int | Mapping[str, int] | None) -> int | None:
+    """The number of places that the setting gives a behavior and team; None if it gives none."""
+    return agents.get(counted.brain.name) if isinstance(agents, Mapping) else agents
 
 
-def _groups(counted: _Counted, places: int) -> tuple[int, ...]:
-    """The group of each of the ``places``, numbered from 0; -1 for none. Groups share what is left over."""
-    sizes = [(group, count) for group, count in counted.of_groups.items() if count]
-    numbered: list[int] = []
-    for number, (group, count) in enumerate(sizes):
-        numbered += [-1 if group == NO_GROUP else number] * count
-    grouped = sorted({number for number in numbered if number >= 0})
+def _groups(counted: _Counted, places: int | None) -> tuple[int, ...]:
+    """The group of each of the ``places``, numbered from 0; -1 for none. Groups share what is left over.
+
+    Without ``places``, there are as many as the agents had at once: for each group, and for those in none.
+    """
+    numbered = [number for number, size in enumerate(counted.of_groups) for _ in range(size)]
+    numbered += [-1] * counted.most_alone
+    if places is None:
+        return tuple(numbered) or (-1,)
+    groups = len(counted.of_groups)
     while len(numbered) < places:
-        numbered.append(grouped[len(numbered) % len(grouped)] if grouped else -1)
+        numbered.append(len(numbered) % groups if groups else -1)
     return tuple(numbered[:places])

@@ -266,7 +266,8 @@ class UnityEnvironment:
             for name, listed in output.agentInfos.items():
                 agents = game.agents.get(name)
                 if agents is None:
-                    self._do_without(game, name, listed.value)
+                    if listed.value:  # else the behavior is subscribed, and none of its agents reports
+                        self._do_without(game, name, listed.value)
                     continue
                 game.answered.append(name)
                 acting |= agents.receive(listed.value)
