@@ -54,14 +54,18 @@ class TestNovelty(RewardProviderConformance):
         with torch.no_grad():
             np.testing.assert_allclose(reward.evaluate(second), expected, rtol=1e-4)
 
-    def test_single_transitions_have_the_spread_of_sums_of_independent_errors(self) -> None:
-        reward, given = self.provider(), flat(self.transitions(1))
+    def test_a_minibatch_is_scaled_by_what_was_collected(self) -> None:
+        reward, collected, drawn = self.provider(), self.transitions(1), flat(self.transitions(2))
         predicted = copy.deepcopy(reward)
-        predicted.networks.normalizer.update(rows_of(given))
-        spread = np.std(errors(predicted, given)) / (1 - 0.9**2) ** 0.5
-        reward.update(given)
+        predicted.networks.normalizer.update(rows_of(collected))
+        sums, returns = np.zeros(self.slots), []
+        for row in errors(predicted, collected):
+            sums = 0.9 * sums + row
+            returns.append(sums)
+        drawn.collecting = lambda: collected
+        reward.update(drawn)
         with torch.no_grad():
-            np.testing.assert_allclose(reward.evaluate(given), errors(reward, given) / spread, rtol=1e-4)
+            np.testing.assert_allclose(reward.evaluate(drawn), errors(reward, drawn) / np.std(returns), rtol=1e-4)
 
     def test_the_reward_falls_where_the_agents_were_and_not_elsewhere(self) -> None:
         reward = self.provider(learning_rate=1e-3)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlcore import Actions, BehaviorSpec, Transitions
 from rlcore_devkit.conformance.rewards import evaluate
 from rlcore_devkit.environments import identity_hybrid, identity_multi_branch
+from rlcore_intrinsic.curiosity import parts_of
 
 FORWARD, INVERSE = "Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"
 Array = NDArray[np.float64]
@@ -122,7 +123,7 @@ def test_without_normalization_rewards_are_at_most_one_after_strength_as_in_ml_a
 
 def test_the_encoder_learns_from_the_inverse_model_alone(make_curiosity: Any, rollout: Any) -> None:
     reward, given = make_curiosity(), rollout(1)
-    before, after, actions = reward._parts(given)
+    before, after, actions = parts_of(reward.rows(given))
     features, following = reward.model.features(before), reward.model.features(after)
     encoder = list(reward.model.encoder.parameters())
     forward = reward.model.errors(features, actions, following).mean()

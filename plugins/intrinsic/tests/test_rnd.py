@@ -10,9 +10,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from rlcore import BehaviorSpec, Transitions
-from rlcore_devkit.conformance.rewards import evaluate
+from rlcore import Actions, BehaviorSpec, Transitions
+from rlcore_devkit.conformance.rewards import evaluate, in_one_row
 from rlcore_devkit.environments import identity_hybrid
+from rlcore_intrinsic.reward_scale import RewardScale
 
 SLOTS, ROWS, GAMMA = 3, 5, 0.9
 TAG = "Losses/RND Loss"
@@ -89,14 +90,53 @@ def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(make
     np.testing.assert_allclose(evaluate(reward, second), expected, rtol=1e-4)
 
 
-def test_transitions_in_no_order_are_scaled_as_if_errors_were_independent(
-    make_rnd: Any, behavior: BehaviorSpec, transitions_of: Any
+def test_a_minibatch_is_scaled_by_what_was_collected_in_whatever_shape(
+    make_rnd: Any, rollout: Rollout, behavior: BehaviorSpec, transitions_of: Any
 ) -> None:
-    reward, given = make_rnd(), transitions_of(behavior, (12,), 1)
-    before = updated(reward, given)
-    columns = reward.model.inputs.normalized_columns.numpy()
-    spread = np.std(errors(before, given, columns)) / np.sqrt(1 - GAMMA**2)
-    np.testing.assert_allclose(evaluate(reward, given), errors(reward.state_dict(), given, columns) / spread, rtol=1e-4)
+    """Equal experience gives one scale: as [T, S], as [N] with slots, and beside minibatches that have no order."""
+    columns = make_rnd().model.inputs.normalized_columns.numpy()
+    whole, flat, beside = make_rnd(), make_rnd(), make_rnd()
+    given, drawn = rollout(1), transitions_of(behavior, (4,), 2)
+    sums, returns = np.zeros(SLOTS), []
+    for row in errors(updated(whole, given), given, columns):
+        sums = GAMMA * sums + row
+        returns.append(sums)
+    expected = np.std(returns)
+    flat.update(in_one_row(given))
+    drawn.collecting = lambda: given
+    beside.update(drawn)
+    for each in (whole, flat, beside):
+        assert 1 / float(each.model.scale.factor) == pytest.approx(expected, rel=1e-4)
+        np.testing.assert_allclose(each.model.scale.sums, sums, rtol=1e-4)
+    drawn.collecting = lambda: None
+    beside.update(drawn)
+    assert 1 / float(beside.model.scale.factor) == pytest.approx(expected, rel=1e-4), "nothing new was collected"
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9, 0.99])
+def test_the_scale_is_the_spread_of_sums_of_each_slot_for_slots_that_act_in_turns(correlation: float) -> None:
+    """Compared with a recursion in float64; slot 0 acts in each step, slot 1 in every second one, slot 2 rarely."""
+    random, gamma = np.random.default_rng(1), 0.99
+    acted = [(step, slot) for step in range(400) for slot, every in enumerate((1, 2, 7)) if step % every == 0]
+    slots = np.array([slot for _, slot in acted])
+    noise, rewards = random.standard_normal(3), []
+    for slot in slots:
+        noise[slot] = correlation * noise[slot] + (1 - correlation**2) ** 0.5 * random.standard_normal()
+        rewards.append((1 + 0.5 * noise[slot]) ** 2)
+    sums, returns = np.zeros(3), []
+    for slot, reward in zip(slots, rewards, strict=True):
+        sums[slot] = gamma * sums[slot] + reward
+        returns.append(sums[slot])
+    scale = RewardScale(3, gamma)
+    for part in np.array_split(np.arange(len(slots)), 5):
+        scale.update(torch.tensor(rewards, dtype=torch.float32)[part], in_order(slots[part]))
+    assert 1 / float(scale.factor) == pytest.approx(np.std(returns), rel=1e-4)
+
+
+def in_order(slots: NDArray[np.int64]) -> Transitions:
+    """Transitions of these slots, of which nothing else is read."""
+    no_flags = np.zeros(len(slots), np.bool_)
+    return Transitions({}, Actions(), np.zeros(len(slots), np.float32), no_flags, no_flags, slot=slots)
 
 
 def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(make_rnd: Any, rollout: Rollout) -> None:

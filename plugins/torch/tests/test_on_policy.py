@@ -386,6 +386,35 @@ def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_re
         check_rollout(history, *of_advantages)
 
 
+def test_a_rollout_is_regular_again_after_one_in_which_an_environment_was_lost() -> None:
+    """Reward providers then see [T, S] again; before, slots are told apart by their numbers."""
+    trainer = recorder(3, 0.99, 0.95, 100, buffer_size=12)
+    trainer.recorded = []
+    zeros, none = np.zeros(3, np.float32), np.zeros(3, np.bool_)
+
+    def batch(step: int, **given: Any) -> AgentBatch:
+        return AgentBatch({"seen": np.full((3, 3), step, np.float32)}, zeros, none, none, **given)
+
+    trainer.begin(batch(0))
+    for step in range(1, 13):
+        actions = trainer.act(batch(step - 1))
+        lost = np.array([False, step == 2, False])
+        trainer.observe(actions, batch(step, aborted=lost if step == 2 else None))
+        if not trainer.ready():
+            continue
+        lengths = trainer.buffer.lengths()
+        shown = trainer.buffer.transitions(trainer.policy.layout, int(lengths.max()), trainer.rollout().valid)
+        times = {slot: shown.observations["seen"][shown.slot == slot, 0].tolist() for slot in range(3)}
+        if step == 5:
+            assert trainer.buffer.ragged
+            assert times == {0: [0, 1, 2, 3, 4], 1: [0, 2, 3, 4], 2: [0, 1, 2, 3, 4]}
+        else:
+            assert step == 9 and not trainer.buffer.ragged
+            assert times == {slot: [5, 6, 7, 8] for slot in range(3)}
+        trainer.update()
+    assert not trainer.buffer.ragged
+
+
 def test_images_with_channels_first_in_memory_are_stored_in_their_places() -> None:
     """While all slots act together, and when only some are ready."""
     slots, shape = 3, (5, 6, 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,9 +17,11 @@ from rlcore.errors import PluginError
 
 @attrs.define(eq=False)
 class Transitions:
-    """Transitions to be rewarded. Leading shape ``*L`` is [T, S] for a rollout and [B] for a minibatch.
+    """Transitions to be rewarded.
 
-    Valid only during the call of ``evaluate`` or ``update``: copy the arrays that the provider keeps.
+    Leading shape ``*L`` is [T, S] for a rollout of T steps in S slots, [N] for one whose agents do not act together,
+    and [B] for a minibatch. Valid only during the call of ``evaluate`` or ``update``: copy the arrays that the provider
+    keeps.
 
     Attributes:
         observations: The observations before the actions by name, each [*L, *shape].
@@ -29,6 +31,9 @@ class Transitions:
         truncated: [*L] the episode was cut off after this transition.
         group_reward: [*L] the environment's reward of each agent's group; None: no rewards are shared.
         following: Makes ``next_observations``, each [*L, *shape], when asked; None if the trainer provides none.
+        slot: [N] the slot of each transition, if the transitions of a slot are in the order of time. None for [T, S],
+            whose columns are the slots, and for a minibatch, which has no order.
+        collecting: Makes ``collected`` for a minibatch when asked; None if the trainer provides none.
     """
 
     observations: Mapping[str, NDArray[Any]]
@@ -38,6 +43,8 @@ class Transitions:
     truncated: NDArray[np.bool_]
     group_reward: NDArray[np.float32] | None = None
     following: Callable[[], Mapping[str, NDArray[Any]]] | None = None
+    slot: NDArray[np.int64] | None = None
+    collecting: Callable[[], Transitions | None] | None = None
 
     @property
     def next_observations(self) -> Mapping[str, NDArray[Any]]:
@@ -48,6 +55,44 @@ class Transitions:
         if self.following is None:
             raise ValueError("this trainer does not provide next observations to reward providers")
         return self.following()
+
+    @property
+    def collected(self) -> Transitions | None:
+        """The transitions that were collected since the last update, each once, in the order of time.
+
+        A rollout is what was collected. A minibatch of stored transitions is not: what was collected is beside it, and
+        is None if there is nothing new. Statistics of the agents' experience, such as its discounted sums, belong to
+        these transitions. Put together at each call. Raises ValueError if the trainer does not provide them.
+        """
+        if self.collecting is not None:
+            return self.collecting()
+        if not self._has_order:
+            raise ValueError("this trainer does not tell reward providers in which order transitions were collected")
+        return self
+
+    def by_time(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield ``(positions, slots)`` of the first transition of each slot, then of the second ones, and so on.
+
+        Both are [K] for the K slots that have as many transitions; positions are among all N transitions, whose leading
+        axes are joined. Raises ValueError for transitions without an order.
+        """
+        if not self._has_order:
+            raise ValueError("the transitions of a minibatch have no order; ask for `collected`")
+        if self.slot is None:
+            slots = np.arange(self.reward.shape[1])
+            for row in range(len(self.reward)):
+                yield row * len(slots) + slots, slots
+            return
+        by_slot = np.argsort(self.slot, kind="stable")
+        sorted_slots = self.slot[by_slot]
+        number = np.arange(len(by_slot)) - np.searchsorted(sorted_slots, sorted_slots)  # of each within its slot
+        by_number = by_slot[np.argsort(number, kind="stable")]
+        for positions in np.split(by_number, np.cumsum(np.bincount(number))[:-1]):
+            yield positions, self.slot[positions]
+
+    @property
+    def _has_order(self) -> bool:
+        return self.slot is not None or self.reward.ndim == 2
 
 
 @runtime_checkable
@@ -79,7 +124,8 @@ class RewardProvider(Protocol):
 
         An on-policy trainer calls it once for each of its updates, with the whole rollout. An off-policy trainer calls
         it with one minibatch for every ``reward_signal_steps_per_update`` agent steps, an offline trainer with one
-        minibatch for each of its updates.
+        minibatch for each of its updates. ``transitions.collected`` has what is new in the order of time, for each of
+        them.
         """
 
     def state_dict(self) -> dict[str, Any]:

@@ -45,14 +45,20 @@ class NoveltyReward:
         return (self.errors(seen(transitions)) * scale).numpy().reshape(transitions.reward.shape)
 
     def update(self, transitions):
+        if (collected := transitions.collected) is not None:
+            self.measure(collected)
         observations = seen(transitions)
-        self.networks.normalizer.update(observations)
-        with torch.no_grad():
-            returns = self.discounted(self.errors(observations).reshape(transitions.reward.shape))
-            self.networks.returns.update(returns.reshape(-1, 1))
         parts = -(-len(observations) // self.batch_size)
         losses = [self.learn(observations[part::parts]) for part in range(parts)]  # far apart in time: no shuffling
         return {"Losses/Novelty Loss": sum(losses) / parts}
+
+    def measure(self, collected):
+        """Add what was collected to the running statistics of observations and of discounted sums of errors."""
+        observations = seen(collected)
+        self.networks.normalizer.update(observations)
+        with torch.no_grad():
+            returns = self.discounted(self.errors(observations), collected)
+        self.networks.returns.update(returns[:, None])
 
     def learn(self, observations):
         loss = self.errors(observations).mean()
@@ -66,11 +72,13 @@ class NoveltyReward:
         inputs = self.networks.normalizer(observations)
         return (self.networks.predictor(inputs) - self.networks.target(inputs)).square().mean(-1)
 
-    def discounted(self, errors):
-        """Discounted sums [*L] of ``errors`` [*L] that the agents have met so far, as if no episode ended."""
-        if errors.dim() == 1:  # single transitions in no order: spread as much as sums of independent errors
-            return errors / (1 - self.gamma**2) ** 0.5
-        return torch.stack([self.networks.sums.mul_(self.gamma).add_(row).clone() for row in errors])
+    def discounted(self, errors, collected):
+        """Discounted sums [N] of ``errors`` [N] that the agents have met so far, as if no episode ended."""
+        sums, returns = self.networks.sums, torch.empty_like(errors)
+        for positions, slots in collected.by_time():
+            sums[slots] = self.gamma * sums[slots] + errors[positions]
+            returns[positions] = sums[slots]
+        return returns
 
     def state_dict(self):
         return {"model": model_state(self.networks), "optimizer": self.optimizer.state_dict()}

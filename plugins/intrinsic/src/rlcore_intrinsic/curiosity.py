@@ -8,7 +8,6 @@ and the action, and its error is the reward.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -73,9 +72,16 @@ class CuriosityReward(ExplorationReward):
     def make_model(self) -> CuriosityModel:
         return CuriosityModel(self.behavior, self.settings)
 
-    def errors(self, transitions: Transitions) -> Tensor:
-        before, after, actions = self._parts(transitions)
-        return self.in_parts(partial(self._errors, len(before)), *before, *after, actions)
+    def rows(self, transitions: Transitions) -> tuple[Tensor, ...]:
+        """Return observations, as many next observations, both not normalized, and actions, each [N, ...]."""
+        lead = transitions.reward.ndim
+        before = self.raw_inputs(transitions.observations, lead)
+        after = self.raw_inputs(transitions.next_observations, lead)
+        return *before, *after, self.encoded_actions(transitions)
+
+    def row_errors(self, *rows: Tensor) -> Tensor:
+        before, after, actions = parts_of(rows)
+        return self.model.errors(self.model.features(before), actions, self.model.features(after))
 
     def unscaled(self, errors: Tensor) -> Tensor:
         """Return errors of at most 1 / strength: ML-Agents limits rewards to 1 after ``strength``."""
@@ -83,11 +89,9 @@ class CuriosityReward(ExplorationReward):
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         """Implement :meth:`rlcore.RewardProvider.update`."""
-        before, after, actions = self._parts(transitions)
-        self.model.inputs.update_normalizer(before)
-        with torch.no_grad():
-            errors = self.in_parts(partial(self._errors, len(before)), *before, *after, actions)
-        self.model.scale.update(errors.reshape(transitions.reward.shape))
+        given = self.rows(transitions)
+        self.measure(transitions, given)
+        before, after, actions = parts_of(given)
         losses = []
         for rows in self.minibatches(len(actions)):
             features, following = self.model.features(picked(before, rows)), self.model.features(picked(after, rows))
@@ -103,13 +107,8 @@ class CuriosityReward(ExplorationReward):
             )
         return mean_of(losses)
 
-    def _parts(self, transitions: Transitions) -> tuple[Inputs, Inputs, Tensor]:
-        """Observations and next observations, not normalized, each [N, ...], and actions [N, action columns]."""
-        lead = transitions.reward.ndim
-        before = self.raw_inputs(transitions.observations, lead)
-        return before, self.raw_inputs(transitions.next_observations, lead), self.encoded_actions(transitions)
 
-    def _errors(self, inputs: int, *rows: Tensor) -> Tensor:
-        """Errors [B] of rows: ``inputs`` arrays of observations, as many of next observations, and actions."""
-        before, after, actions = rows[:inputs], rows[inputs:-1], rows[-1]
-        return self.model.errors(self.model.features(before), actions, self.model.features(after))
+def parts_of(rows: tuple[Tensor, ...]) -> tuple[Inputs, Inputs, Tensor]:
+    """Observations, next observations and actions among the rows of a transition."""
+    inputs = len(rows) // 2
+    return rows[:inputs], rows[inputs:-1], rows[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -27,7 +28,8 @@ class ExplorationModel(RewardModel):
 class ExplorationReward(NetworkReward):
     """A base of rewards that are errors of a prediction. A subclass computes the errors and learns to predict.
 
-    Nothing is rewarded before the first update, which measures what to normalize by.
+    Nothing is rewarded before the first update, which measures what to normalize by. Shapes: N transitions, B rows of
+    them.
     """
 
     settings: ExplorationSettings
@@ -37,9 +39,31 @@ class ExplorationReward(NetworkReward):
         super().__init__(settings, behavior, run)
         self.ignore_done = not settings.episodic
 
-    def errors(self, transitions: Transitions) -> Tensor:
-        """Return the error of each transition, [N]. A subclass implements it."""
+    def rows(self, transitions: Transitions) -> tuple[Tensor, ...]:
+        """Return what errors are computed from, each [N, ...]: inputs to normalize first. A subclass implements it."""
         raise NotImplementedError
+
+    def row_errors(self, *rows: Tensor) -> Tensor:
+        """Return the errors [B] of rows of :meth:`rows`, each [B, ...]. A subclass implements it."""
+        raise NotImplementedError
+
+    def errors(self, rows: tuple[Tensor, ...]) -> Tensor:
+        """Return the errors [N] of all ``rows``, each [N, ...]."""
+        return self.in_parts(self.row_errors, *rows)
+
+    def measure(self, transitions: Transitions, rows: tuple[Tensor, ...]) -> None:
+        """Add what was collected to the statistics that normalize inputs and rewards; call it first in an update.
+
+        ``rows`` are those of ``transitions``. A minibatch is not what was collected: it has no order, and shows a
+        transition often or never.
+        """
+        collected = transitions.collected
+        if collected is None:
+            return
+        new = rows if collected is transitions else self.rows(collected)
+        self.model.inputs.update_normalizer(new)
+        with torch.no_grad():
+            self.model.scale.update(self.errors(new), collected)
 
     def unscaled(self, errors: Tensor) -> Tensor:
         """Return the rewards of ``errors`` [N] with ``normalize_rewards: false``. A subclass may limit them."""
@@ -49,6 +73,6 @@ class ExplorationReward(NetworkReward):
         """Implement :meth:`rlcore.RewardProvider.evaluate`."""
         if not self.model.scale.measured:
             return np.zeros(transitions.reward.shape, np.float32)
-        errors = self.errors(transitions)
+        errors = self.errors(self.rows(transitions))
         rewards = errors * self.model.scale.factor if self.settings.normalize_rewards else self.unscaled(errors)
         return rewards.cpu().numpy().reshape(transitions.reward.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rlcore import Transitions
 from rlcore_torch import RunningNormalizer
 
 
@@ -38,17 +39,11 @@ class RewardScale(nn.Module):
         return self.returns.inverse_std
 
     @torch.no_grad()
-    def update(self, rewards: Tensor) -> None:
-        """Add ``rewards`` [T, S], in the order of time, or [B] in no order.
-
-        Sums run past the ends of episodes, as in the paper. Rewards in no order are taken as independent: the variance
-        of their discounted sums is theirs divided by 1 - gamma^2.
-        """
-        if rewards.dim() == 1:
-            returns = rewards / (1.0 - self.gamma**2) ** 0.5
-        else:
-            returns = torch.empty_like(rewards)
-            for row, given in enumerate(rewards):
-                self.sums.mul_(self.gamma).add_(given)
-                returns[row] = self.sums
+    def update(self, rewards: Tensor, collected: Transitions) -> None:
+        """Add the ``rewards`` [N] of the transitions that were collected. Sums run past the ends of episodes."""
+        returns = torch.empty_like(rewards)  # [N]
+        for positions, slots in collected.by_time():
+            now, acted = (torch.from_numpy(each).to(rewards.device) for each in (positions, slots))
+            self.sums[acted] = self.sums[acted].mul_(self.gamma).add_(rewards[now])
+            returns[now] = self.sums[acted]
         self.returns.update(returns.reshape(-1, 1))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, Transitions
@@ -61,23 +60,20 @@ class RNDReward(ExplorationReward):
     def make_model(self) -> RNDModel:
         return RNDModel(self.behavior, self.settings)
 
-    def errors(self, transitions: Transitions) -> Tensor:
-        return self.in_parts(self.model.errors, *self._reached(transitions))
+    def rows(self, transitions: Transitions) -> Inputs:
+        """Return the next observations, not normalized, each [N, ...]."""
+        return self.raw_inputs(transitions.next_observations, transitions.reward.ndim)
+
+    def row_errors(self, *rows: Tensor) -> Tensor:
+        return self.model.errors(*rows)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         """Implement :meth:`rlcore.RewardProvider.update`."""
-        reached = self._reached(transitions)
-        self.model.inputs.update_normalizer(reached)
-        with torch.no_grad():
-            errors = self.in_parts(self.model.errors, *reached)
-        self.model.scale.update(errors.reshape(transitions.reward.shape))
+        reached = self.rows(transitions)
+        self.measure(transitions, reached)
         losses = []
-        for rows in self.minibatches(len(errors)):
+        for rows in self.minibatches(transitions.reward.size):
             loss = self.model.errors(*picked(reached, rows)).mean()
             self.gradient_step(loss)
             losses.append({"Losses/RND Loss": loss.detach()})
         return mean_of(losses)
-
-    def _reached(self, transitions: Transitions) -> Inputs:
-        """The next observations, not normalized, each [N, ...]."""
-        return self.raw_inputs(transitions.next_observations, transitions.reward.ndim)

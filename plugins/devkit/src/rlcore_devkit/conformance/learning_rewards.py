@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import RewardProviderSpec, RewardSettings, Transitions, hookimpl
+from rlcore import BehaviorSpec, RewardProviderSpec, RewardSettings, Transitions, hookimpl
 
 
 def recording() -> bool | None:
@@ -28,11 +28,13 @@ class LearningReward:
     ignore_done = False
     TAG = "Losses/Learning Reward"
 
-    def __init__(self, gamma: float, strength: float) -> None:
+    def __init__(self, gamma: float, strength: float, observations: Sequence[str]) -> None:
         self.gamma = gamma
         self.strength = strength
+        self.observations = observations  # names of those of the agents, to which a trainer may add its own
         self.rewarded = 0
         self.updates = 0
+        self.collected: list[tuple[int, bytes]] = []  # slot and observations of each transition, in the order of time
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         assert recording() is not True, "evaluate() is called with torch.no_grad; see rlcore.RewardProvider"
@@ -42,8 +44,18 @@ class LearningReward:
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         assert recording() is not False, "update() is called with torch.enable_grad; see rlcore.RewardProvider"
         assert transitions.reward.size, "update() received no transitions"
+        self._remember(transitions.collected)
         self.updates += 1
         return {self.TAG: float(self.updates)}
+
+    def _remember(self, collected: Transitions | None) -> None:
+        if collected is None:
+            return
+        count = collected.reward.size
+        columns = [collected.observations[name].reshape(count, -1) for name in self.observations]
+        for positions, slots in collected.by_time():
+            for position, slot in zip(positions, slots, strict=True):
+                self.collected.append((int(slot), b"".join(column[position].tobytes() for column in columns)))
 
     def state_dict(self) -> dict[str, Any]:
         return {"updates": self.updates}
@@ -70,8 +82,11 @@ class LearningRewards:
         ]
 
     @hookimpl
-    def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: RewardSettings) -> Any:
+    def rlcore_create_reward_provider(
+        self, spec: RewardProviderSpec, settings: RewardSettings, behavior: BehaviorSpec
+    ) -> Any:
         if spec.name != LearningReward.name:
             return None
-        self.made.append(LearningReward(settings.gamma, settings.strength))
+        names = [each.name for each in behavior.observations]
+        self.made.append(LearningReward(settings.gamma, settings.strength, names))
         return self.made[-1]

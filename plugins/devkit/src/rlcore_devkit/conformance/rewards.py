@@ -87,6 +87,22 @@ class RewardProviderConformance(RecordRules):
             evaluate(self.make(), flat), evaluate(self.make(), given).reshape(-1), rtol=1e-5, atol=1e-6
         )
 
+    def test_an_update_does_not_depend_on_the_shape_that_transitions_in_order_have(self) -> None:
+        """A rollout is [N] with slots instead of [T, S] where agents do not act together."""
+        provider, other, given = self.make(), self.make(), self.transitions()
+        update(provider, given)
+        update(other, in_one_row(given))
+        np.testing.assert_allclose(evaluate(other, given), evaluate(provider, given), rtol=1e-5, atol=1e-6)
+
+    def test_an_update_takes_a_minibatch_beside_what_was_collected_or_beside_nothing_new(self) -> None:
+        provider = self.make()
+        for new in (self.transitions(1), None):
+            minibatch = first_axes_joined(self.transitions(2))
+            minibatch.collecting = lambda new=new: new
+            stats = update(provider, minibatch)
+            assert np.isfinite(list(stats.values())).all()
+        assert np.isfinite(evaluate(provider, self.transitions(3))).all()
+
     def test_what_it_is_shown_stays_as_it_is(self) -> None:
         provider, given, untouched = self.make(), self.transitions(), self.transitions()
         evaluate(provider, given)
@@ -155,6 +171,14 @@ def arrays_of(transitions: Transitions) -> list[Any]:
         *(part for part in actions if part is not None),
         transitions.reward, transitions.terminated, transitions.truncated,
     ]  # fmt: skip
+
+
+def in_one_row(transitions: Transitions) -> Transitions:
+    """Return a rollout [T, S] as [N] with the slot of each transition."""
+    joined = first_axes_joined(transitions)
+    rows, slots = transitions.reward.shape
+    joined.slot = np.tile(np.arange(slots), rows)
+    return joined
 
 
 def first_axes_joined(transitions: Transitions) -> Transitions:

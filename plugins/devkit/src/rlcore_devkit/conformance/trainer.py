@@ -365,6 +365,22 @@ class TrainerConformance(TrainerRules):
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs})
 
+    def test_rewards_that_learn_are_shown_each_collected_transition_once_and_in_order(self) -> None:
+        """Also by a trainer whose providers learn from minibatches: see :attr:`rlcore.Transitions.collected`."""
+        environment = self.environment()
+        trainer, reward = self.make_with_a_reward_that_learns(environment)
+        batch = first_batch(environment)
+        acted_on: list[list[bytes]] = [[] for _ in batch.reward]  # of each slot
+        trainer.begin(batch)
+        for _ in range(self.steps):
+            for slot, seen in enumerate(acted_on):
+                seen.append(b"".join(array[slot].tobytes() for array in batch.observations.values()))
+            [(_, _, _, batch)] = play_on(trainer, environment, batch, 1)
+        assert reward.collected, "update() was called with transitions whose `collected` is always None"
+        for slot, seen in enumerate(acted_on):
+            shown = [observations for of_slot, observations in reward.collected if of_slot == slot]
+            assert shown == seen[: len(shown)], f"the transitions of slot {slot} are not those that it collected"
+
     def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, Any]:
         """Create a trainer with two rewards with different discounts; the second one changes with every update."""
         plugins, maker = self.plugins(), LearningRewards()

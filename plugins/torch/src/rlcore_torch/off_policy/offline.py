@@ -57,6 +57,7 @@ class OfflineTrainer(MinibatchTrainer):
         recording = run.read_recording(self.hyperparameters.demo_path, behavior.name)
         inputs, layout = self.model.inputs, self.policy.layout
         self.buffer = recorded_transitions(recording, behavior, layout)
+        self._recorded = recording.rows  # [N] rows of the buffer that hold a transition, in the order of time
         self.reader = BatchReader(self.buffer, inputs, layout, self.providers, self.device)
         if inputs.normalizer is not None:
             inputs.update_normalizer(inputs.raw(recording.observations))
@@ -84,11 +85,20 @@ class OfflineTrainer(MinibatchTrainer):
         rows = self.with_neighbors(self.buffer.sample(batch_size, self.generator), self.buffer)
         stats |= self.summarize([self.learn_from(rows)])
         if self.learning_providers:
-            stats |= self.update_providers(self.reader.transitions(self.buffer.sample(batch_size, self.generator)))
+            rows = self.buffer.sample(batch_size, self.generator)
+            stats |= self.update_providers(self.reader.transitions(rows, self._passing(batch_size)))
         self.gradient_steps += 1
         self.steps += 1
         self.policy.refresh_distribution()
         return stats
+
+    def _passing(self, count: int) -> Rows:
+        """Return the rows [count] that pass by in this update: the recording in the order of time, again and again.
+
+        They stand for what an agent would have collected since the last update.
+        """
+        start = self.gradient_steps * count
+        return self._recorded.take(np.arange(start, start + count), mode="wrap")
 
     def act(self, *given: Any) -> NoReturn:
         """Raise TypeError: there is no environment."""

@@ -41,6 +41,7 @@ from rlcore import (
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise, numpy_mask_logits
 from rlcore_torch.networks.networks import to_numpy
+from rlcore_torch.off_policy.collected_rows import CollectedRows
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
@@ -120,6 +121,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         )
         start = max(h.buffer_init_steps, h.batch_size)
         self._episode_rewards = StoredEpisodeRewards(self.reader, self.provider_names)
+        self._collected = CollectedRows(self.buffer)
         self._ratio = UpdateRatio(h.steps_per_update, start, h.gradient_steps)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
@@ -224,6 +226,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)
+        if self.learning_providers:
+            self._collected.add(self.buffer.closed_rows)
         if self.memory is not None:
             self.memory[batch.ended] = 0.0
             if batch.aborted is not None:
@@ -340,7 +344,8 @@ class OffPolicyTrainer(MinibatchTrainer):
     def _update_rewards(self) -> dict[str, float]:
         found: list[tuple[str, float]] = []
         for _ in range(self._reward_ratio.due(self.steps)):
-            shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
+            rows = self.buffer.sample(self.hyperparameters.batch_size, self.generator)
+            shown = self.reader.transitions(rows, self._collected.take())
             found += self.update_providers(shown).items()
             self._reward_ratio.done += 1
         return mean_by_tag(found)
@@ -365,6 +370,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         if self.hyperparameters.save_replay_buffer:
             state["buffer"] = self.buffer.state_dict()
             state["sampler"] = {"type": self._sampler_type, "state": self.sampler.state_dict()}
+            if self.learning_providers:
+                state["collected"] = self._collected.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -382,6 +389,8 @@ class OffPolicyTrainer(MinibatchTrainer):
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
             self.sampler.load_state_dict(state["sampler"]["state"])
+            if self.learning_providers:
+                self._collected.load_state_dict(state["collected"])
             self._begun = True
             if self._joined is not None:
                 self._joined.forget()
@@ -409,6 +418,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         start = max(self.steps + self.hyperparameters.batch_size, self.hyperparameters.buffer_init_steps)
         self._ratio.restart(start)
         self._reward_ratio.restart(start)
+        self._collected.clear()
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         super().require_fit(state)
@@ -432,3 +442,5 @@ class OffPolicyTrainer(MinibatchTrainer):
                 )
             self.buffer.require_fit(saved_mapping(state, "buffer"))
             self.sampler.require_fit(saved_mapping(saved, "state"))
+            if self.learning_providers:
+                self._collected.require_fit(saved_mapping(state, "collected"))

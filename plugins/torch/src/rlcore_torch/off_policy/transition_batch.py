@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -191,9 +192,24 @@ class BatchReader:
             self._optional(steps.masks),
         )
 
-    def transitions(self, rows: Rows) -> Transitions:
-        """Return single steps as reward providers see them; what the provider does not read is not gathered."""
-        return self._shown(self.buffer.view(rows))
+    def transitions(self, rows: Rows, collected: Rows | None = None) -> Transitions:
+        """Return single steps as reward providers see them; what the provider does not read is not gathered.
+
+        ``collected`` [N] are the rows of what was collected since the last update of the providers, step after step;
+        None where nothing is to be learned.
+        """
+        shown = self._shown(self.buffer.view(rows))
+        if collected is not None:
+            shown.collecting = partial(self._in_order, collected)
+        return shown
+
+    def _in_order(self, rows: Rows) -> Transitions | None:
+        """Return the transitions of ``rows`` [N], step after step, with their slots; None if there are none."""
+        if not len(rows):
+            return None
+        shown = self._shown(self.buffer.view(rows))
+        shown.slot = rows % self.buffer.slots
+        return shown
 
     def rewards(self, rows: Rows) -> list[FloatArray]:
         """Return the rewards of single steps as they were given, without strength: [B] for each provider."""

@@ -168,6 +168,8 @@ class RolloutBuffer:
             self.kept_log_prob = np.where(self.open, self.open_log_prob, np.float32(np.nan))
         self.cursor[:] = 0
         self.row = 0
+        if self.awaiting.all() and not self.open.any():  # all slots act together, until one waits or is lost again
+            self.ragged = False
         self.final_rows.clear()
         self.cuts.clear()
         self.final_seen.clear()
@@ -237,6 +239,7 @@ class RolloutBuffer:
             truncated=selected(self.truncated),
             group_reward=None if self.group_reward is None else selected(self.group_reward),
             following=lambda: {name: array[at] for name, array in self.next_observations(rows).items()},
+            slot=None if isinstance(at, slice) else np.nonzero(at)[1],
         )
 
     # ------------------------------------------------------------ inside

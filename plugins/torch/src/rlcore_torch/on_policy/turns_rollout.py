@@ -134,6 +134,7 @@ class TurnsRollout(StoredOnDevice):
             stored[0, slot] = stored[row, slot]
         self._final_seen.clear()
         self.books.restart()
+        self.books.ragged = True  # the device keeps to the cursors, wherever all slots act together again
 
     # ------------------------------------------------------------ reading
 
@@ -197,7 +198,7 @@ class TurnsRollout(StoredOnDevice):
     def transitions(self, layout: ActionLayout, rows: int, at: NDArray[np.bool_]) -> Transitions:
         """Return the N rewards and flags ``at`` [rows, S] for the environment's reward, without observations."""
         reward, terminated, truncated = (getattr(self.books, name)[:rows][at] for name in RESULTS)
-        return Transitions({}, Actions(), reward, terminated, truncated)
+        return Transitions({}, Actions(), reward, terminated, truncated, slot=np.nonzero(at)[1])
 
     def require_finite(self, step: int) -> None:
         """Raise NonFiniteError if a reward or an observation of the rollout is NaN or infinite; ``step`` is the run's.
