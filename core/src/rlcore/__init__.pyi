@@ -169,6 +169,7 @@ from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.failures import require_protocol as require_protocol
 from .plugins.manager import HookManager as HookManager
+from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
 from .plugins.registry import clash as clash
 from .plugins.select import Selection as Selection

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Collection, Iterator
 from importlib import metadata
 from itertools import groupby
@@ -30,6 +28,7 @@ from rlcore import (
     echo,
     inspect_plugins,
     obstacles,
+    python_command,
 )
 
 SLOW_IMPORT_SECONDS = 0.05
@@ -190,12 +189,11 @@ class Imported(NamedTuple):
 def import_alone(module: str, heavy: Collection[str] = HEAVY) -> Imported:
     """Import ``module`` in a new interpreter, which can import what this one can."""
     probe = subprocess.run(
-        [sys.executable, "-P", "-c", _PROBE, module, *heavy],
+        python_command("-c", _PROBE, module, *heavy),
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     if probe.returncode:
         return Imported(error=(probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1])

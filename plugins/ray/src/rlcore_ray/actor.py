@@ -6,6 +6,7 @@ import mmap
 import os
 import pickle
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
@@ -33,7 +34,7 @@ class PartActor:
         self._part: Part
         self._messages: PartMessages
 
-    def create(self, task: bytes, wanted: str, main: Mapping[str, str]) -> Any:
+    def create(self, task: bytes, wanted: str, main: Mapping[str, Any]) -> Any:
         """Make the environments of a pickled task for a run with rlcore ``wanted`` and the main module ``main``."""
         try:
             _prepare(wanted, main, needs_main=b"__main__" in task)
@@ -68,14 +69,17 @@ class PartActor:
             return WorkerFailed.of(error)
 
 
-def main_module() -> dict[str, str]:
-    """Return the working directory and the main module of this process, which objects of a program may belong to."""
+def main_module() -> dict[str, Any]:
+    """Return what objects of a program need: the working directory, the search path and the main module."""
     data = spawn.get_preparation_data("rlcore")
-    return {key: data[key] for key in ("dir", "init_main_from_name", "init_main_from_path") if key in data}
+    return {key: data[key] for key in ("dir", "sys_path", "init_main_from_name", "init_main_from_path") if key in data}
 
 
-def _prepare(wanted: str, main: Mapping[str, str], needs_main: bool) -> None:
-    """Compare the versions of rlcore; enter the run's directory, and import its main module, if this host has them."""
+def _prepare(wanted: str, main: Mapping[str, Any], needs_main: bool) -> None:
+    """Compare the versions of rlcore; enter the run's directory, and import its main module, if this host has them.
+
+    Python may be elsewhere on this host. What the search path of the run has beyond that of this process comes last.
+    """
     installed = version("rlcore")
     if wanted != installed:
         raise ConfigError(
@@ -85,5 +89,6 @@ def _prepare(wanted: str, main: Mapping[str, str], needs_main: bool) -> None:
         )
     with suppress(OSError):
         os.chdir(main["dir"])
+    sys.path += [entry for entry in main["sys_path"] if entry not in sys.path]
     if needs_main:
-        spawn.prepare(dict(main))
+        spawn.prepare({key: value for key, value in main.items() if key != "sys_path"})

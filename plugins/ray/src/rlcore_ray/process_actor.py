@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -16,7 +15,7 @@ from typing import IO, Any
 
 import attrs
 
-from rlcore import ConfigError
+from rlcore import ConfigError, python_command
 from rlcore_workers import EndingProcess
 
 __all__ = ["Place", "ProcessActor"]
@@ -87,15 +86,15 @@ class ProcessActor:
         self._store, port = import_module("rlcore_torch.ranks.torch_ranks").start_store(address)
         return int(port)
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], flags: Sequence[str]) -> None:
-        """Start ``python FLAGS -m rlcore ARGUMENTS``. None removes a variable."""
+    def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], path: Sequence[str]) -> None:
+        """Start ``rlcore ARGUMENTS``, which also finds modules in ``path``. None removes a variable."""
         environ = {name: value for name, value in os.environ.items() if name not in {*OF_RAY, *variables}}
         environ |= {name: value for name, value in variables.items() if value is not None}
         # Ray blocks SIGINT, which a process inherits from the thread; a run needs it to save a checkpoint.
         blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
         try:
             self._process = EndingProcess(
-                [sys.executable, *flags, "-m", "rlcore", *arguments],
+                python_command("-m", "rlcore", *arguments, added=path),
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

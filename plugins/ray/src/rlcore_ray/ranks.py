@@ -31,7 +31,6 @@ from rlcore import (
     one_line,
 )
 from rlcore_ray.process_actor import STDERR, Place, ProcessActor
-from rlcore_ray.session import imports_from_here
 
 __all__ = ["RankJob"]
 
@@ -108,9 +107,8 @@ class RankJob:
             variables = _variables(ranks, attempt, self._job)
             if attempt == 0:
                 _say(_described(ranks))
-            flags = [] if imports_from_here() else ["-P"]
             _answers([
-                rank.actor.start.remote(list(arguments), own, flags)
+                rank.actor.start.remote(list(arguments), own, list(sys.path))
                 for rank, own in zip(ranks, variables, strict=True)
             ])  # fmt: skip
             _follow(ranks, signals)

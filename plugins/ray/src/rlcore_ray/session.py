@@ -7,7 +7,6 @@ import math
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 from rlcore import ConfigError, EnvironmentFailed, one_line
 from rlcore_ray.settings import LOOPBACK, RaySettings
 
-__all__ = ["Connection", "connection", "imports_from_here"]
+__all__ = ["Connection", "connection"]
 
 ADDRESS_KEY = ("environment", "workers", "address")
 # Ray replaces the node address 127.0.0.1 by one that other machines reach, unless this says that there is no cluster.
@@ -56,11 +55,6 @@ connection = Connection()
 """The connection of this process; Ray has no more than one."""
 
 
-def imports_from_here() -> bool:
-    """Return whether this process imports modules from the working directory; then those of Ray shall, too."""
-    return not {"", os.getcwd()}.isdisjoint(sys.path)
-
-
 def _connected(settings: RaySettings) -> ExitStack:
     local = settings.address is None and settings.bind in LOOPBACK
     here_only = local or _answers_here_only(settings.address)
@@ -80,7 +74,9 @@ def _connected(settings: RaySettings) -> ExitStack:
                     configure_logging=False,
                     logging_level=logging.ERROR,
                     # Ray has its processes import from the working directory first, unless the job is a client's.
-                    job_config=ray.job_config.JobConfig(_client_job=not imports_from_here()),
+                    # Else Ray puts the working directory first in the search path of its processes: a logging.py
+                    # there would be run. An actor adds the path of the run to the end of its own instead.
+                    job_config=ray.job_config.JobConfig(_client_job=True),
                     **({} if settings.address else _own_ray(settings)),
                 )
         except (ConnectionError, ValueError) as error:

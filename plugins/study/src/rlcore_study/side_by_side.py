@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ from types import FrameType
 
 import attrs
 
-from rlcore import find_checkpoints, is_locked
+from rlcore import find_checkpoints, is_locked, python_command
 from rlcore_study.lines import Lines, Summaries
 
 __all__ = ["Ended", "Job", "Running", "cores", "has_checkpoint", "side_by_side"]
@@ -134,9 +133,8 @@ class Running:
             words = ("--resume", *words)
         elif job.new is not None:
             words = job.new
-        alone = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # import what the program rlcore would import
         self._process = subprocess.Popen(
-            [sys.executable, *alone, "-m", "rlcore_study.child", "run", *words],
+            python_command("-m", "rlcore_study.child", "run", *words),
             stdin=subprocess.PIPE,  # closed when this process ends, however it ends
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

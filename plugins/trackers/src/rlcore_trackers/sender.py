@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rlcore import python_command
 from rlcore_trackers.journal import Places, entries
 from rlcore_trackers.lock import replaced
 from rlcore_trackers.tracker import SummaryKey, Tracked, TrackedFile, TrackedSummary, Tracker, text
@@ -190,7 +191,7 @@ class Sender:
     def _report(self, folder: Path) -> Path:
         """Write the page of the run into ``folder``; what rlcore-report says is in the log."""
         page = folder / "report.html"
-        command = [sys.executable, "-m", "rlcore", "report", str(self._places.directory), "-o", str(page)]
+        command = python_command("-m", "rlcore", "report", str(self._places.directory), "-o", str(page))
         if subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
             self._tell({"warning": "the report of the run cannot be made; is rlcore-report installed?"})
         return page

@@ -9,7 +9,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore import CheckpointHold, StatSummary, dump_config
+from rlcore import CheckpointHold, StatSummary, dump_config, python_command
 from rlcore_trackers.journal import Journal, Places
 from rlcore_trackers.settings import TrackerSettings
 
@@ -142,7 +141,7 @@ class TrackerWriter:
         if self._starts == MAX_STARTS:
             return
         self._starts += 1
-        command = [sys.executable, "-m", "rlcore_trackers", str(self._run.directory), self._name]
+        command = python_command("-m", "rlcore_trackers", str(self._run.directory), self._name)
         try:
             with self._places.file("log").open("ab") as log:
                 self._sender = subprocess.Popen(

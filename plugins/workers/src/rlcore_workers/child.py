@@ -135,3 +135,7 @@ def _fail(channel: Channel, error: BaseException) -> None:
     failure = WorkerFailed.of(error)
     with suppress(OSError):
         channel.send(FAILED, (str(failure), failure.details, failure.raised))
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ from multiprocessing import spawn
 from time import monotonic, sleep
 from typing import Any
 
-from rlcore import EnvironmentFailed, RunContext
+from rlcore import EnvironmentFailed, RunContext, python_command
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.channel import ATTACH, CALL, FAILED, Channel
 from rlcore_workers.contract import Task, Worker, WorkerFailed
@@ -66,7 +66,7 @@ class ProcessWorker:
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # until the worker ignores them
         try:
             self.process = EndingProcess(
-                python("from rlcore_workers.child import main; main()", str(theirs.fileno())),
+                python_command("-m", "rlcore_workers.child", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -259,13 +259,3 @@ class ProcessExecutor:
 def create_environment(settings: WorkerSettings, run: RunContext) -> WorkerEnvironment:
     """Return the environments of ``run`` in processes."""
     return create_in_workers(ProcessExecutor(), settings, run)
-
-
-def python(program: str, *arguments: str) -> list[str]:
-    """Return the command of a Python process that runs ``program`` with the flags and the ``sys.path`` of this one.
-
-    Without them it would import from the working directory first: a ``logging.py`` there would be run.
-    """
-    path = [entry or os.getcwd() for entry in sys.path]
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {program}", *arguments]

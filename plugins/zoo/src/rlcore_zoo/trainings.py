@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
 from importlib import metadata
@@ -17,7 +16,7 @@ from typing import Any
 
 import click
 
-from rlcore import RunStateError
+from rlcore import RunStateError, python_command
 from rlcore_zoo.entries import Entry, Measurement, fingerprint
 
 LIBRARIES = ("gymnasium", "torch", "numpy", "mujoco", "box2d", "ale-py", "minigrid", "pettingzoo", "mpe2", "open_spiel")
@@ -75,9 +74,8 @@ def score_of(result: Mapping[str, Any]) -> float:
 
 def _rlcore(words: Sequence[str], captured: bool = False) -> str:
     """Run a command of rlcore in a process of its own; return its output if it is ``captured``."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rlcore", *words], stdout=subprocess.PIPE if captured else None, text=True, check=False
-    )
+    command = python_command("-m", "rlcore", *words)
+    done = subprocess.run(command, stdout=subprocess.PIPE if captured else None, text=True, check=False)
     if done.returncode == 130:
         raise click.Abort
     if done.returncode:

@@ -12,9 +12,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +27,7 @@ from rlcore import (
     RunContext,
     RunStateError,
     load_plugins,
+    python_command,
     selection_from,
 )
 from rlcore_devkit.blocks import checked_block
@@ -201,11 +200,8 @@ class StatusStoreConformance(Rules):
     def test_another_process_reads_it(self) -> None:
         logs = self.logs()
         self.plugins().write_status(STATUS, logs)
-        path = os.pathsep.join(entry for entry in sys.path if entry)
-        ran = subprocess.run(
-            [sys.executable, "-P", "-c", _READ, self.plugin, str(logs)],
-            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        command = python_command("-c", _READ, self.plugin, str(logs))
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         assert as_stored(json.loads(ran.stdout)) == as_stored(STATUS)
 
