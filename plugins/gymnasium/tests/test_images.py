@@ -1,4 +1,4 @@
-"""Which arrays are images, how their axes are read, and what their bounds say."""
+"""Images among the arrays of Gymnasium spaces: how their axes are read, and what their bounds say."""
 
 from __future__ import annotations
 

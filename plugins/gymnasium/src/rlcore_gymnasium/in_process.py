@@ -29,14 +29,13 @@ from rlcore import (
     refuse_unknown_parameters,
     repeating,
 )
+from rlcore_gymnasium.action_masks import MaskedBatches, MaskedEnvironments
 from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.saved_wrappers import start_afresh
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
-from rlcore_gymnasium.spaces.values import NUMBERS, action_mask, final_mask, flag, refuse_wrong_reward
+from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
-
-ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list allowed actions
 
 RETURNED = {"reset": "(observation, info)", "step": "(observation, reward, terminated, truncated, info)"}
 
@@ -45,6 +44,7 @@ class GymnasiumEnvironment:
     """N environments with one registered id, with one behavior and one agent per environment."""
 
     vector: Any  # a gymnasium.vector.VectorEnv, used differently by each subclass
+    _masks: MaskedEnvironments | MaskedBatches
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class GymnasiumEnvironment:
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._behavior = behavior
-        self._observing = ObservationCodec.of(observation_space, env_id, observations)
         self._acting = ActionCodec.of(action_space, env_id)
+        self._observing = ObservationCodec.of(observation_space, env_id, observations, self._acting)
         low, high = self._acting.bounds()
         self.behaviors: Mapping[str, BehaviorSpec] = {
             behavior: BehaviorSpec(
@@ -78,7 +78,6 @@ class GymnasiumEnvironment:
         self._reward: NDArray[np.float32] = np.zeros(num_envs, np.float32)  # [N]
         self._terminated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
         self._truncated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
-        self._mask: NDArray[np.bool_] | None = None  # [N, options] if the environment returns masks
         self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
 
     def require_parameters(self, names: Iterable[str]) -> None:
@@ -106,7 +105,12 @@ class GymnasiumEnvironment:
     def _batch_without_ends(self, observations: dict[str, NDArray[Any]]) -> dict[str, AgentBatch]:
         return {
             self._behavior: AgentBatch(
-                observations, self._reward, self._terminated, self._truncated, self._nobody, action_mask=self._mask
+                observations,
+                self._reward,
+                self._terminated,
+                self._truncated,
+                self._nobody,
+                action_mask=self._masks.allowed,
             )
         }
 
@@ -135,6 +139,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
     """
 
     vector: SyncVectorEnv
+    _masks: MaskedEnvironments
 
     def __init__(
         self,
@@ -150,6 +155,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         super().__init__(env_id, behavior, vector.num_envs, *both, observations)
         self.vector = vector
         self._afresh, self._played = afresh, False
+        self._masks = MaskedEnvironments(self._acting, self._observing, vector.envs)
         self._steps = [env.step for env in vector.envs]
         self._observations = self._observing.buffers(self.num_envs)
         self._write = self._observing.row_writer(self._observations)
@@ -182,22 +188,19 @@ class InProcessEnvironment(GymnasiumEnvironment):
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
-        self._mask = None
+        self._masks.forget()
         if self._afresh and self._played:
             for index in range(self.num_envs):
                 self._remake(index, {} if self._delivery is None else self._delivery.made_with(index))
         self._played = True
         for index in range(self.num_envs):
-            info = self._reset_env(index)
-            if index == 0 and self._acting.maskable and ACTION_MASK in info:
-                self._mask = np.ones((self.num_envs, *self._acting.discrete), np.bool_)
-                self._final_mask = self._mask.copy()  # the first K rows
-            self._write_mask(index, info, "reset")
+            self._reset_env(index)
         return self._batch_without_ends(self._observations)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         index = 0
-        write, rewards, mask = self._write, self._rewards, self._mask
+        write, rewards = self._write, self._rewards
+        masks = self._masks if self._acting.discrete else None
         ended: list[int] = []
         if self._any_ended:
             self._terminated[:] = False
@@ -216,14 +219,13 @@ class InProcessEnvironment(GymnasiumEnvironment):
                         self._terminated[index] = terminated
                         self._truncated[index] = truncated and not terminated
                         self._write_final(len(ended), observation)
-                        if mask is not None:
-                            found = info.get(ACTION_MASK)
-                            self._final_mask[len(ended)] = final_mask(found, mask.shape[1:], self._acting.discrete)
+                        if masks is not None:
+                            masks.read_final(len(ended), index, observation, info, truncated and not terminated)
                         ended.append(index)
                         continue
                 write(index, observation)
-                if mask is not None:
-                    mask[index] = action_mask(info[ACTION_MASK], mask.shape[1:])
+                if masks is not None:
+                    masks.read(index, observation, info)
             self._reward[:] = rewards
         except RlcoreError:
             raise
@@ -235,17 +237,17 @@ class InProcessEnvironment(GymnasiumEnvironment):
         final_observations = {name: array[: len(ended)] for name, array in self._finals.items()}
         for index in ended:
             self.episodes[index] += 1
-            self._write_mask(index, self._reset_env(index), "reset")
+            self._reset_env(index)
         return {
             self._behavior: AgentBatch(
                 self._observations, self._reward, self._terminated, self._truncated,
-                np.array(ended, np.intp), final_observations, action_mask=mask,
-                final_action_mask=None if mask is None else self._final_mask[: len(ended)],
+                np.array(ended, np.intp), final_observations, action_mask=self._masks.allowed,
+                final_action_mask=self._masks.final(len(ended)),
             )
         }  # fmt: skip
 
-    def _reset_env(self, index: int) -> dict[str, Any]:
-        """Start the episode of an environment, write its first observation and return its info."""
+    def _reset_env(self, index: int) -> None:
+        """Start the episode of an environment, and write its first observation and action mask."""
         episode = int(self.episodes[index])
         try:
             options = {} if self._delivery is None else self._delivery.begin(index)
@@ -253,20 +255,12 @@ class InProcessEnvironment(GymnasiumEnvironment):
             start_afresh(self.vector.envs[index])
             observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
             self._write(index, observation)
+            if self._acting.discrete:
+                self._masks.read(index, observation, info, first=True)
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
             raise self._failure(self._place(index), "reset", error) from error
-        return info
-
-    def _write_mask(self, index: int, info: Mapping[str, Any], doing: str) -> None:
-        """Read the action mask of an environment from its info, if it returns masks."""
-        if self._mask is None:
-            return
-        try:
-            self._mask[index] = action_mask(info[ACTION_MASK], self._mask.shape[1:])
-        except (LookupError, TypeError, MismatchedValue) as error:
-            raise self._failure(self._place(index), doing, error) from error
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
         """Replace an environment by a new one with these constructor arguments."""

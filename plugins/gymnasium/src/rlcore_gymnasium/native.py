@@ -14,13 +14,16 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
-from rlcore_gymnasium.in_process import ACTION_MASK, GymnasiumEnvironment
+from rlcore_gymnasium.action_masks import MaskedBatches
+from rlcore_gymnasium.in_process import GymnasiumEnvironment
 from rlcore_gymnasium.spaces import Observations
-from rlcore_gymnasium.spaces.values import action_mask, final_mask, numbers
+from rlcore_gymnasium.spaces.values import numbers
 
 
 class NativeEnvironment(GymnasiumEnvironment):
     """The base class of adapters from Gymnasium's autoreset modes to rlcore's same-step rule."""
+
+    _masks: MaskedBatches
 
     def __init__(
         self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any], observations: Observations | None = None
@@ -28,14 +31,14 @@ class NativeEnvironment(GymnasiumEnvironment):
         spaces = vector.single_observation_space, vector.single_action_space
         super().__init__(env_id, behavior, vector.num_envs, *spaces, observations)
         self.vector = vector
+        self._masks = MaskedBatches(self._acting, self._observing, vector)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
         try:
             observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
-            self._mask = None
-            if self._acting.maskable and ACTION_MASK in info:
-                self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete)).astype(np.bool_)
+            self._masks.forget()
+            self._read_masks(observations, info, begun=np.arange(self.num_envs))
             return self._batch_without_ends(self._observing.convert(observations, self.num_envs))
         except RlcoreError:
             raise
@@ -55,22 +58,19 @@ class NativeEnvironment(GymnasiumEnvironment):
     def _step(self, action: Any) -> AgentBatch:
         raise NotImplementedError
 
+    def _read_masks(
+        self, observations: Any, info: Any, rows: NDArray[np.bool_] | None = None, begun: NDArray[np.intp] | None = None
+    ) -> None:
+        """Read the masks of ``rows``, all by default. ``begun`` are at the beginning of an episode; none by default."""
+        if self._acting.discrete:
+            rows = np.ones(self.num_envs, np.bool_) if rows is None else rows
+            self._masks.read(observations, info, rows, self._nobody if begun is None else begun)
+
     def _flags(self, terminated: Any, truncated: Any) -> NDArray[np.intp]:
         """Store the flags; if both are set, the episode has terminated. Return the ended rows."""
         np.copyto(self._terminated, numbers(terminated, self.num_envs, "terminated", "b"))
         np.greater(numbers(truncated, self.num_envs, "truncated", "b"), self._terminated, out=self._truncated)
         return np.flatnonzero(self._terminated | self._truncated)
-
-    def _read_mask(self, info: Mapping[str, Any], rows: Any = slice(None)) -> None:
-        if self._mask is not None and ACTION_MASK in info:
-            self._mask[rows] = action_mask(info[ACTION_MASK], self._mask.shape)[rows]
-
-    def _read_final_mask(self, info: Any, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
-        """The masks [K, options] at the final observations of ``rows`` [K]; None if the environment has no masks."""
-        if self._mask is None or not rows.size:
-            return None
-        found = info.get(ACTION_MASK) if isinstance(info, Mapping) else None
-        return final_mask(found, self._mask.shape, self._acting.discrete)[rows]
 
 
 class SameStepEnvironment(NativeEnvironment):
@@ -86,11 +86,11 @@ class SameStepEnvironment(NativeEnvironment):
                 raise EnvironmentFailed(f"{self.env_id}: resets itself in the same step but infos lack 'final_obs'")
             final = self._final_observations(info["final_obs"], ended)
             self.episodes[ended] += 1
-        self._read_mask(info)
+        self._read_masks(observations, info, begun=ended)
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
-            self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
-            final_action_mask=self._read_final_mask(info.get("final_info"), ended),
+            self._reward, self._terminated, self._truncated, ended, final, action_mask=self._masks.allowed,
+            final_action_mask=self._masks.read_final(info.get("final_obs"), info.get("final_info"), ended),
         )  # fmt: skip
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
@@ -108,18 +108,19 @@ class ManualResetEnvironment(NativeEnvironment):
         observations, reward, terminated, truncated, info = self.vector.step(action)
         self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
         ended = self._flags(terminated, truncated)
-        self._read_mask(info)
-        final_action_mask = self._read_final_mask(info, ended)
+        over = self._terminated | self._truncated
+        self._read_masks(observations, info, ~over)
+        final_action_mask = self._masks.read_final(observations, info, ended)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
             final = {name: array[ended] for name, array in self._observing.convert(observations, self.num_envs).items()}
-            observations, info = self.vector.reset(options={"reset_mask": self._terminated | self._truncated})
-            self._read_mask(info, ended)
+            observations, info = self.vector.reset(options={"reset_mask": over})
+            self._read_masks(observations, info, over, ended)
             self.episodes[ended] += 1
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
-            self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
-            final_action_mask=final_action_mask,
+            self._reward, self._terminated, self._truncated, ended, final,
+            action_mask=self._masks.allowed, final_action_mask=final_action_mask,
         )  # fmt: skip
 
 
@@ -155,7 +156,7 @@ class NextStepEnvironment(NativeEnvironment):
         self._terminated[:] = self._waiting & self._held_terminated
         self._truncated[:] = self._waiting & ~self._held_terminated
         final: dict[str, NDArray[Any]] | None = None
-        final_action_mask = None if self._mask is None or not ended.size else self._held_mask[ended]
+        final_action_mask = None if self._masks.allowed is None or not ended.size else self._held_mask[ended]
         if ended.size:
             self._reward[ended] = self._held_reward[ended]
             final = {name: array[ended] for name, array in self._held_final.items()}
@@ -170,12 +171,12 @@ class NextStepEnvironment(NativeEnvironment):
             self._reward[waiting] = 0.0
             for name, array in self._held_final.items():
                 array[waiting] = observations[name][waiting]
-            if (mask := self._read_final_mask(info, waiting)) is not None:
-                self._held_mask[waiting] = mask
-        self._read_mask(info)
+        self._read_masks(raw, info, ~self._waiting, ended)
+        if self._waiting.any() and (mask := self._masks.read_final(raw, info, waiting)) is not None:
+            self._held_mask[waiting] = mask
         return AgentBatch(
             observations, self._reward, self._terminated, self._truncated, ended, final,
-            needs_action=needs_action, action_mask=self._mask, final_action_mask=final_action_mask,
+            needs_action=needs_action, action_mask=self._masks.allowed, final_action_mask=final_action_mask,
         )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ class Layout:
         cls, observation: spaces.Space[Any], action: spaces.Space[Any], ours: str | None, name: str, where: str
     ) -> Layout:
         """Read the spaces; ``ours`` is the metadata's entry :data:`RLCORE`. UnsupportedSpace names ``where``."""
-        observing = ObservationCodec.of(observation, where) if ours is None else _noted(ours, where)
         acting = ActionCodec.of(action, where)
+        observing = ObservationCodec.of(observation, where, None, acting) if ours is None else _noted(ours, where)
         low, high = acting.bounds()
         return cls(BehaviorSpec(name, observing.specs, len(low), acting.discrete, low, high), observing, acting)
 

@@ -66,6 +66,8 @@ def _episodes_of(stored: Mapping[str, Any], number: int, layout: Layout, where: 
     ends = np.flatnonzero(terminated | truncated)
     kept = np.insert(np.arange(length), ends + 1, ends + 1)
     mask = (stored.get("infos") or {}).get(ACTION_MASK)
+    if layout.observing.has_mask:
+        mask = layout.acting.masks(stored["observations"][ACTION_MASK], length + 1)
     if not isinstance(mask, np.ndarray) or mask.shape != (length + 1, layout.behavior.mask_size):
         mask = None
     return Recording(

@@ -15,10 +15,9 @@ observations out, or says how one is read (:class:`ObservedEnvironmentSettings`)
 from __future__ import annotations
 
 from rlcore_gymnasium.settings import ObservationSettings, ObservedEnvironmentSettings
+from rlcore_gymnasium.spaces.actions import ActionCodec, ActionPart
 from rlcore_gymnasium.spaces.codecs import (
     OBSERVATION,
-    ActionCodec,
-    ActionPart,
     Buffers,
     ObservationCodec,
     ObservationPart,

@@ -1,7 +1,8 @@
-"""Observation and action spaces as rlcore's observations and actions, with conversion of values in both directions."""
+"""Observation spaces as rlcore's observations, with conversion of values in both directions."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -11,12 +12,16 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore import Actions, ConfigError, ObservationKind, ObservationSpec, UnsupportedSpace, did_you_mean
+from rlcore import ConfigError, ObservationKind, ObservationSpec, UnsupportedSpace, did_you_mean
 from rlcore_gymnasium.settings import ObservationSettings
+from rlcore_gymnasium.spaces.actions import ActionCodec
 from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
+log = logging.getLogger(__name__)
+
 IMAGE_CHANNELS = (1, 3, 4)
+ACTION_MASK = "action_mask"  # the entry of a Dict observation that may be a mask
 OBSERVATION = "observation"
 """The name of the only observation of a space that is not a Dict or a Tuple."""
 
@@ -190,16 +195,25 @@ class ObservationCodec:
 
     Attributes:
         parts: The observations, in the order of the space.
+        has_mask: Whether the entry ``action_mask`` of a Dict is the mask of the actions, and not observed.
     """
 
     parts: tuple[ObservationPart | EntitiesPart, ...]
+    has_mask: bool = False
 
     @classmethod
-    def of(cls, space: spaces.Space[Any], where: str, observations: Observations | None = None) -> ObservationCodec:
+    def of(
+        cls,
+        space: spaces.Space[Any],
+        where: str,
+        observations: Observations | None = None,
+        acting: ActionCodec | None = None,
+    ) -> ObservationCodec:
         """Return the codec of ``space``. ``where`` begins messages.
 
-        ``observations`` is ``environment.observations`` of an environment that has this key. Raises UnsupportedSpace,
-        and ConfigError for a name in ``observations`` that the space does not have.
+        ``observations`` is ``environment.observations`` of an environment that has this key. The entry ``action_mask``
+        of a Dict is a mask if it has a number for each option of ``acting``, and ``observations`` does not name it.
+        Raises UnsupportedSpace, and ConfigError for a name in ``observations`` that the space does not have.
         """
         named: dict[str, tuple[str | int | None, spaces.Space[Any]]]
         if isinstance(space, spaces.Dict):
@@ -216,6 +230,17 @@ class ObservationCodec:
                     f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
                     key=("environment", "observations", name),
                 )
+        has_mask = False
+        if ACTION_MASK in named and ACTION_MASK not in said and acting is not None and acting.discrete:
+            has_mask = _is_mask(named[ACTION_MASK][1], acting)
+            if has_mask:
+                del named[ACTION_MASK]
+            else:
+                log.warning(
+                    "%s: the observation %r is observed, and masks nothing: it is not one zero or one for each of %s "
+                    "options, as a mask is",
+                    where, ACTION_MASK, " + ".join(map(str, acting.discrete)),
+                )  # fmt: skip
         beside = {how.present for how in said.values() if isinstance(how, ObservationSettings)}
         parts = []
         for name, (key, part) in named.items():
@@ -234,7 +259,7 @@ class ObservationCodec:
                     raise UnsupportedSpace(f"{error}; {advice}") from None
         if named and not parts:
             raise ConfigError(f"nothing is left to observe of {', '.join(named)}", key=("environment", "observations"))
-        return cls(tuple(parts))
+        return cls(tuple(parts), has_mask)
 
     @property
     def specs(self) -> tuple[ObservationSpec, ...]:
@@ -319,6 +344,21 @@ def _observed(
     return made
 
 
+def _is_mask(space: spaces.Space[Any], acting: ActionCodec) -> bool:
+    """Return whether values of ``space`` are masks: zeros and ones, one for each option of ``acting``."""
+    if isinstance(space, spaces.Tuple):
+        return tuple(map(_zeros_and_ones, space.spaces)) == acting.discrete
+    return _zeros_and_ones(space) == sum(acting.discrete)
+
+
+def _zeros_and_ones(space: spaces.Space[Any]) -> int:
+    """Return how many numbers that are 0 or 1 a value of ``space`` has; 0 for other spaces."""
+    boxed = (
+        isinstance(space, spaces.Box) and space.dtype.kind in "iub" and space.low.min() >= 0 and space.high.max() <= 1
+    )
+    return math.prod(space.shape or ()) if boxed or isinstance(space, spaces.MultiBinary) else 0
+
+
 def _short(space: spaces.Space[Any]) -> str:
     """Return a space for messages; a long one without its middle."""
     text = repr(space)
@@ -333,152 +373,3 @@ def _part(value: Any, key: Any) -> Any:
         return value[key]
     except (LookupError, TypeError):
         refuse(str(key), value, f"expected one with {key!r} in it")
-
-
-# ---------------------------------------------------------------- actions
-
-
-@attrs.frozen(eq=False)
-class ActionPart:
-    """A leaf of an action space, and its columns in :class:`Actions`.
-
-    Attributes:
-        space: The leaf of the action space.
-        columns: Columns of the part in ``Actions.continuous``, or in ``Actions.discrete`` if there are ``branches``.
-        branches: Options of each discrete column; empty for a Box.
-        start: [branches] added to the choices; None where it is zero.
-    """
-
-    space: spaces.Space[Any]
-    columns: slice
-    branches: tuple[int, ...] = ()
-    start: NDArray[np.int64] | None = None
-
-    @classmethod
-    def of(cls, space: spaces.Space[Any], continuous: int, discrete: int, where: str) -> ActionPart:
-        """Return the leaf that follows ``continuous`` real parts and ``discrete`` branches.
-
-        ``where`` begins messages. Raises UnsupportedSpace.
-        """
-        if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-            return cls(space, slice(continuous, continuous + int(np.prod(space.shape, dtype=np.int64))))
-        if isinstance(space, spaces.Discrete):
-            branches: tuple[int, ...] = (int(space.n),)
-            start = np.array([space.start], np.int64)
-        elif isinstance(space, spaces.MultiDiscrete):
-            branches = tuple(int(n) for n in space.nvec.reshape(-1))
-            start = np.asarray(space.start, np.int64).reshape(-1)
-        elif isinstance(space, spaces.MultiBinary):
-            branches = (2,) * int(np.prod(space.shape, dtype=np.int64))
-            start = np.zeros(len(branches), np.int64)
-        else:
-            kind = "a Box of integers" if isinstance(space, spaces.Box) else type(space).__name__
-            raise UnsupportedSpace(
-                f"{where}: the action space {space!r} is not supported ({kind}); supported are Box (real), Discrete,"
-                " MultiDiscrete, MultiBinary and a Tuple or Dict of those"
-            )
-        return cls(space, slice(discrete, discrete + len(branches)), branches, start if start.any() else None)
-
-    def values(self, actions: Actions) -> NDArray[Any]:
-        """Return the values, [S, *shape of the space], in a new array, because an environment may keep the row."""
-        dtype = self.space.dtype
-        if not self.branches:
-            assert actions.continuous is not None and isinstance(self.space, spaces.Box)
-            continuous = actions.continuous[:, self.columns].astype(dtype)
-            if dtype == np.float64:  # a bound in float32 may be outside the space by one unit in the last place
-                np.clip(continuous, self.space.low.reshape(-1), self.space.high.reshape(-1), out=continuous)
-            return continuous.reshape(-1, *self.space.shape)
-        assert actions.discrete is not None
-        discrete = actions.discrete[:, self.columns]
-        if self.start is not None:
-            discrete = discrete + self.start
-        return discrete.astype(dtype).reshape(-1, *(self.space.shape or ()))
-
-    def read(self, values: Any) -> NDArray[Any]:
-        """Convert stacked values of the space into columns of this part, [K, columns]; the inverse of ``values``."""
-        array = np.asarray(values)
-        columns = array.reshape(len(array), -1)
-        return columns if self.start is None else columns - self.start
-
-
-@attrs.frozen(eq=False)
-class ActionCodec:
-    """Converts :class:`Actions` into actions of environments with one action space.
-
-    Attributes:
-        parts: The leaves of the space, in its order.
-        keys: Keys of the parts in a Dict space; None for other spaces.
-        single: Whether the space is one leaf, not a Tuple or Dict.
-    """
-
-    parts: tuple[ActionPart, ...]
-    keys: tuple[Any, ...] | None
-    single: bool
-
-    @classmethod
-    def of(cls, space: spaces.Space[Any], where: str) -> ActionCodec:
-        """Return the codec of ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
-        keys: tuple[Any, ...] | None = None
-        leaves: tuple[spaces.Space[Any], ...] = (space,)
-        if isinstance(space, spaces.Dict):
-            keys, leaves = tuple(space.spaces), tuple(space.spaces.values())
-            where = f"{where}: {space!r}"
-        elif isinstance(space, spaces.Tuple):
-            leaves = tuple(space.spaces)
-            where = f"{where}: {space!r}"
-        parts: list[ActionPart] = []
-        continuous = discrete = 0
-        for leaf in leaves:
-            part = ActionPart.of(leaf, continuous, discrete, where)
-            parts.append(part)
-            if part.branches:
-                discrete = part.columns.stop
-            else:
-                continuous = part.columns.stop
-        return cls(tuple(parts), keys, single=not isinstance(space, spaces.Dict | spaces.Tuple))
-
-    @property
-    def discrete(self) -> tuple[int, ...]:
-        """Return the number of options of each branch."""
-        return tuple(options for part in self.parts for options in part.branches)
-
-    def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the lowest and highest value of each continuous part, [continuous]."""
-        boxes = [part.space for part in self.parts if isinstance(part.space, spaces.Box)]
-        empty = np.empty(0, np.float32)
-        low = np.concatenate([empty, *(box.low.reshape(-1).astype(np.float32) for box in boxes)])
-        high = np.concatenate([empty, *(box.high.reshape(-1).astype(np.float32) for box in boxes)])
-        return low, high
-
-    def batch(self, actions: Actions) -> Any:
-        """Return the action of a vector environment: the values of all environments, stacked as in ``batch_space``."""
-        if self.single:
-            return self.parts[0].values(actions)
-        values = tuple(part.values(actions) for part in self.parts)
-        return values if self.keys is None else dict(zip(self.keys, values, strict=True))
-
-    def rows(self, actions: Actions) -> Iterable[Any]:
-        """Return one action per environment."""
-        if self.single:
-            return self.parts[0].values(actions)
-        rows = zip(*(part.values(actions) for part in self.parts), strict=True)
-        return rows if self.keys is None else (dict(zip(self.keys, row, strict=True)) for row in rows)
-
-    def empty(self, rows: int) -> Actions:
-        """Return uninitialized actions with this number of rows, for ``read`` to fill."""
-        continuous = np.empty((rows, len(self.bounds()[0])), np.float32)
-        discrete = np.empty((rows, len(self.discrete)), np.int64)
-        return Actions(continuous if continuous.shape[1] else None, discrete if discrete.shape[1] else None)
-
-    def read(self, batch: Any, actions: Actions, rows: slice) -> None:
-        """Write stacked values of the space into ``rows`` of ``actions``; the inverse of ``batch``."""
-        keys = self.keys if self.keys is not None else range(len(self.parts))
-        for part, key in zip(self.parts, keys, strict=True):
-            columns = actions.discrete if part.branches else actions.continuous
-            assert columns is not None
-            columns[rows, part.columns] = part.read(batch if self.single else batch[key])
-
-    @property
-    def maskable(self) -> bool:
-        """Return whether ``info["action_mask"]``, a mask over one choice, fits this space."""
-        return len(self.parts) == 1 and len(self.discrete) == 1

@@ -13,7 +13,17 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NUMBERS", "MismatchedValue", "action_mask", "final_mask", "flag", "numbers", "refuse_wrong_reward", "shown"]
+__all__ = [
+    "NUMBERS",
+    "MismatchedValue",
+    "action_mask",
+    "allowed_at_end",
+    "final_mask",
+    "flag",
+    "numbers",
+    "refuse_wrong_reward",
+    "shown",
+]
 
 NUMBERS = frozenset({float, int, np.float64, np.float32})
 """Types of rewards that need no further check."""
@@ -159,7 +169,12 @@ def final_mask(value: Any, shape: tuple[int, ...], branches: Sequence[int]) -> N
     """
     if value is None:
         return np.ones(shape, np.bool_)
-    mask = action_mask(value, shape).astype(np.bool_)
-    for part in np.split(mask, np.cumsum(branches)[:-1], axis=-1):
+    return allowed_at_end(action_mask(value, shape), branches)
+
+
+def allowed_at_end(mask: NDArray[Any], branches: Sequence[int]) -> NDArray[np.bool_]:
+    """Return a copy of ``mask`` [..., options] in which branches without an allowed option allow everything."""
+    copied = mask.astype(np.bool_)
+    for part in np.split(copied, np.cumsum(branches)[:-1], axis=-1):
         part[~part.any(axis=-1)] = True
-    return mask
+    return copied

@@ -1,0 +1,226 @@
+"""Action spaces as rlcore's actions and action masks, with conversion of values in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlcore import Actions, UnsupportedSpace
+from rlcore_gymnasium.spaces.values import MismatchedValue, action_mask, shown
+
+
+@attrs.frozen(eq=False)
+class ActionPart:
+    """A leaf of an action space, and its columns in :class:`Actions`.
+
+    Attributes:
+        space: The leaf of the action space.
+        columns: Columns of the part in ``Actions.continuous``, or in ``Actions.discrete`` if there are ``branches``.
+        branches: Options of each discrete column; empty for a Box.
+        start: [branches] added to the choices; None where it is zero.
+    """
+
+    space: spaces.Space[Any]
+    columns: slice
+    branches: tuple[int, ...] = ()
+    start: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any], continuous: int, discrete: int, where: str) -> ActionPart:
+        """Return the leaf that follows ``continuous`` real parts and ``discrete`` branches.
+
+        ``where`` begins messages. Raises UnsupportedSpace.
+        """
+        if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+            return cls(space, slice(continuous, continuous + int(np.prod(space.shape, dtype=np.int64))))
+        if isinstance(space, spaces.Discrete):
+            branches: tuple[int, ...] = (int(space.n),)
+            start = np.array([space.start], np.int64)
+        elif isinstance(space, spaces.MultiDiscrete):
+            branches = tuple(int(n) for n in space.nvec.reshape(-1))
+            start = np.asarray(space.start, np.int64).reshape(-1)
+        elif isinstance(space, spaces.MultiBinary):
+            branches = (2,) * int(np.prod(space.shape, dtype=np.int64))
+            start = np.zeros(len(branches), np.int64)
+        else:
+            kind = "a Box of integers" if isinstance(space, spaces.Box) else type(space).__name__
+            raise UnsupportedSpace(
+                f"{where}: the action space {space!r} is not supported ({kind}); supported are Box (real), Discrete,"
+                " MultiDiscrete, MultiBinary and a Tuple or Dict of those"
+            )
+        return cls(space, slice(discrete, discrete + len(branches)), branches, start if start.any() else None)
+
+    def values(self, actions: Actions) -> NDArray[Any]:
+        """Return the values, [S, *shape of the space], in a new array, because an environment may keep the row."""
+        dtype = self.space.dtype
+        if not self.branches:
+            assert actions.continuous is not None and isinstance(self.space, spaces.Box)
+            continuous = actions.continuous[:, self.columns].astype(dtype)
+            if dtype == np.float64:  # a bound in float32 may be outside the space by one unit in the last place
+                np.clip(continuous, self.space.low.reshape(-1), self.space.high.reshape(-1), out=continuous)
+            return continuous.reshape(-1, *self.space.shape)
+        assert actions.discrete is not None
+        discrete = actions.discrete[:, self.columns]
+        if self.start is not None:
+            discrete = discrete + self.start
+        return discrete.astype(dtype).reshape(-1, *(self.space.shape or ()))
+
+    def mask(self, value: Any) -> NDArray[np.bool_]:
+        """Return which options a mask ``value`` allows, [options of all branches]; see :meth:`ActionCodec.mask`."""
+        options = sum(self.branches)
+        if value is None:
+            return np.ones(options, np.bool_)
+        if isinstance(value, tuple | list):
+            entries = list(_leaves(value))
+            if len(entries) == len(self.branches):
+                masks = [
+                    np.ones(size, np.bool_) if each is None else action_mask(each, (size,)).astype(np.bool_)
+                    for each, size in zip(entries, self.branches, strict=True)
+                ]
+                return np.concatenate(masks)
+        array = np.asarray(value)
+        if isinstance(self.space, spaces.MultiBinary) and array.shape == self.space.shape:
+            # As MultiBinary.sample takes it: 0 and 1 are the only value, 2 leaves the choice.
+            return np.stack([array != 1, array != 0], axis=-1).reshape(-1)
+        if array.shape[:1] == (len(self.branches),):  # a row for each of several equal branches
+            array = array.reshape(-1)
+        return action_mask(array, (options,)).astype(np.bool_)
+
+    def read(self, values: Any) -> NDArray[Any]:
+        """Convert stacked values of the space into columns of this part, [K, columns]; the inverse of ``values``."""
+        array = np.asarray(values)
+        columns = array.reshape(len(array), -1)
+        return columns if self.start is None else columns - self.start
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """The arrays in nested tuples and lists, in order; a list of numbers is an array."""
+    if isinstance(value, tuple | list) and any(isinstance(each, tuple | list | np.ndarray | None) for each in value):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+@attrs.frozen(eq=False)
+class ActionCodec:
+    """Converts :class:`Actions` into actions of environments with one action space.
+
+    Attributes:
+        parts: The leaves of the space, in its order.
+        keys: Keys of the parts in a Dict space; None for other spaces.
+        single: Whether the space is one leaf, not a Tuple or Dict.
+    """
+
+    parts: tuple[ActionPart, ...]
+    keys: tuple[Any, ...] | None
+    single: bool
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any], where: str) -> ActionCodec:
+        """Return the codec of ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
+        keys: tuple[Any, ...] | None = None
+        leaves: tuple[spaces.Space[Any], ...] = (space,)
+        if isinstance(space, spaces.Dict):
+            keys, leaves = tuple(space.spaces), tuple(space.spaces.values())
+            where = f"{where}: {space!r}"
+        elif isinstance(space, spaces.Tuple):
+            leaves = tuple(space.spaces)
+            where = f"{where}: {space!r}"
+        parts: list[ActionPart] = []
+        continuous = discrete = 0
+        for leaf in leaves:
+            part = ActionPart.of(leaf, continuous, discrete, where)
+            parts.append(part)
+            if part.branches:
+                discrete = part.columns.stop
+            else:
+                continuous = part.columns.stop
+        return cls(tuple(parts), keys, single=not isinstance(space, spaces.Dict | spaces.Tuple))
+
+    @property
+    def discrete(self) -> tuple[int, ...]:
+        """Return the number of options of each branch."""
+        return tuple(options for part in self.parts for options in part.branches)
+
+    def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the lowest and highest value of each continuous part, [continuous]."""
+        boxes = [part.space for part in self.parts if isinstance(part.space, spaces.Box)]
+        empty = np.empty(0, np.float32)
+        low = np.concatenate([empty, *(box.low.reshape(-1).astype(np.float32) for box in boxes)])
+        high = np.concatenate([empty, *(box.high.reshape(-1).astype(np.float32) for box in boxes)])
+        return low, high
+
+    def batch(self, actions: Actions) -> Any:
+        """Return the action of a vector environment: the values of all environments, stacked as in ``batch_space``."""
+        if self.single:
+            return self.parts[0].values(actions)
+        values = tuple(part.values(actions) for part in self.parts)
+        return values if self.keys is None else dict(zip(self.keys, values, strict=True))
+
+    def rows(self, actions: Actions) -> Iterable[Any]:
+        """Return one action per environment."""
+        if self.single:
+            return self.parts[0].values(actions)
+        rows = zip(*(part.values(actions) for part in self.parts), strict=True)
+        return rows if self.keys is None else (dict(zip(self.keys, row, strict=True)) for row in rows)
+
+    def empty(self, rows: int) -> Actions:
+        """Return uninitialized actions with this number of rows, for ``read`` to fill."""
+        continuous = np.empty((rows, len(self.bounds()[0])), np.float32)
+        discrete = np.empty((rows, len(self.discrete)), np.int64)
+        return Actions(continuous if continuous.shape[1] else None, discrete if discrete.shape[1] else None)
+
+    def read(self, batch: Any, actions: Actions, rows: slice) -> None:
+        """Write stacked values of the space into ``rows`` of ``actions``; the inverse of ``batch``."""
+        keys = self.keys if self.keys is not None else range(len(self.parts))
+        for part, key in zip(self.parts, keys, strict=True):
+            columns = actions.discrete if part.branches else actions.continuous
+            assert columns is not None
+            columns[rows, part.columns] = part.read(batch if self.single else batch[key])
+
+    # ------------------------------------------------------------ masks
+
+    def mask(self, value: Any) -> NDArray[np.bool_]:
+        """Return which options a mask ``value`` of one environment allows, [options], branches side by side.
+
+        It is an array of zeros and ones with all options side by side, or has the form that the ``sample`` of the space
+        takes: a part for each branch of a MultiDiscrete, or for each entry of a Tuple or Dict. None, as a mask or as a
+        part, allows everything. Raises MismatchedValue for other values.
+        """
+        array = value if isinstance(value, np.ndarray) else None
+        if array is not None and array.shape == (self._options,) and array.dtype.kind in "iub":
+            return array.astype(np.bool_)
+        if self.single:
+            return self.parts[0].mask(value)
+        entries = [value.get(key) for key in self.keys] if self.keys and isinstance(value, Mapping) else value
+        if entries is None:
+            entries = [None] * len(self.parts)
+        if not isinstance(entries, tuple | list) or len(entries) != len(self.parts):
+            return action_mask(value, (self._options,)).astype(np.bool_)
+        masks = [part.mask(entry) for part, entry in zip(self.parts, entries, strict=True) if part.branches]
+        return np.concatenate(masks)
+
+    def masks(self, values: Any, rows: int) -> NDArray[np.bool_]:
+        """Return which options the masks of ``rows`` environments allow, [rows, options].
+
+        They are stacked along the first axis, as a vector environment has them, or a mask for each environment.
+        Raises MismatchedValue for other values.
+        """
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+            return action_mask(values.reshape(len(values), -1), (rows, self._options)).astype(np.bool_)
+        branches = isinstance(values, tuple) and all(np.ndim(each) == 2 for each in values)
+        if branches:  # an array [rows, options of a branch] for each branch
+            return action_mask(np.concatenate(values, axis=1), (rows, self._options)).astype(np.bool_)
+        if len(values) != rows:
+            raise MismatchedValue(f"action_mask as {shown(values)}; expected one for each of {rows} environments")
+        return np.stack([self.mask(each) for each in values])
+
+    @property
+    def _options(self) -> int:
+        return sum(self.discrete)
