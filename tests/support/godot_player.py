@@ -8,8 +8,8 @@ that the actions add up to. Even episodes terminate; odd ones are cut off.
 
 Arguments, each as --name=value: ``port``, ``ends`` (told: with the info of ended episodes; plain: without; cut:
 TimeLimit.truncated without the final observation), ``form`` (old: one description for all agents, and no names),
-``fault``, one of FAULTS, ``at``, the decision at which it begins, and ``times``, a file that lets only its first
-starts have the fault. Run without a port, it lists the faults.
+``linger``, the seconds that it takes to end, ``fault``, one of FAULTS, ``at``, the decision at which it begins, and
+``times``, a file that lets only its first starts have the fault. Run without a port, it lists the faults.
 """
 
 from __future__ import annotations
@@ -176,6 +176,7 @@ FAULTS: dict[str, Callable[[Message], bytes]] = {
     "info_agents_unlike": _set(agent_policy_names=["walker", "walker", "walker"]),
     "info_ticks": _set(physics_ticks_per_second=30),
     "exit": _act(lambda: sys.exit(4)),
+    "leave": _act(lambda: sys.exit(0)),
     "crash": _act(_crash),
     "hang": _act(lambda: time.sleep(600)),
     "half": _half,
@@ -266,6 +267,8 @@ def main() -> None:
             assert message["major_version"] == "0", "another version"
             continue
         if kind == "close":
+            time.sleep(float(arguments.get("linger", "0")))
+            print("closed its files", flush=True)
             return
         if kind == "env_info":
             answer = game.info()

@@ -74,6 +74,7 @@ When Python ends the session:
 
 =====================  =================================================================================================
 ``stays``              neither exits nor answers SIGTERM
+``lingers``            takes 6 seconds to close its files
 =====================  =================================================================================================
 """
 
@@ -159,6 +160,13 @@ class InExchange(Fault):
 class Stays(Fault):
     def quit(self, player: Any) -> None:
         wait()
+
+
+class Lingers(Fault):
+    def quit(self, player: Any) -> None:
+        time.sleep(6)
+        player.log.write("closed its files\n")
+        player.log.flush()
 
 
 def wait() -> NoReturn:
@@ -515,7 +523,8 @@ DATA: Mapping[str, Callable[[Any, bytes], bytes]] = {
     "shakes-twice": shakes_twice,
 }
 EXCHANGES = {"wrong-version": 0, "no-version": 0, "wrong-order": 0, "shakes-twice": 1}
-FAULTS = ("hangs-handshake", "stays", *STARTS, *MESSAGES, *DATA)
+AT_THE_END = {"stays": Stays, "lingers": Lingers}
+FAULTS = ("hangs-handshake", *AT_THE_END, *STARTS, *MESSAGES, *DATA)
 
 
 def fault_of(text: str) -> Fault:
@@ -524,8 +533,8 @@ def fault_of(text: str) -> Fault:
     exchange = int(number) if number else EXCHANGES.get(name, 5)
     if not name:
         return Fault()
-    if name == "stays":
-        return Stays()
+    if name in AT_THE_END:
+        return AT_THE_END[name]()
     if name == "hangs-handshake":
         return InExchange(1, hangs)
     if name in STARTS:

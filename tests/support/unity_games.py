@@ -46,6 +46,7 @@ def make_game(
         largest=block.max_message_mb << 20,
         start_seconds=start_seconds,
         step_seconds=step_seconds,
+        end_seconds=10.0,
     )
     return UnityEnvironment(block, launch, limits or EnvSettings(), players, wanted)
 

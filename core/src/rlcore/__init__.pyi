@@ -130,6 +130,7 @@ from .errors import EXIT_INTERNAL as EXIT_INTERNAL
 from .errors import EXIT_PLUGIN as EXIT_PLUGIN
 from .errors import EXIT_RUN_STATE as EXIT_RUN_STATE
 from .errors import ConfigError as ConfigError
+from .errors import EnvironmentEnded as EnvironmentEnded
 from .errors import EnvironmentFailed as EnvironmentFailed
 from .errors import KeyPath as KeyPath
 from .errors import NonFiniteError as NonFiniteError
@@ -173,7 +174,6 @@ from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
 from .plugins.registry import clash as clash
 from .plugins.select import Selection as Selection
-from .plugins.select import namesakes as namesakes
 from .plugins.select import obstacles as obstacles
 from .plugins.select import selection_from as selection_from
 from .records import BehaviorSection as BehaviorSection

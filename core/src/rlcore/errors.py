@@ -19,6 +19,7 @@ __all__ = [
     "EXIT_PLUGIN",
     "EXIT_RUN_STATE",
     "ConfigError",
+    "EnvironmentEnded",
     "EnvironmentFailed",
     "KeyPath",
     "NonFiniteError",
@@ -127,6 +128,15 @@ class EnvironmentFailed(RlcoreError):
     """An environment that cannot be created, broke its contract or raised while stepping. Exit code 3."""
 
     exit_code = EXIT_ENVIRONMENT
+
+
+class EnvironmentEnded(EnvironmentFailed):
+    """An environment that ended by itself and in order, such as a game whose window was closed.
+
+    An environment raises it in ``step`` or ``reset``. A training then ends without an error: it saves a checkpoint and
+    exports the policies, its outcome is ``environment ended``, and ``rlcore run`` exits with 0. Where there is no
+    training to end, as at the start of a run or in ``rlcore evaluate``, it is an error with exit code 3.
+    """
 
 
 class UnsupportedSpace(EnvironmentFailed):

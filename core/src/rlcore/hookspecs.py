@@ -441,7 +441,7 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 @_hook("notification")
 def rlcore_run_finished(
     run: RunContext,
-    outcome: Literal["done", "interrupted", "failed"],
+    outcome: Literal["done", "interrupted", "environment ended", "failed"],
     error: BaseException | None,
     results: Mapping[str, BehaviorResult],
 ) -> None:

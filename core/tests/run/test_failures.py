@@ -26,9 +26,9 @@ def faulty(fault: str, at: int = 31, env: int = 1) -> dict[str, Any]:
 
 
 def check_what_is_left(files: Any, make_run: Any) -> None:
-    """The last intact checkpoint stands, nothing half-written does, and the run can go on."""
-    assert files.steps == [40]
-    load_checkpoint(files.path / "checkpoints" / "40")
+    """Learning before the step is saved, nothing half-written is there, and the run can go on."""
+    assert files.steps == [40, 60]
+    load_checkpoint(files.path / "checkpoints" / "60")
     assert files.result["outcome"] == "failed"
     assert not [path for path in files.path.rglob("*") if "tmp" in path.name]
     make_run(RESUME).train()

@@ -42,6 +42,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., GodotEnvironment]]:
             behavior_names=behaviors,
             num_envs=num_envs,
             first_env=0,
+            stop_requested=False,
             seed=1,
             purpose=purpose,
             directory=tmp_path,

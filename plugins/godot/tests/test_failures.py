@@ -16,7 +16,7 @@ import pytest
 import yaml
 from godot_worlds import begun, nothing
 
-from rlcore import ABORTED_EPISODES, WORKER_RESTARTS, ConfigError, Environment, EnvironmentFailed
+from rlcore import ABORTED_EPISODES, WORKER_RESTARTS, ConfigError, Environment, EnvironmentEnded, EnvironmentFailed
 
 Make = Callable[..., Environment]
 MESSAGES: dict[str, str] = yaml.safe_load((Path(__file__).parent / "data/faults.yaml").read_text("utf-8"))
@@ -48,7 +48,7 @@ def failed(make: Make, fault: str, **settings: Any) -> EnvironmentFailed:
 
 
 def test_every_fault_has_a_message() -> None:
-    assert set(MESSAGES) == {"start_exit", "start_silent", *godot_player.FAULTS}
+    assert {*MESSAGES, "leave"} == {"start_exit", "start_silent", *godot_player.FAULTS}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,22 @@ def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
     for _ in range(6):
         batches = environment.step(nothing(environment))
         assert batches["walker"].aborted is None
+
+
+def test_a_game_that_is_closed_is_not_started_again_and_no_failure(make: Make) -> None:
+    environment = make("--fault=leave", "--at=2")
+    begun(environment)
+    environment.step(nothing(environment))
+    with pytest.raises(EnvironmentEnded, match=r"godot_player\.py was closed$"):
+        environment.step(nothing(environment))
+
+
+def test_a_game_has_time_to_close_its_files(make: Make, tmp_path: Path) -> None:
+    """More than the two seconds that one has which does not answer."""
+    environment = make("--linger=3")
+    begun(environment)
+    environment.close()
+    assert "closed its files" in (tmp_path / "run_logs/godot-0.log").read_text()
 
 
 def test_a_game_that_fails_too_often_ends_the_run_with_the_limit(make: Make) -> None:

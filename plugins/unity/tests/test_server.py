@@ -17,7 +17,7 @@ import pytest
 
 from rlcore_mlagents_messages import EXCHANGE
 from rlcore_unity.http2 import TooLarge
-from rlcore_unity.server import PlayerServer, PortTaken
+from rlcore_unity.server import MOST_CLIENTS, PlayerServer, PortTaken
 
 LARGEST = 1 << 25
 SECONDS = 30.0
@@ -247,6 +247,23 @@ def test_a_second_process_is_refused_and_the_player_plays_on(servers: Servers, s
         assert len(servers.refused) == 1 and servers.refused[0].startswith("127.0.0.1:")
         server.reply(b"answer")
         assert servers.until(server, got) == b"answer"
+
+
+def test_idle_connections_keep_no_player_out(servers: Servers, server: PlayerServer) -> None:
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3 * MOST_CLIENTS)]
+    try:
+        with client(server) as player:
+            answer = servers.start(player.unary_unary(EXCHANGE), b"hello")
+            assert server.receive(SECONDS) == b"hello"
+            more = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3 * MOST_CLIENTS)]
+            idle += more
+            with pytest.raises(TimeoutError):
+                server.receive(0.05)
+            server.reply(b"and the player stays")
+            assert servers.until(server, answer) == b"and the player stays"
+    finally:
+        for each in idle:
+            each.close()
 
 
 def test_compressed_messages_are_refused(servers: Servers, server: PlayerServer) -> None:

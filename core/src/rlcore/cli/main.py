@@ -205,7 +205,7 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
     over, claim = threading.Event(), threading.Lock()
 
     def end() -> None:
-        if not over.wait(seconds) and claim.acquire(blocking=False):
+        if not over.wait(min(seconds, threading.TIMEOUT_MAX)) and claim.acquire(blocking=False):
             _warn(f"{what} takes more than {seconds:g} s")
             end_process(last_words(error))
 

@@ -18,7 +18,7 @@ import click
 from rlcore.cli import commands
 from rlcore.cli.commands import PluginFlags, complete_records, complete_runs, options_of_plugins, plugin_options, taken
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
-from rlcore.errors import ConfigError, RlcoreError
+from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError
 from rlcore.plugins.known import PACKAGES
 from rlcore.storage.files.access import user_path
 
@@ -129,6 +129,7 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     def last_words(error: BaseException | None) -> int:
         end_progress()
         if isinstance(error, Exception):
+            report_saved(run, shown)
             return report(error, run.config.debug, shown)
         return report_end(run, shown) if leads else exit_code(run)
 
@@ -137,21 +138,28 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
 
     run.close_deadline = deadline
     progress = show_progress(run) if leads else nullcontext(lambda: None)
-    with interrupts(run, own_process), progress as end_progress:
-        with first_rank_reports(launch, ConfigError):
-            run.start()
-        if own_process:
-            gc.freeze()
-            gc.set_threshold(*threshold)
-        if not leads:
+    try:
+        with interrupts(run, own_process), progress as end_progress:
+            with first_rank_reports(launch, ConfigError):
+                run.start()
+            if own_process:
+                gc.freeze()
+                gc.set_threshold(*threshold)
+            if not leads:
+                run.train()
+                return exit_code(run)
+            if run.resumed_from is not None and not run.nothing_left:
+                # To the stream of the progress bar: without `file`, click writes past it.
+                echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
+            if not run.nothing_left and not is_silent(run):
+                show_start(run, shown)
             run.train()
-            return exit_code(run)
-        if run.resumed_from is not None and not run.nothing_left:
-            # To the stream of the progress bar: without `file`, click writes past it.
-            echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
-        if not run.nothing_left and not is_silent(run):
-            show_start(run, shown)
-        run.train()
+    except EnvironmentFailed as error:
+        if isinstance(error, EnvironmentEnded) and run.outcome is None and run.stop is not None:
+            echo(f"interrupted before the first step: {run.stop.reason}", err=True)
+            return run.stop.exit_code
+        report_saved(run, shown)
+        raise
     return report_end(run, shown)
 
 
@@ -161,7 +169,7 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     from rlcore.config.reading import document_from_mapping, read_document
     from rlcore.config.rewriting import apply_overrides
     from rlcore.run.run import Run
-    from rlcore.run.saved.provenance import refuse_code_of_others, with_records_of_run
+    from rlcore.run.saved.provenance import refuse_code_of_others
 
     options, saved = taken(flags), config is None and flags["env"] is None
     if saved:
@@ -175,7 +183,6 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
     if saved and not chosen.allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
-    document = with_records_of_run(document)
     run = Run(document, chosen.load(document, allow_local=True))
     if config is not None:
         refuse_configuration_of_another(config, run)
@@ -195,9 +202,17 @@ def report_end(run: Run, shown: ShownPaths) -> int:
     return exit_code(run)
 
 
+def report_saved(run: Run, shown: ShownPaths) -> None:
+    """Prints what is saved of a run that an error ended between two steps, and how to resume it."""
+    if run.outcome == "failed" and run.steps and run.saved_step == run.steps:
+        report_end(run, shown)
+
+
 def exit_code(run: Run) -> int:
     """The exit code of a run that ended without an error."""
-    return run.stop.exit_code if run.outcome == "interrupted" and run.stop is not None else 0
+    from rlcore.run.training import STOPPED
+
+    return run.stop.exit_code if run.outcome in STOPPED and run.stop is not None else 0
 
 
 # For the first rank of a machine to print its error before torchrun ends it because another rank has ended.
@@ -304,6 +319,7 @@ def limit_threads() -> None:
 def closing_line(run: Run) -> str:
     """The last line, ``done: 9 steps; Pole mean reward 4.20 of the last 2 episodes; results/p``, and how to resume."""
     from rlcore.errors import dotted
+    from rlcore.run.training import STOPPED
 
     if run.nothing_left and run.outcome == "done":
         if run.scores.stopped:
@@ -322,12 +338,12 @@ def closing_line(run: Run) -> str:
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     scored = "".join(f"; {text}" for text in evaluation_texts(run))
-    stop = run.stop if run.outcome == "interrupted" else None
+    stop = run.stop if run.outcome in STOPPED else None
     reason = f" ({stop.reason})" if stop is not None and stop.reason and not stop.by_signal else ""
-    wanted = stop is not None and not stop.by_signal  # by a plugin or a limit, not by Ctrl-C
+    wanted = stop is not None and not stop.by_signal and run.outcome == "interrupted"  # by a plugin, not by Ctrl-C
     ended = "stopped" if wanted else run.outcome
     line = f"{ended}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
-    return f"{line}; resume with: {resuming(run)}" if run.outcome == "interrupted" else line
+    return line if run.outcome == "done" else f"{line}; resume with: {resuming(run)}"
 
 
 def reward_text(name: str, behavior: BehaviorRun) -> str:

@@ -349,8 +349,11 @@ class Environment(Protocol):
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         """Move every environment once with the actions of each behavior, and return a batch for each behavior, by name.
 
-        Every environment whose episode ends starts the next one at once. Raise an exception if a step fails: rlcore
-        reports it as an :class:`~rlcore.EnvironmentFailed`.
+        Every environment whose episode ends starts the next one at once.
+
+        Raise an exception if a step fails: rlcore reports it as an :class:`~rlcore.EnvironmentFailed`. Raise
+        :class:`~rlcore.EnvironmentEnded` if the environment ended by itself, which is not a failure. Either way the run
+        saves what was learned before this step, and asks the environment for nothing more than ``close``.
         """
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -364,7 +367,11 @@ class Environment(Protocol):
         """
 
     def close(self) -> None:
-        """Free what the environment holds; may be called twice."""
+        """Free what the environment holds; may be called twice.
+
+        Under ``rlcore run`` and ``rlcore evaluate`` it may take 5 seconds; more if the environment has an attribute
+        ``close_seconds``, such as the time in which a simulator may close its files.
+        """
 
 
 @runtime_checkable

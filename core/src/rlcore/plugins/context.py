@@ -195,11 +195,6 @@ class FactoryPlugins:
         if hook != _NOT_LEARNED:
             self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
 
-    @property
-    def plugins(self) -> tuple[Plugin, ...]:
-        """The plugins that took part so far."""
-        return tuple(dict.fromkeys(self.found.values()))
-
     def to_json(self) -> list[dict[str, str]]:
         """The entry of a checkpoint; :meth:`require` reads it."""
         found = sorted(self.found.items(), key=lambda item: item[0])
@@ -315,6 +310,15 @@ class RunContext:
         if not 0 <= exit_code <= 255:
             raise ValueError(f"exit code {exit_code} is not between 0 and 255")
         self._stops.add(Stop(" ".join(reason.split()), exit_code))
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether the run is to end, after Ctrl-C for example.
+
+        An environment that waits long for something outside its process looks at this while it waits, and raises
+        :class:`rlcore.EnvironmentEnded` when it is True: the run then saves what was learned before the step.
+        """
+        return self._stops.first is not None
 
     def hold_checkpoint(self, step: int) -> CheckpointHold:
         """Keep the checkpoint of ``step`` from being deleted until the hold is released, for example during an upload.

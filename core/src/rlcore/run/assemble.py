@@ -23,6 +23,7 @@ from rlcore.run.evaluation.evaluations import RunEvaluation
 from rlcore.run.export import make_exporters
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.saved.data import status_of_run
+from rlcore.run.state import LOST
 from rlcore.run.training import Training, outcome_of
 from rlcore.storage.checkpoints import models_at
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
@@ -106,6 +107,7 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     config = with_seed(run.config, None if saved is None else int(saved["run"]["seed"]))
     seed = ranks.share(config.env_settings.seed)
     config = run.config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+    run.configure(ranks.size)
     resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     place, start = run.directory.path, run.directory.working_directory
     context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
@@ -116,7 +118,6 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     plugins.check_config(config)
     notifications = Notifications(plugins, context)
     state = make_state(context, plugins, notifications.lesson_changed)
-    run.configure(context)  # now the plugins are known that took part
 
     def close(environment: Any, name: str) -> None:
         close_at_exit(environments, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, run.deadline)
@@ -159,7 +160,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         evaluation.load_state_dict(saved["run"].get("evaluation"))
         evaluation.overdue = saved["run"].get("overdue")
         training.resumed_from = directory.checkpoints / str(store.saved_step)
-        run.configure(context, state.behaviors.values())
+        run.configure(ranks.size, state.behaviors.values())
         training.differences = _differences(training, saved)
         if of_other_ranks:
             training.differences += (f"{in_words(ranks.size)} instead of {in_words(saved_by)}",)
@@ -179,16 +180,18 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
     """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
     found = training.run.store.differences(saved)
     if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
-        found.append("an environment that saves its state, instead of one that begins new episodes")
+        lost = saved["run"].get(LOST)
+        found.append(
+            "new episodes, because the environment had ended or failed when the checkpoint was saved"
+            if lost
+            else "an environment that saves its state, instead of one that begins new episodes"
+        )
     # Changes of the configuration alone are reported when the run has started.
     if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
         promise, after = training.promise.kind, training.promise.after(tuple(found)).kind
         weakened = after if after == promise else f"{after} instead of {promise}"
         path = training.run.directory.path
         log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
-    if others := training.run.store.other_plugins(saved):
-        what = "nothing that is learned depends on that"
-        log.warning("%s: resumes with %s; %s", training.run.directory.path, ", ".join(others), what)
     return tuple(found)
 
 

@@ -24,7 +24,7 @@ from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import ReportsStats, SavesState
 from rlcore.contracts.results import BehaviorResult, EvaluationResult, PhaseTimes
 from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
-from rlcore.errors import PluginError, RanksFailed
+from rlcore.errors import PluginError, RanksFailed, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.run.behaviors.behavior import BehaviorRun
@@ -223,7 +223,11 @@ class Boundaries:
         started, state = perf_counter(), self._state
         step = state.steps
         about = {"seed": self._context.seed, FACTORIES: self._context.factories.to_json()}
-        self.evaluated = self.evaluation.evaluate(state.behaviors, step, about, self.stopping)
+        try:
+            self.evaluated = self.evaluation.evaluate(state.behaviors, step, about, self.stopping)
+        except RlcoreError as error:  # all that learns is as it was before
+            state.between_steps = error if self.evaluation.overdue is not None else None
+            raise
         seconds = perf_counter() - started
         self.times.evaluating += seconds
         self._run.timers.root.child("Evaluator.evaluate").add(seconds)
@@ -247,7 +251,7 @@ class Boundaries:
                     "the environment cannot save its state; checkpoint_interval sets another number",
                     behavior.name, f"{behavior.checkpoint_interval:,}",
                 )  # fmt: skip
-                self._run.configure(self._context, behaviors)
+                self._run.configure(ranks.size, behaviors)
                 self._run.store.write_configuration()
         return any(behavior.checkpoint_due for behavior in behaviors)
 
@@ -262,7 +266,8 @@ class Boundaries:
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
-            if store.saved_step != state.steps and not isinstance(state.environment, SavesState):
+            saves_itself = isinstance(state.environment, SavesState)
+            if store.saved_step != state.steps and not saves_itself and not state.environment_lost:
                 state.begin_episodes()
             captured = state.capture({
                 "evaluation": self.evaluation.state_dict(),

@@ -299,7 +299,8 @@ def close_at_exit(
 ) -> None:
     """Have ``stack`` close ``closable``, which messages call ``what`` and blame with an error of ``kind``.
 
-    ``deadline`` is entered around ``close()`` and decides what happens after ``seconds``.
+    ``deadline`` is entered around ``close()`` and decides what happens after ``seconds``, or more if ``closable`` has
+    an attribute ``close_seconds`` of more.
 
     An exception of ``close()`` is logged: as a warning, or for debugging if the stack is left by an error. A SystemExit
     must not end the process unnoticed: it is raised as an error of ``kind`` unless an error is reported already.
@@ -307,7 +308,7 @@ def close_at_exit(
 
     def close(raised: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         try:
-            with deadline(what, seconds):
+            with deadline(what, max(seconds, getattr(closable, "close_seconds", 0.0))):
                 closable.close()
         except KeyboardInterrupt:
             raise

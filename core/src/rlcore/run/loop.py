@@ -11,15 +11,16 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, perf_counter
+from typing import NoReturn
 
 from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, Ranks
 from rlcore.contracts.results import PhaseTimes
 from rlcore.contracts.trainer import Trainer
-from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
+from rlcore.errors import PluginError
 from rlcore.plugins.failures import blame, blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.behaviors.checks import check_actions
@@ -80,16 +81,24 @@ def learn(
                         batches = environment.step(actions)
                     else:
                         ahead.send(actions)
-                        before = times.updating
-                        for behavior, trainer in learning:
-                            if _update_if_ready(behavior, trainer, times):
-                                checked = False
-                        stepping -= times.updating - before
-                        batches = ahead.receive()
                 except BaseException as error:
-                    _check_actions(() if on_device else behaviors, actions)
-                    blame(state.environment_name, "in step", error, EnvironmentFailed)
+                    _lose_environment(state, actions, error)
+                if ahead is not None:
+                    before = times.updating
+                    for behavior, trainer in learning:
+                        if _update_if_ready(behavior, trainer, times):
+                            checked = False
+                    stepping -= times.updating - before
+                    try:
+                        batches = ahead.receive()
+                    except BaseException as error:
+                        _lose_environment(state, actions, error)
                 stepped = clock()
+                if not on_device:
+                    try:  # all of them, before a trainer observes one
+                        batches = {each.name: each.checks.batch_in(batches, "step") for each in behaviors}
+                    except BaseException as error:
+                        _lose_environment(state, actions, error)
                 _observe(ranks, behaviors, batches, actions, on_device)
                 ranks.after_step(behaviors)
                 if curricula is not None and curricula.after_step():  # which drew what the next episodes start with
@@ -146,6 +155,22 @@ def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes)
     return True
 
 
+def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: BaseException) -> NoReturn:
+    """Raise the error of a step that failed: of a trainer whose actions are wrong, else of the environment."""
+    if state.on_device is None:
+        _check_actions(tuple(state.behaviors.values()), actions)
+    with suppress(Exception):  # of an environment on a device, which has what ended before
+        _count_episodes(state)
+    state.lose_environment("in step", error)
+
+
+def update_what_is_ready(state: RunState, times: PhaseTimes) -> None:
+    """Take the updates that are due. The loop has taken them, unless the environment was lost within a step."""
+    for behavior in state.behaviors.values():
+        while behavior.learning and _update_if_ready(behavior, behavior.trainer, times):
+            pass
+
+
 def _check_actions(behaviors: Sequence[BehaviorRun], actions: Mapping[str, Actions]) -> None:
     for each in behaviors:
         check_actions(each.spec, actions[each.name], each.batch.needs_action, trainer_named(each), each.steps)
@@ -161,13 +186,9 @@ def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
 def _observe(
     ranks: Ranks, behaviors: Sequence[BehaviorRun], batches: Batches, actions: dict[str, Actions], on_device: bool
 ) -> None:
-    """Check what a step returned, unless it is ``on_device``, and have trainers observe it."""
+    """Have trainers observe what a step returned."""
     for behavior in behaviors:
-        try:
-            batch = batches[behavior.name] if on_device else behavior.checks.batch_in(batches, "step")
-        except NonFiniteError:
-            _check_actions(behaviors, actions)
-            raise
+        batch = batches[behavior.name]
         behavior.batch = batch
         if not behavior.playing:
             behavior.observe_frozen(batch)

@@ -21,7 +21,7 @@ from rlcore.config.load import located
 from rlcore.config.presets import preset_line
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
-from rlcore.errors import RunStateError
+from rlcore.errors import EnvironmentEnded, RunStateError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, Stop
 from rlcore.run.assemble import assemble
@@ -59,7 +59,7 @@ class Run:
         plugins: The plugins of the run.
         directory: The run directory; its ``path`` is the path.
         timers: Durations of the parts of the run.
-        outcome: ``"done"``, ``"interrupted"`` or ``"failed"``; None before the end.
+        outcome: ``"done"``, ``"interrupted"``, ``"environment ended"`` or ``"failed"``; None before the end.
         offline: Whether the run learns from recorded data: no environment is stepped.
     """
 
@@ -91,7 +91,10 @@ class Run:
         return self
 
     def __next__(self) -> EpochResult:
-        """Train until the next summary. Raises StopIteration when ``max_steps`` is reached or a stop was requested."""
+        """Train until the next summary.
+
+        Raises StopIteration when ``max_steps`` is reached, a stop was requested, or the environment ended by itself.
+        """
         if self.outcome is not None:
             raise StopIteration
         try:
@@ -105,6 +108,8 @@ class Run:
             raise
         except BaseException as error:
             self.close(error=error)
+            if isinstance(error, EnvironmentEnded) and self.outcome != "failed":
+                raise StopIteration from error
             raise
 
     def start(self) -> None:
@@ -164,7 +169,7 @@ class Run:
         if self.outcome is not None:
             return
         if outcome is None and error is not None:
-            outcome = outcome_of(error)
+            outcome = self._outcome_after(error)
         elif outcome is None:
             outcome = "done" if self._training is not None and self.finished else "interrupted"
         self.outcome = outcome
@@ -183,6 +188,14 @@ class Run:
         training = self._started
         found = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
         return attrs.evolve(found, preset=preset_line(self._prepared.document))
+
+    def _outcome_after(self, error: BaseException) -> Outcome:
+        if isinstance(error, EnvironmentEnded) and self.stop is not None:  # it saw the request while it waited
+            return "interrupted"
+        if self._training is not None and self._training.ends_in_order(error):
+            self._prepared.stops.add(Stop(" ".join(str(error).split())))
+            return "environment ended"
+        return outcome_of(error)
 
     # ------------------------------------------------------------ what can be looked at
 

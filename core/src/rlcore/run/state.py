@@ -2,16 +2,20 @@
 
 A checkpoint ends open episodes unless the environment can save itself. This is done in a run that continues and in one
 that is resumed, so both are equal.
+
+An environment that ends or fails is asked for nothing any more. What was learned before is whole, and a checkpoint
+saves it without the environment: its open episodes are dropped, and the resumed run begins the next ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
 from rlcore.contracts.ranks import IdleGroups
@@ -19,15 +23,17 @@ from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import loading_state, non_finite
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
-from rlcore.errors import EnvironmentFailed, RunStateError, TrainingDiverged
+from rlcore.errors import EnvironmentFailed, RlcoreError, RunStateError, TrainingDiverged
 from rlcore.plugins.context import RunContext
-from rlcore.plugins.failures import blamed
+from rlcore.plugins.failures import blamed, failure
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
 from rlcore.storage.checkpoints import models_at
+
+LOST = "environment_lost"  # the entry of ``run`` of a state: whether the resumed run begins the next episodes
 
 
 @attrs.define(eq=False)
@@ -43,6 +49,9 @@ class RunState:
     updates_ahead: bool = False  # whether trainers update while a step is under way
     on_device: KeepsBatches | None = None  # the environment, if its batches are for the trainers alone
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
+    environment_lost: bool = attrs.field(init=False, default=False)  # it ended or failed
+    # The error that ends the run between two steps: everything but a lost environment is whole, and is saved.
+    between_steps: RlcoreError | None = attrs.field(init=False, default=None)
 
     @property
     def steps(self) -> int:
@@ -76,10 +85,20 @@ class RunState:
         """The current result of every behavior."""
         return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
 
+    def lose_environment(self, doing: str, error: BaseException) -> NoReturn:
+        """Raise the error of an environment that ended or failed in ``doing``. Ctrl-C is raised unchanged."""
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        lost = error
+        if not isinstance(lost, RlcoreError):
+            lost = failure(self.environment_name, doing, error, EnvironmentFailed)
+        self.environment_lost, self.between_steps = True, lost
+        raise lost
+
     # ------------------------------------------------------------ episodes
 
-    def begin_episodes(self, number: int | None = None) -> None:
-        """Start the episode ``number`` of every environment; the next one of each if it is None.
+    def begin_episodes(self, number: int | NDArray[np.int64] | None = None) -> None:
+        """Start the episode ``number`` of every environment, or of each its own; the next one of each if it is None.
 
         Open episodes bootstrap as if truncated.
         """
@@ -89,8 +108,10 @@ class RunState:
         episodes = environment.episodes + 1 if number is None else np.full(environment.num_envs, number, np.int64)
         if curricula is not None:
             curricula.before_reset(ranks.episodes_of_all(episodes))
-        with blamed(self.environment_name, "in reset", EnvironmentFailed):
+        try:
             batches = environment.reset(EpisodeSeeds(self.context.seed, self.context.first_env), episodes)
+        except BaseException as error:
+            self.lose_environment("in reset", error)
         if curricula is not None:
             curricula.after_reset(ranks.episodes_of_all(environment.episodes))
         for behavior in self.behaviors.values():
@@ -119,7 +140,7 @@ class RunState:
                     f"{TrainingDiverged.ADVICE}"
                 )
         where = None
-        if isinstance(environment, SavesState):
+        if isinstance(environment, SavesState) and not self.environment_lost:
             with blamed(self.environment_name, "in state_dict", EnvironmentFailed):
                 where = environment.state_dict()
         state["run"] = {
@@ -127,6 +148,7 @@ class RunState:
             "steps": {name: behavior.steps for name, behavior in behaviors.items()},
             "episodes": None if environment is None else environment.episodes.copy(),
             "environment": where,
+            LOST: self.environment_lost,
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
             SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
             "curricula": None if self.curricula is None else self.curricula.state_dict(),
@@ -153,6 +175,9 @@ class RunState:
             with loading_state(checkpoint, "acting"):
                 self.acting.load_state_dict(state["acting"])
         if environment is None:
+            return
+        if state.get(LOST):
+            self.begin_episodes(np.asarray(state["episodes"]) + 1)
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
             owner, doing = self.environment_name.rstrip(","), "load_state_dict"

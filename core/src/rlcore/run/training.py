@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
-from rlcore.errors import RlcoreError, RunStateError, one_line
+from rlcore.errors import EnvironmentEnded, RlcoreError, RunStateError, one_line
 from rlcore.plugins.context import RunContext
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise, promise_of
-from rlcore.run.loop import learn, watching
+from rlcore.run.loop import learn, update_what_is_ready, watching
 from rlcore.run.prepare import PreparedRun
 from rlcore.run.state import RunState
 
@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 # Without a step for this long, a run says where it waits.
 QUIET_SECONDS = 60.0
 
-Outcome = Literal["done", "interrupted", "failed"]
+Outcome = Literal["done", "interrupted", "environment ended", "failed"]
+STOPPED = ("interrupted", "environment ended")  # outcomes for a reason, before the end and without a failure
 
 
 class Training:
@@ -52,6 +53,7 @@ class Training:
         self._warned_of_endless = False
         self._at_boundary = False
         self._steps_at_start = 0
+        self._whole = True  # at the end, so that it is saved
 
     def started(self) -> None:
         """Measure times and speeds from here on: the first epoch is about to start."""
@@ -178,13 +180,17 @@ class Training:
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
-        """End the run: write the result and close everything, after a last checkpoint and exports without ``error``.
+        """End the run: write the result and close everything, after a last checkpoint and exports.
 
-        The first error is the one to raise, unless it is ``error``; later ones are logged.
+        These are not made after an ``error`` within a step. The first error is the one to raise, unless it is
+        ``error``; later ones are logged.
         """
         self.outcome, self.boundaries.ending = outcome, True
+        self._whole = error is None or self._is_whole_after(error)
         if error is not None:
             self.context.ranks.close(error)  # at once: the other ranks wait for this one
+            if self.ends_in_order(error):
+                error = None
         first = error
         for step in (self._settle_save, self._save_last, self._write_result, self._report_end):
             try:
@@ -212,9 +218,12 @@ class Training:
     def _save_last(self, error: BaseException | None) -> None:
         """Save a last checkpoint and export the policies.
 
-        After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint stands.
+        After an error within a step, a KeyboardInterrupt among them, the state may be half of it: the last checkpoint
+        stands. An environment that ends or fails does so between two steps of all that learns.
         """
-        if error is None and not self.context.inference:
+        learned = error is None or self.state.steps > 0  # or a first mistake would take the name of the run
+        if self._whole and learned and not self.context.inference:
+            update_what_is_ready(self.state, self.boundaries.times)
             self.boundaries.save_unless_saved(regular=self.outcome == "done")
             if not self._was_done:
                 self.boundaries.export_at_end()
@@ -223,6 +232,17 @@ class Training:
             self._warn_of_unlearned()
         if error is None:
             self.boundaries.raise_failure()
+
+    def ends_in_order(self, error: BaseException) -> bool:
+        """Whether ``error`` is not a failure: the environment ended by itself, between two steps of all that learns."""
+        return isinstance(error, EnvironmentEnded) and self._is_whole_after(error)
+
+    def _is_whole_after(self, error: BaseException) -> bool:
+        """Whether all that learns is whole although ``error`` ends the run.
+
+        Other ranks do not know of the error, and save nothing together with this one.
+        """
+        return self.state.between_steps is error and self.context.ranks.size == 1
 
     def _write_result(self, error: BaseException | None) -> None:
         if self.context.inference or self._was_done:
@@ -245,7 +265,7 @@ class Training:
         taken, seconds = self.state.steps - self._steps_at_start, perf_counter() - self.boundaries.started_at
         return {
             "outcome": self.outcome,
-            **({"stop": stop.to_json()} if stop is not None and self.outcome == "interrupted" else {}),
+            **({"stop": stop.to_json()} if stop is not None and self.outcome in STOPPED else {}),
             "wall_seconds": self.boundaries.wall_seconds(),
             "steps_per_second": steps_per_second(taken, seconds),
             "resume": self.resume.to_json(),

@@ -10,7 +10,7 @@ import json
 import reprlib
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -19,6 +19,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 SHOWN = 120  # characters of a game's text that messages show
 PIECE = 65_536  # bytes that are read at once
 SLACK = 0.01  # seconds
+LOOK_SECONDS = 0.2  # between two looks whether a message is still waited for
 
 
 class BadGame(Exception):
@@ -32,8 +33,12 @@ class GameGone(BadGame):
 class Connection:
     """One end of the connection with a game. Methods raise BadGame for what the game does wrong."""
 
-    def __init__(self, end: socket.socket, largest: int) -> None:
-        """``largest`` is the number of bytes that a message may have."""
+    def __init__(self, end: socket.socket, largest: int, look: Callable[[], None] = lambda: None) -> None:
+        """``largest`` is the number of bytes that a message may have.
+
+        ``look`` is called now and then while a message is waited for, and may raise an exception.
+        """
+        self._look = look
         self._socket = end
         self._largest = largest
         self._seconds = end.gettimeout()
@@ -79,9 +84,13 @@ class Connection:
         data = bytearray()
         while len(data) < least:
             try:
-                self._wait_at_most(None if deadline is None else max(0.001, deadline - monotonic()))
+                left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - monotonic())
+                self._wait_at_most(max(0.001, left))
                 piece = self._socket.recv(min(max(most - len(data), 1), 1 << 20))
             except TimeoutError:
+                self._look()
+                if deadline is None or monotonic() < deadline:
+                    continue
                 part = f", only {before + len(data)} bytes of one" if before or data else ""
                 raise BadGame(f"sent no answer within {seconds:.3g} s{part}") from None
             except OSError as error:

@@ -15,6 +15,7 @@ import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -37,16 +38,17 @@ from rlcore import (
 from rlcore_godot.connection import BadGame
 from rlcore_godot.ends import Ends, read_ends
 from rlcore_godot.launch import Launch, command_of
-from rlcore_godot.player import END_SECONDS, Player
+from rlcore_godot.player import Player
 from rlcore_godot.settings import EDITOR_PORT, GodotSettings
 from rlcore_godot.spaces import LARGEST_FLOAT, Cast, Policy
-from rlcore_workers import PlayerFailed, Restarts, remove_logs
+from rlcore_workers import PlayerEnded, PlayerFailed, Restarts, remove_logs
 
 if TYPE_CHECKING:
     from rlcore import RunContext
 
 log = logging.getLogger("rlcore.plugin.godot")
 
+CLOSE_MARGIN = 5.0  # seconds of closing beside those in which games end
 NOT_REPEATED = "a game's state is neither saved nor set, so its next episodes are others"
 UNTOLD = (
     "the game says that an episode ended and not how: every end counts as %s (environment.done_means), and the final "
@@ -91,6 +93,8 @@ def make_environment(settings: GodotSettings, run: RunContext) -> GodotEnvironme
         largest=settings.max_message_mb << 20,
         start_seconds=limits.timeout_wait or None,
         step_seconds=settings.timeout,
+        end_seconds=limits.timeout_wait or inf,
+        stop_requested=lambda: run.stop_requested,
     )
     seeds = EpisodeSeeds(run.seed, run.first_env)
     try:
@@ -116,6 +120,7 @@ class GodotEnvironment:
         num_envs: N, the number of games.
         episodes: [N] counts the steps in which an agent of each game ended an episode.
         resume_limits: Why a resumed run is not equal to one that was never stopped.
+        close_seconds: How long :meth:`close` may take.
     """
 
     def __init__(
@@ -134,6 +139,7 @@ class GodotEnvironment:
         """
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.close_seconds = launch.end_seconds + CLOSE_MARGIN
         self.resume_limits: tuple[str, ...] = () if settings.repeatable else (NOT_REPEATED,)
         self._settings, self._launch, self._limits, self._kept = settings, launch, limits, kept
         self._seeds = seeds
@@ -172,6 +178,8 @@ class GodotEnvironment:
         """Replace a game that failed, within the limits, and return its first observations."""
         seat = self._seats[env]
         while True:
+            if isinstance(failure, PlayerEnded):
+                self._end(env, doing, failure)
             seat.player.close()
             refused = "the editor starts it" if self._launch.command is None else seat.restarts.refused(self._limits)
             if refused is not None:
@@ -251,7 +259,7 @@ class GodotEnvironment:
         return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted)}
 
     def close(self) -> None:
-        deadline = monotonic() + END_SECONDS
+        deadline = monotonic() + self._launch.end_seconds
         for seat in self._seats:
             seat.player.quit()
         for seat in self._seats:

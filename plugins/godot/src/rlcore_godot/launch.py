@@ -42,6 +42,8 @@ class Launch:
         largest: Bytes that a message may have.
         start_seconds: How long the start may take; None for no limit.
         step_seconds: How long a decision may take; None for no limit.
+        end_seconds: How long a game may take to end when it was asked to.
+        stop_requested: Returns whether the run is to stop, so that a game is waited for no longer.
     """
 
     command: tuple[str, ...] | None
@@ -53,6 +55,8 @@ class Launch:
     largest: int
     start_seconds: float | None
     step_seconds: float | None
+    end_seconds: float = 60.0
+    stop_requested: Callable[[], bool] = bool
 
 
 def command_of(settings: GodotSettings, base: Path) -> tuple[tuple[str, ...] | None, int]:

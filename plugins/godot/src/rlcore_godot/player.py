@@ -15,14 +15,14 @@ from rlcore_godot.connection import BadGame, Connection, GameGone, shown
 from rlcore_godot.launch import Launch
 from rlcore_godot.settings import EDITOR_PORT
 from rlcore_godot.spaces import Cast, read_cast
-from rlcore_workers import PlayerFailed, PlayerProcess
+from rlcore_workers import PlayerEnded, PlayerFailed, PlayerProcess
 
 log = logging.getLogger("rlcore.plugin.godot")
 
 MAJOR, MINOR = "0", "7"  # of Godot RL Agents, whose messages these are
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.05  # between two looks whether a game that starts still runs
-END_SECONDS = 2.0  # that a game has to end when it was asked to
+END_SECONDS = 2.0  # that a game has to end which did not hear that it should
 DEATH_SECONDS = 0.5  # from the end of a connection to that of its process
 
 
@@ -39,6 +39,8 @@ class Player:
         """Start the game, or wait for that of the editor. Raises ConfigError for a port that is taken."""
         self.number, self.seed, self.fresh = number, seed, True
         self._launch = launch
+        self._waited_for = False  # an answer of the game is missing
+        self._said_goodbye = False
         self._process: PlayerProcess | None = None
         self._connection: Connection | None = None
         self._listener = _listener(launch.port(number))
@@ -58,7 +60,7 @@ class Player:
         """Wait for the connection of the game, and return what it says about its agents."""
         seconds = self._launch.start_seconds
         deadline = inf if seconds is None else monotonic() + seconds
-        self._connection = Connection(self._accepted(deadline), self._launch.largest)
+        self._connection = Connection(self._accepted(deadline), self._launch.largest, self._look)
         left = None if seconds is None else max(1.0, deadline - monotonic())
         try:
             self._send({"type": "handshake", "major_version": MAJOR, "minor_version": MINOR}, left)
@@ -81,10 +83,16 @@ class Player:
             while True:
                 with suppress(TimeoutError):
                     return self._listener.accept()[0]
+                self._look()
                 if self._process is not None and self._process.ended:
                     raise self._failed(BadGame(f"{self._process.ended} before it connected"))
                 if monotonic() > deadline:
                     raise self._failed(BadGame(self._never()))
+
+    def _look(self) -> None:
+        """Raise PlayerEnded if the run is to stop, so that the game is waited for no longer."""
+        if self._launch.stop_requested():
+            raise PlayerEnded("was not waited for, because the run is to stop")
 
     def _never(self) -> str:
         port = self._listener.getsockname()[1]
@@ -126,11 +134,13 @@ class Player:
 
     def _send(self, message: Mapping[str, Any], seconds: float | None) -> None:
         assert self._connection is not None
+        self._waited_for = True
         self._connection.send(message, seconds)
 
     def _take(self, kind: str, seconds: float | None) -> dict[str, Any]:
         assert self._connection is not None
         message = self._connection.receive(seconds)
+        self._waited_for = False
         found = message.get("type")
         if found != kind:
             raise BadGame(
@@ -149,9 +159,12 @@ class Player:
 
     def _failed(self, error: BadGame) -> PlayerFailed:
         process, problem = self._process, str(error)
+        gone, played = isinstance(error, GameGone), not self.fresh
         if process is None:
-            return PlayerFailed(problem)
-        if isinstance(error, GameGone) and process.wait(DEATH_SECONDS):
+            return PlayerEnded("was stopped") if gone and played else PlayerFailed(problem)
+        if gone and process.wait(DEATH_SECONDS):
+            if process.ended_in_order and played:
+                return PlayerEnded("was closed")
             problem = str(process.ended)
         return PlayerFailed(problem, process.last_lines())
 
@@ -162,10 +175,13 @@ class Player:
         if self._connection is not None:
             with suppress(BadGame):
                 self._connection.send({"type": "close"}, 1.0)
+                self._said_goodbye = not self._waited_for
 
     def close(self, seconds: float = 0.0) -> None:
-        """Wait up to ``seconds`` for the end of the game, and kill it then."""
+        """Wait up to ``seconds`` for the end of the game, and kill it then; less for one that is within a step."""
         self._listener.close()
+        if not self._said_goodbye:
+            seconds = min(seconds, END_SECONDS)
         if self._process is not None and not self._process.wait(seconds):
             self._process.kill()
         if self._connection is not None:

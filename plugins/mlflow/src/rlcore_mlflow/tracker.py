@@ -21,7 +21,7 @@ MAX_METRICS = 1_000  # MLflow's bounds of one log_batch
 MAX_PARAMETERS = 100
 MAX_VALUE = 6_000  # characters of a parameter
 MAX_KEY = 250  # characters of a name
-STATES = {"done": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
+STATES = {"done": "FINISHED", "interrupted": "KILLED", "environment ended": "KILLED", "failed": "FAILED"}
 FOLDERS = {"checkpoint": "checkpoints", "video": "videos", "report": ""}
 _NOT_ALLOWED = re.compile(r"[^\w.\- ]|_(?=x[0-9a-f]+_)")
 _REPLACED = re.compile(r"_x([0-9a-f]+)_")

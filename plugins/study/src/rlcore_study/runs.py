@@ -56,7 +56,7 @@ class ReportedRun:
 
     @property
     def outcome(self) -> str:
-        """``done``, ``interrupted`` or ``failed``, ``running``, or ``not finished``."""
+        """``done``, ``interrupted``, ``environment ended`` or ``failed``, ``running``, or ``not finished``."""
         if self.data.running:
             return "running"
         return str(self.data.result["outcome"]) if self.data.result else "not finished"

@@ -91,8 +91,9 @@ class Tracker(Protocol):
         """Keep a file as an artifact. Called again for the same file after a kill: the store must not have it twice."""
 
     def finish(self, outcome: str) -> str:
-        """Note that the run is ``"done"``, ``"interrupted"`` or ``"failed"``; all that was sent is then in the store.
+        """Note the outcome of the run: ``"done"``, ``"interrupted"``, ``"environment ended"`` or ``"failed"``.
 
+        All that was sent is then in the store.
         Returns a line for the user: where the store is, and what shows or uploads it.
         """
 

@@ -77,6 +77,8 @@ def _launch(settings: UnitySettings, run: RunContext) -> Launch:
         largest=settings.max_message_mb * MEGABYTE,
         start_seconds=inf if waits == 0 else float(waits),
         step_seconds=inf if settings.timeout is None else settings.timeout,
+        end_seconds=inf if waits == 0 else float(waits),
+        stop_requested=lambda: run.stop_requested,
     )
 
 

@@ -27,14 +27,14 @@ from rlcore_mlagents_messages import (
 from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain
 from rlcore_unity.http2 import TooLarge
 from rlcore_unity.server import PlayerServer, Sockets
-from rlcore_workers import PlayerFailed, PlayerProcess
+from rlcore_workers import PlayerEnded, PlayerFailed, PlayerProcess
 
 log = logging.getLogger("rlcore.plugin.unity")
 
 COMMUNICATION_VERSION = "1.5.0"
 OK, CLOSING = 200, 400  # of a header's status
 LOOK_SECONDS = 0.2  # between two looks whether the process still runs
-END_SECONDS = 2.0  # that a player has to end when it was asked to
+END_SECONDS = 2.0  # that a player has to end which did not hear the goodbye, because it was within a step
 TEXT = 200  # characters of a player's texts that are shown
 MAX_BEHAVIORS = 256
 
@@ -55,6 +55,8 @@ class Launch:
         largest: Bytes that a message may have.
         start_seconds: How long the start may take; infinite for no limit.
         step_seconds: How long a decision may take; infinite for no limit.
+        end_seconds: How long a player may take to end after the goodbye: a recorder may have a file to close.
+        stop_requested: Returns whether the run is to stop, so that a player is waited for no longer.
     """
 
     command: Callable[[int, int, Path], list[str]] | None
@@ -68,6 +70,8 @@ class Launch:
     largest: int
     start_seconds: float
     step_seconds: float
+    end_seconds: float = 60.0
+    stop_requested: Callable[[], bool] = bool
 
 
 class Player:
@@ -91,6 +95,7 @@ class Player:
         self.described: dict[str, Any] = {}
         self._process: PlayerProcess | None = None
         self._warned = False
+        self._said_goodbye = False
         self._server = PlayerServer(launch.address, launch.port(number), launch.largest, self._refused, sockets)
         try:
             if launch.command is None:
@@ -181,9 +186,11 @@ class Player:
             message = UnityMessage.FromString(data)
         except DecodeError:
             raise self.failed(f"sent {len(data)} bytes that are no message of ML-Agents") from None
+        said = f" ({_shown(message.header.message)})" if message.header.message else ""
+        if message.header.status == CLOSING:
+            raise PlayerEnded(f"ended the session{said}")
         if message.header.status != OK:
-            said = f" ({_shown(message.header.message)})" if message.header.message else ""
-            raise self.failed(f"ended the session{said}")
+            raise self.failed(f"sent a message with the status {message.header.status}{said}")
         return message.unity_output
 
     def _wait(self, deadline: float, doing: str) -> bytes:
@@ -195,11 +202,17 @@ class Player:
             except TimeoutError:
                 pass
             except ConnectionError:
-                if self._process is None or not self._process.wait(1.0):
+                if self._process is None:
+                    raise PlayerEnded("was stopped") from None
+                if not self._process.wait(1.0):
                     raise self.failed("closed the connection") from None
+            if self._process is not None and self._process.ended_in_order and doing != "its start":
+                raise PlayerEnded(f"was closed in {doing}")
             ended = None if self._process is None else self._process.ended
             if ended is not None:
                 raise self.failed(f"{ended} in {doing}")
+            if self._launch.stop_requested():
+                raise PlayerEnded(f"was not waited for in {doing}, because the run is to stop")
             if monotonic() >= deadline:
                 key = "env_settings.timeout_wait" if doing == "its start" else "environment.timeout"
                 raise self.failed(f"did not finish {doing} within {monotonic() - started:.0f} s ({key})")
@@ -211,12 +224,17 @@ class Player:
     def quit(self) -> None:
         """Ask the player to end; :meth:`close` waits for it."""
         with suppress(Exception):
-            self._server.end(UnityMessage(header=Header(status=CLOSING)).SerializeToString())
+            goodbye = UnityMessage(header=Header(status=CLOSING)).SerializeToString()
+            self._said_goodbye = self._server.end(goodbye)
 
     def close(self, deadline: float = -inf) -> None:
-        """Wait for the end of the player until ``deadline``, and kill it if it does not end."""
+        """Wait for the end of the player until ``deadline``, and kill it if it does not end.
+
+        A player that did not hear the goodbye is not waited for so long.
+        """
         if self._process is not None:
-            self._process.wait(max(0.0, deadline - monotonic()))
+            left = deadline - monotonic()
+            self._process.wait(max(0.0, left if self._said_goodbye else min(left, END_SECONDS)))
             self._process.kill()
         self._server.close()
 

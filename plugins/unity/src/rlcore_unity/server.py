@@ -44,7 +44,7 @@ class PlayerServer:
         self.refused = refused
         self._largest = largest
         self._sockets = sockets
-        self._clients: set[_Client] = set()
+        self._clients: dict[_Client, None] = {}  # in the order in which they came
         self._player: _Client | None = None
         self._message: bytes | None = None
         self._problem: Exception | None = None  # which the player has caused
@@ -60,11 +60,10 @@ class PlayerServer:
     def _accept(self) -> None:
         with suppress(OSError):
             end, peer = self._listener.accept()
-            if len(self._clients) >= MOST_CLIENTS:
-                end.close()
-                return
+            if len(self._clients) >= MOST_CLIENTS:  # idle ones must not keep the player out
+                next(each for each in self._clients if each is not self._player).close()
             client = _Client(self, end, f"{peer[0]}:{peer[1]}", self._largest, self._sockets)
-            self._clients.add(client)
+            self._clients[client] = None
             client.send()
 
     def called(self, client: _Client, message: bytes) -> None:
@@ -79,7 +78,7 @@ class PlayerServer:
 
     def lost(self, client: _Client, problem: Exception) -> None:
         """Serve a client no more: its connection is closed."""
-        self._clients.discard(client)
+        self._clients.pop(client, None)
         if client is self._player or (self._player is None and isinstance(problem, TooLarge)):
             self._problem = problem
 
@@ -106,12 +105,15 @@ class PlayerServer:
             self._player.connection.reply(message)
             self._player.send()
 
-    def end(self, last: bytes) -> None:
-        """Answer the player, if it waits, with a ``last`` message, and let it hang up; listen no more."""
+    def end(self, last: bytes) -> bool:
+        """Answer the player with a ``last`` message, and let it hang up; listen no more.
+
+        Returns whether the player waited for an answer.
+        """
         self._stop_listening()
         player = self._player
         if player is None or not player.connection.waiting:
-            return
+            return False
         player.connection.reply(last)
         player.connection.leave()
         player.send()
@@ -119,6 +121,7 @@ class PlayerServer:
         while not player.gone and (left := deadline - monotonic()) > 0:
             for key, _ in self._sockets.select(left):
                 key.data()
+        return True
 
     def close(self) -> None:
         """Close all connections; listen no more."""

@@ -21,7 +21,7 @@ from rlcore_wandb.transaction_log import rows
 STEP = "/Step"  # ends the name of the axis of each behavior
 SENT = "sent.json"
 FLUSH_SECONDS = 1.0  # wandb writes its log to disk this often; 15 by default
-EXIT_CODES = {"done": 0, "interrupted": 130, "failed": 1}
+EXIT_CODES = {"done": 0, "interrupted": 130, "environment ended": 0, "failed": 1}
 
 
 class WandbTracker:

@@ -10,6 +10,7 @@ from .ending_process import EndingProcess as EndingProcess
 from .layout import Layout as Layout
 from .messages import PartMessages as PartMessages
 from .part import Part as Part
+from .player_process import PlayerEnded as PlayerEnded
 from .player_process import PlayerFailed as PlayerFailed
 from .player_process import PlayerProcess as PlayerProcess
 from .player_process import remove_logs as remove_logs

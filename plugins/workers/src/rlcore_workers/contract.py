@@ -15,7 +15,16 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from rlcore import BehaviorSpec, ConfigError, Plugin, RlcoreError, RunStateError, UnsupportedSpace, one_line
+from rlcore import (
+    BehaviorSpec,
+    ConfigError,
+    EnvironmentEnded,
+    Plugin,
+    RlcoreError,
+    RunStateError,
+    UnsupportedSpace,
+    one_line,
+)
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.layout import Layout
 
@@ -51,6 +60,7 @@ class PartMade:
         saves_rows: Whether their state has rows: see :class:`rlcore.SavesRows`.
         factories: The plugins that took part in making them, by hook and label.
         resume_limits: Why a resumed run is only alike: see :class:`rlcore.Environment`.
+        close_seconds: How long closing its environments may take, if they say so: see :class:`rlcore.Environment`.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
@@ -58,6 +68,7 @@ class PartMade:
     saves_rows: bool
     factories: Mapping[tuple[str, str], Plugin] = attrs.field(factory=dict)
     resume_limits: tuple[str, ...] = ()
+    close_seconds: float = 0.0
 
 
 class WorkerFailed(Exception):
@@ -75,8 +86,8 @@ class WorkerFailed(Exception):
 
     @property
     def final(self) -> bool:
-        """Whether starting the worker again cannot help: the configuration or a saved state is wrong."""
-        return isinstance(self.raised, ConfigError | RunStateError | UnsupportedSpace)
+        """Whether the worker must not be started again: a configuration or a saved state is wrong, or all has ended."""
+        return isinstance(self.raised, ConfigError | EnvironmentEnded | RunStateError | UnsupportedSpace)
 
     @classmethod
     def of(cls, error: BaseException) -> WorkerFailed:

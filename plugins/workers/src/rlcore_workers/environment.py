@@ -44,6 +44,7 @@ class WorkerEnvironment:
         episodes: [N] number of the episode that each environment is in.
         aborted: Number of agents' episodes that were dropped because a worker failed.
         resume_limits: Why a resumed run is only alike; empty if it is equal.
+        close_seconds: How long :meth:`close` may take.
     """
 
     overlaps = False  # whether some workers step between two calls of `step`: see rlcore_workers.overlap
@@ -68,6 +69,8 @@ class WorkerEnvironment:
         self.aborted = 0
         limits = [*self.resume_limits, *(limit for part in parts for limit in part.resume_limits)]
         self.resume_limits = tuple(dict.fromkeys(limits))
+        supervisor.close_seconds = max(supervisor.close_seconds, *(part.close_seconds for part in parts))
+        self.close_seconds = supervisor.close_seconds + 1.0  # in which workers are killed
         self._supervisor = supervisor
         self._parts = parts
         self._layout = layout

@@ -41,6 +41,7 @@ class Part:
             rows,
             context.factories.found,
             tuple(getattr(environment, "resume_limits", ())),
+            float(getattr(environment, "close_seconds", 0.0)),
         )
 
     def attach(self, arrays: PartArrays) -> None:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from rlcore import EnvironmentFailed
+from rlcore import EnvironmentEnded, EnvironmentFailed
 from rlcore_workers.ending_process import EndingProcess
 
-__all__ = ["PlayerFailed", "PlayerProcess", "remove_logs"]
+__all__ = ["PlayerEnded", "PlayerFailed", "PlayerProcess", "remove_logs"]
 
 KEPT_LINES = 20
 KEPT_BYTES = 65_536  # at the end of a log that are looked at
@@ -64,6 +64,17 @@ class PlayerFailed(Exception):
         raise error from PlayerLog(f"The last lines of its log, {log}:\n{lines}")
 
 
+class PlayerEnded(PlayerFailed):
+    """A player that ended by itself and in order, such as one whose window was closed: it is not started again."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+    def end(self, player: str, doing: str, log: Path, why: str = "") -> NoReturn:
+        """Raise the EnvironmentEnded of a ``player``."""
+        raise EnvironmentEnded(f"{player} {self.args[0]}{why}") from self
+
+
 class PlayerProcess:
     """A player that runs, in a session of its own and without the proxies of this process.
 
@@ -97,6 +108,11 @@ class PlayerProcess:
             with suppress(ValueError):
                 return f"was killed by {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
+
+    @property
+    def ended_in_order(self) -> bool:
+        """Whether the process ended with the exit code 0."""
+        return self._process.poll() == 0
 
     def wait(self, seconds: float) -> bool:
         """Wait up to ``seconds`` for the end of the process; return whether it has ended."""

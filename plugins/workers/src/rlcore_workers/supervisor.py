@@ -91,6 +91,7 @@ class Supervisor:
         restarts: Number of workers that were started again.
         steps: Steps that were sent; :meth:`land` waits for them.
         waited: Seconds that the run waited for its workers.
+        close_seconds: How long closing environments may take.
     """
 
     def __init__(
@@ -107,10 +108,10 @@ class Supervisor:
         self._limits = limits
         self._named = named
         self._history = [Restarts() for _ in tasks]
+        self.close_seconds = CLOSE_SECONDS
         self._seconds: dict[str, float | None] = {
             "create": limits.timeout_wait or None,
             "step": settings.step_timeout,
-            "close": CLOSE_SECONDS,
         }
 
     @property
@@ -263,6 +264,7 @@ class Supervisor:
 
     def close(self) -> None:
         """Close the environments, as far as workers still answer, and kill all workers."""
+        self._seconds["close"] = self.close_seconds
         try:
             soon, flying = monotonic() + CLOSE_SECONDS, self.steps.flying
             flying |= {worker: (part, min(soon, overdue)) for worker, (part, overdue) in flying.items()}

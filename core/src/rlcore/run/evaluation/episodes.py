@@ -257,6 +257,11 @@ class PlayedEnvironment:
         """Set parameters of the next episodes that the task does not set."""
         self._environment.set_parameters(parameters)
 
+    @property
+    def close_seconds(self) -> float:
+        """How long :meth:`close` may take; 0 if the environment does not say."""
+        return float(getattr(self._environment, "close_seconds", 0.0))
+
     def close(self) -> None:
         """Close the environment. Raises EnvironmentFailed."""
         with blamed(self.named, "in close", EnvironmentFailed):

@@ -144,6 +144,11 @@ class Evaluator:
             self._environment = PlayedEnvironment(self._make(settings, num_envs), name)
         return self._environment, self._lineups(self._environment, episodes)
 
+    @property
+    def close_seconds(self) -> float:
+        """How long :meth:`close` may take; 0 if the environment does not say."""
+        return 0.0 if self._environment is None else self._environment.close_seconds
+
     def close(self) -> None:
         """Close the environment; a later evaluation creates another one."""
         environment, self._environment = self._environment, None

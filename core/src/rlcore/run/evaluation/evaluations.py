@@ -68,8 +68,8 @@ class RunEvaluation:
     _store: RunStore
     _ranks: Ranks = attrs.field(factory=Ranks)
     scores: Scores = attrs.field(factory=Scores, init=False)
-    # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
-    # the same step, by behavior, None where none was. The resumed run begins with all that.
+    # Set where an evaluation failed, or was abandoned because the run was to stop: the boundary of the summary that was
+    # due at the same step, by behavior, None where none was. The resumed run begins with all that.
     overdue: Mapping[str, int | None] | None = attrs.field(default=None, init=False)
     _next: int = attrs.field(default=0, init=False)  # the step of the run at which the next one is due
 
@@ -138,11 +138,13 @@ class RunEvaluation:
                 )
             return None
 
-        result = self._ranks.lead(play, stop_requested)
+        try:
+            result = self._ranks.lead(play, stop_requested)
+        except Exception:
+            self._abandon(behaviors)
+            raise
         if result is None:
-            self.overdue = {
-                name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
-            }
+            self._abandon(behaviors)
             return None
         self._next = _multiple_after(step, interval)
         against = _stats_against(result)
@@ -162,6 +164,12 @@ class RunEvaluation:
             specs = {name: spec_state(behavior.spec) for name, behavior in behaviors.items()}
             self._store.save_best(step, models, {**about, "steps": steps, "score": result.score, SPECS: specs})
         return result
+
+    def _abandon(self, behaviors: Behaviors) -> None:
+        """Leave the evaluation, and the summaries of its step, to the resumed run."""
+        self.overdue = {
+            name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
+        }
 
     def to_json(self) -> dict[str, Any] | None:
         """For ``result.json`` and the status; None before the first evaluation."""

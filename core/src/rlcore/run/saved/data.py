@@ -104,11 +104,10 @@ def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, 
     raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}; {known}{none}")
 
 
-def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
+def read_saved_configuration(directory: Path) -> Document:
     """The configuration of the run in ``directory``.
 
-    Warns, with the keys that differ, if a checkpoint's copy is used because the file is missing, edited or damaged;
-    not if ``silent``.
+    Warns, with the keys that differ, if a checkpoint's copy is used because the file is missing, edited or damaged.
     Raises ConfigError if there is neither.
     """
     path = directory / CONFIGURATION
@@ -129,8 +128,7 @@ def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
             if not found:
                 return document
             problem = f"was edited or is damaged ({described(found)})"
-    log.log(
-        logging.DEBUG if silent else logging.WARNING,
+    log.warning(
         "%s: %s; the configuration in checkpoint %s is used (to use another, give a file as CONFIG or keys with --set)",
         path, problem, copy.parent.name,
     )  # fmt: skip
