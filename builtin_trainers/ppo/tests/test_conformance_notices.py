@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -55,6 +56,10 @@ def lets_no_reward_learn(trainer: Any) -> None:
         provider.update = lambda transitions: {}
 
 
+def lets_nobody_wait(_: Any, observe: Any, actions: Any, batch: Any) -> None:
+    observe(actions, attrs.evolve(batch, needs_action=None))
+
+
 def loads_counters(trainer: Any, load: Any, model: Any) -> None:
     load(model)
     trainer.steps = 100
@@ -71,6 +76,7 @@ BROKEN = [
     (around("load_state_dict", counting), "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
     (lets_no_reward_learn, "test_rewards_that_learn_are_updated_saved_and_restored"),
     (around("load_model", loads_counters), "test_weights_start_another_run_without_its_counters"),
+    (around("observe", lets_nobody_wait), "test_what_an_agent_sees_while_it_waits_does_not_count"),
 ]
 
 

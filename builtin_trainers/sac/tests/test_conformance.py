@@ -26,6 +26,7 @@ class TestSAC(TrainerConformance):
 
 class TestSACWithEveryOption(TrainerConformance):
     trainer = "sac"
+    skip = {"test_two_ranks_learn_what_one_process_learns": "prioritized replay is refused in ranks"}
     hyperparameters = {
         **SMALL,
         "buffer_init_steps": 32,

@@ -34,6 +34,7 @@ class TestDDPG(TrainerConformance):
 
 class TestTD3WithEveryOption(TrainerConformance):
     trainer = "td3"
+    skip = {"test_two_ranks_learn_what_one_process_learns": "prioritized replay is refused in ranks"}
     hyperparameters = {
         **SMALL,
         "buffer_init_steps": 32,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore import Environment, Plugins, RunContext, Trainer, TrainerSpec, config_from_mapping, load_plugins
+from rlcore import Environment, Plugins, Ranks, RunContext, Trainer, TrainerSpec, config_from_mapping, load_plugins
 
 if TYPE_CHECKING:
     from rlcore import Run
@@ -41,9 +41,15 @@ class SmallTrainings:
         plugins: Plugins | None = None,
         torch_settings: Mapping[str, Any] | None = None,
         seed: int = 1,
+        ranks: Ranks | None = None,
+        first_env: int = 0,
         **hyperparameters: Any,
     ) -> Trainer:
-        """Create the trainer of the environment's only behavior as a run does; ``block`` has its other settings."""
+        """Create the trainer of the environment's only behavior as a run does; ``block`` has its other settings.
+
+        In a run of several processes, ``ranks`` exchanges between them, and ``first_env`` is the number of the
+        environment's first copy.
+        """
         [behavior] = environment.behaviors.values()
         plugins = plugins or load_plugins()
         settings = {**self._settings(hyperparameters, network), **(block or {})}
@@ -54,7 +60,14 @@ class SmallTrainings:
         }
         config = config_from_mapping(document, plugins)
         run = RunContext(
-            config, plugins, self.directory, seed, environment.num_envs, behaviors=dict(environment.behaviors)
+            config,
+            plugins,
+            self.directory,
+            seed,
+            environment.num_envs,
+            behaviors=dict(environment.behaviors),
+            ranks=ranks or Ranks(),
+            first_env=first_env,
         )
         spec = plugins.record(TrainerSpec, self.trainer_type)
         trainer: Trainer = plugins.create(spec, settings=config.behaviors[behavior.name], behavior=behavior, run=run)

@@ -35,8 +35,10 @@ from rlcore import (
     config_from_mapping,
     dump_config,
 )
+from rlcore_devkit.conformance.differences import TrainerDifferences
 from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
 from rlcore_devkit.conformance.rules import Rules, doctor, installed
+from rlcore_devkit.conformance.script import ScriptedSlots
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal, through_a_file
 from rlcore_devkit.environments import (
     ConstantReward,
@@ -157,7 +159,7 @@ class TrainerRules(Rules):
             assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
 
-class TrainerConformance(TrainerRules):
+class TrainerConformance(TrainerRules, TrainerDifferences):
     """Tests of trainers: set ``trainer`` and ``hyperparameters``.
 
     Attributes:
@@ -178,7 +180,17 @@ class TrainerConformance(TrainerRules):
         """
         trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
         block = {**self.settings, **settings}
-        return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
+        ranks, first_env = None, 0
+        if isinstance(environment, ScriptedSlots):
+            ranks, first_env = environment.ranks, environment.first_env
+        return trainings.trainer(
+            environment,
+            block=block,
+            plugins=plugins or self.plugins(),
+            seed=seed,
+            ranks=ranks,
+            first_env=first_env,
+        )
 
     def untrained(self, environment: Environment) -> Trainer:
         """Create the trainer of the only behavior of an environment."""

@@ -1,0 +1,223 @@
+"""Scripted data for tests of trainers: what agents see and get does not depend on what they do.
+
+Two trainers that play one script receive equal data. :meth:`Script.with_swapped` and the other methods return a script
+in which one thing differs, so that a test can say whether a trainer learns from it.
+
+Shapes: T steps, S slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import Actions, AgentBatch, BehaviorSpec, Ranks, Trainer
+from rlcore_devkit.playing import random_observations
+
+__all__ = ["Script", "ScriptedSlots", "play_script"]
+
+EPISODE = 6  # steps of an episode that is neither cut nor lost
+CUT_EVERY, CUT_AT = 8, 3  # the steps after which a reset cuts all episodes: 3, 11, 19, ...
+LOST_EVERY, LOST_AT = 17, 9
+
+Columns = dict[str, NDArray[Any]]
+
+
+@attrs.frozen(eq=False)
+class Script:
+    """What the agents of one behavior receive in T steps.
+
+    Attributes:
+        observations: [T + 1, S, *shape] by name, what the agents see before each step and after the last one.
+        finals: [T, S, *shape] by name, the last observation of an episode that ends in the step.
+        restarts: [T, S, *shape] by name, what the agents see where a reset begins new episodes after the step.
+        reward: [T, S].
+        group_reward: [T, S], equal within a group.
+        terminated: [T, S].
+        truncated: [T, S].
+        aborted: [T, S].
+        needs_action: [T, S]; None: every agent acts in every step.
+        cuts: [T] whether a reset follows the step.
+    """
+
+    observations: Columns
+    finals: Columns
+    restarts: Columns
+    reward: NDArray[np.float32]
+    group_reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    aborted: NDArray[np.bool_]
+    needs_action: NDArray[np.bool_] | None
+    cuts: NDArray[np.bool_]
+
+    @classmethod
+    def drawn(cls, behavior: BehaviorSpec, steps: int, waiting: bool = False) -> Script:
+        """Draw a script; with ``waiting``, agents wait for others in a third of the steps."""
+        generator = np.random.default_rng(1)
+        slots = behavior.slots
+
+        def seen(count: int) -> Columns:
+            rows = random_observations(behavior, count * slots, generator)
+            return {name: array.reshape(count, slots, *array.shape[1:]) for name, array in rows.items()}
+
+        step = np.arange(steps)[:, None]
+        cuts = step[:, 0] % CUT_EVERY == CUT_AT
+        # All agents of an environment end together, so that no rule about agents that wait for others matters.
+        phase = step + behavior.env_index
+        ended = (phase % EPISODE == EPISODE - 1) & ~cuts[:, None]
+        lost = (phase % LOST_EVERY == LOST_AT) & ~ended & ~cuts[:, None]
+        truncated = ended & (phase // EPISODE % 2 == 0)
+        group = np.arange(slots) if behavior.group is None else behavior.group
+        shared = generator.normal(size=(steps, slots))
+        needs_action = None
+        if waiting:
+            needs_action = generator.random((steps, slots)) < 2 / 3
+            needs_action |= ended | lost | cuts[:, None]
+        reward = generator.normal(size=(steps, slots)).astype(np.float32)
+        if needs_action is not None:
+            reward[~needs_action] = 0.0
+        return cls(
+            observations=seen(steps + 1),
+            finals=seen(steps),
+            restarts=seen(steps),
+            reward=reward,
+            group_reward=shared[:, group % slots].astype(np.float32),
+            terminated=ended & ~truncated,
+            truncated=truncated,
+            aborted=lost,
+            needs_action=needs_action,
+            cuts=cuts,
+        )
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return len(self.reward)
+
+    # ------------------------------------------------------------ what happens
+
+    def first(self) -> AgentBatch:
+        """Return the batch of the first reset."""
+        return self._reset({name: array[0] for name, array in self.observations.items()})
+
+    def restarted(self, step: int) -> AgentBatch:
+        """Return the batch of the reset after ``step``."""
+        return self._reset({name: array[step] for name, array in self.restarts.items()})
+
+    def after(self, step: int) -> AgentBatch:
+        """Return what the agents receive after ``step``."""
+        ended = np.flatnonzero(self.terminated[step] | self.truncated[step])
+        finals = {name: array[step, ended] for name, array in self.finals.items()} if ended.size else None
+        waiting = self.needs_action is not None
+        return AgentBatch(
+            {name: array[step + 1].copy() for name, array in self.observations.items()},
+            self.reward[step].copy(),
+            self.terminated[step].copy(),
+            self.truncated[step].copy(),
+            ended,
+            finals,
+            group_reward=None if waiting else self.group_reward[step].copy(),
+            needs_action=None if self.needs_action is None else self.needs_action[step].copy(),
+            aborted=self.aborted[step].copy() if self.aborted[step].any() else None,
+        )
+
+    def _reset(self, observations: Columns) -> AgentBatch:
+        slots = self.reward.shape[1]
+        none = np.zeros(slots, np.bool_)
+        copies = {name: array.copy() for name, array in observations.items()}
+        everyone = None if self.needs_action is None else np.ones(slots, np.bool_)
+        return AgentBatch(copies, np.zeros(slots, np.float32), none, none.copy(), needs_action=everyone)
+
+    # ------------------------------------------------------------ with one thing changed
+
+    def with_swapped(self, column: str, where: NDArray[np.bool_]) -> Script:
+        """Return the script with the observations of ``column`` at ``where`` [T, S] in another order.
+
+        Together they stay the same, so that running means and variances of observations do too.
+        """
+        changed = {name: array.copy() for name, array in getattr(self, column).items()}
+        for array in changed.values():
+            part = array[: self.steps] if column != "observations" else array[1:]
+            part[where] = np.roll(part[where], 1, axis=0)
+        swapped: dict[str, Any] = {column: changed}
+        return attrs.evolve(self, **swapped)
+
+    def taken(self, slots: NDArray[np.integer[Any]]) -> Script:
+        """Return the script of these ``slots`` alone."""
+        columns = attrs.asdict(self, recurse=False)
+        for name, value in columns.items():
+            if isinstance(value, Mapping):
+                columns[name] = {key: array[:, slots] for key, array in value.items()}
+            elif value is not None and name != "cuts":
+                columns[name] = value[:, slots]
+        return Script(**columns)
+
+
+class ScriptedSlots:
+    """The environment that a trainer of scripted data is created with; it is never stepped.
+
+    Attributes:
+        behaviors: The only behavior by name. A subclass of ``TrainerConformance`` may change teams and environments.
+        num_envs: Number of environments.
+        ranks: The processes that share the slots.
+        first_env: Number, in the run, of the first environment.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, ranks: Ranks | None = None, first_env: int = 0) -> None:
+        self.behaviors: Mapping[str, BehaviorSpec] = {behavior.name: behavior}
+        self.num_envs = behavior.slots
+        self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
+        self.ranks = ranks or Ranks()
+        self.first_env = first_env
+
+    def set_parameters(self, parameters: Any) -> None:
+        """Do nothing: a script has no parameters."""
+
+    def reset(self, seeds: Any, episodes: Any) -> Any:
+        """Raise NotImplementedError: a script is played by :func:`play_script`."""
+        raise NotImplementedError
+
+    def step(self, actions: Any) -> Any:
+        """Raise NotImplementedError: a script is played by :func:`play_script`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def play_script(
+    trainer: Trainer, script: Script, updates: int, steps_learning: int, cut: NDArray[np.bool_] | None = None
+) -> tuple[int, NDArray[np.bool_]]:
+    """Let the trainer learn from the script: ``updates``, and ``steps_learning`` after the first one, at least.
+
+    Returns the number of updates, and the steps [T] after which a reset cut all episodes; ``cut`` are those of an
+    earlier call, which are repeated. No update falls into such a step: the last observation before a reset would count
+    as the end of what was collected. A rollout that is complete there is not cut.
+    """
+    cuts = np.zeros(script.steps, np.bool_)
+    batch = script.first()
+    trainer.begin(batch)
+    learned, began, was_ready = 0, script.steps, False
+    for step in range(script.steps):
+        if learned >= updates and step >= began + steps_learning:
+            break
+        actions: Actions = trainer.act(batch)
+        batch = script.after(step)
+        trainer.observe(actions, batch)
+        ready = trainer.ready()
+        complete = ready and not was_ready  # a trainer that is ready in most steps may learn one step later
+        was_ready = ready
+        if script.cuts[step] and not complete and (cut is None or cut[step]):
+            cuts[step] = True
+            batch = script.restarted(step)
+            trainer.begin(batch)
+        elif ready:
+            trainer.update()
+            learned += 1
+            began = min(began, step)
+    return learned, cuts
