@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from rlcore import Run
-from rlcore_devkit.conformance.states import assert_equal
-from rlcore_devkit.conformance.trainer import learn, play
+from rlcore import AgentBatch, Run
+from rlcore_devkit.conformance.states import assert_equal, copied
+from rlcore_devkit.conformance.trainer import first_batch, learn, play
 from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore_ppo.settings import PPOSettings
 from rlcore_ppo.trainer import PPOTrainer
@@ -164,22 +165,56 @@ def test_the_gradient_that_moves_the_weights_is_clipped(make_trainer: MakeTraine
 
 
 def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer) -> None:
+    """Step by step in the first rollout, which begins the statistics, and at the updates of the later ones."""
     environment = IdentityEnvironment(8, continuous=2)
     trainer = make_trainer(environment, network={"normalize": True})
-    seen = []
-    update = trainer.update
+    seen: list[NDArray[np.float32]] = []
+    act, update = trainer.act, trainer.update
+    updates = 0
 
-    def recording() -> Any:
-        seen.append(trainer.buffer.observations["reals"][:-1].reshape(-1, 2).copy())
+    def acting(batch: AgentBatch) -> Any:
+        seen.append(batch.observations["reals"].copy())
+        known = seen if updates == 0 else seen[: 32 * updates]
+        check(np.concatenate(known))
+        return act(batch)
+
+    def updating() -> Any:
+        nonlocal updates
+        updates += 1
         return update()
 
-    trainer.update = recording  # type: ignore[method-assign]
+    def check(rows: NDArray[np.float32]) -> None:
+        everything = rows.astype(np.float64)
+        normalizer = trainer.model.inputs.normalizer
+        assert normalizer is not None and len(everything) == normalizer.count
+        np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=1e-9)
+        np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
+
+    trainer.act, trainer.update = acting, updating  # type: ignore[method-assign]
     learn(trainer, environment, 3 * 32)
-    everything = np.concatenate([seen[0][:8], *seen]).astype(np.float64)  # the first ones before they are acted on too
-    normalizer = trainer.model.inputs.normalizer
-    assert normalizer is not None and len(everything) == 8 + 3 * 256 == normalizer.count
-    np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=1e-9)
-    np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
+    assert updates == 3
+    check(np.concatenate(seen))
+
+
+def test_a_resume_in_the_first_rollout_continues_its_statistics(make_trainer: MakeTrainer) -> None:
+    environment = IdentityEnvironment(8, continuous=2)
+    trainer, resumed = (make_trainer(environment, network={"normalize": True}) for _ in range(2))
+    [name] = environment.behaviors
+    batch = first_batch(environment)
+    trainer.begin(batch)
+    both = [trainer]
+    for step in range(40):  # a rollout has 32
+        if step == 10:
+            resumed.load_state_dict(copied(trainer.state_dict()))
+            both.append(resumed)
+        actions = [each.act(batch) for each in both]
+        np.testing.assert_array_equal(actions[-1].continuous, actions[0].continuous)
+        batch = environment.step({name: actions[0]})[name]
+        for each in both:
+            each.observe(actions[0], batch)
+            if each.ready():
+                each.update()
+    assert_equal(resumed.state_dict(), trainer.state_dict())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """How an on-policy trainer collects a rollout, and what a checkpoint has of it.
 
-The statistics of the observation normalizer in the first rollout are those of the observations that the first actions
-are chosen for.
+The statistics of the observation normalizer change with updates alone, but for the first rollout: there they change in
+each step, before its observations are acted on, because those of the first step say little of the steps after it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rlcore import (
     generator_state,
     restore_generator,
     saved_array,
+    saved_bool,
     saved_count,
     saved_mapping,
 )
@@ -64,6 +65,9 @@ class RolloutTrainer(TorchTrainer):
         rollout_start: Agent steps of all ranks at which the rollout began. Schedules are evaluated there, so that a
             rollout is learned from as it was collected, and the last one not with the values of the end.
         reward_scaling: How the environment's reward is learned from; None: as it is.
+        begins_statistics: Whether this is the rollout in which the normalizer's statistics begin, step by step. The
+            log-probabilities of a rollout are those of the outputs that actions were drawn with, whatever the
+            statistics were; its values and gradient steps have those of its end.
     """
 
     hyperparameters: OnPolicySettings
@@ -83,6 +87,7 @@ class RolloutTrainer(TorchTrainer):
         self._new_buffer = partial(RolloutBuffer, self.stored(), collected, remembered, noise_size, head.continuous)
         self.buffer = self._new_buffer()
         self.rollout_start = 0
+        self.begins_statistics = False
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         rows, generator = self.buffer.rows, self._noise_generator
@@ -133,7 +138,10 @@ class RolloutTrainer(TorchTrainer):
         """Start new episodes in all slots."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch, self.memory)
-        self._begin_statistics(batch)
+        # The weights that a run begins with may have statistics.
+        self.begins_statistics = self.begins_statistics or not self.model.learner_inputs.has_statistics
+        if self.begins_statistics:
+            self.normalize(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Return actions, and store what their distribution was given."""
@@ -153,14 +161,7 @@ class RolloutTrainer(TorchTrainer):
             self._forget(batch.aborted)
         full = self.rollout_start + self.hyperparameters.buffer_size
         self.step_count.add(self.buffer.observe(batch, self.memory), min(full, self.settings.max_steps))
-        self._begin_statistics(batch)
-
-    def _begin_statistics(self, batch: AgentBatch) -> None:
-        """Give the normalizer the first observations that are acted on; it then changes with updates alone.
-
-        A rollout that an earlier version began without statistics ends without them.
-        """
-        if not self.model.learner_inputs.has_statistics and self.steps == self.rollout_start:
+        if self.begins_statistics and self.steps < full:  # those after a full rollout belong to the next one
             self.normalize(batch)
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:
@@ -198,6 +199,7 @@ class RolloutTrainer(TorchTrainer):
             "optimizer": self.optimizer.state_dict(),
             "buffer": rollout_state(self.buffer.on_host()),
             "steps": self.steps,
+            "begins_statistics": self.begins_statistics,
             "generators": {
                 "actions": generator_state(self._noise_generator),
                 "minibatches": generator_state(self._minibatch_generator),
@@ -226,6 +228,7 @@ class RolloutTrainer(TorchTrainer):
         load_rollout(arrays, state["buffer"], self.policy.parameters, self.memory)
         self.buffer.load(arrays)
         self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
+        self.begins_statistics = bool(state["begins_statistics"])
         self._noise.load_state_dict(state["noise"])
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
             fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
@@ -261,6 +264,7 @@ class RolloutTrainer(TorchTrainer):
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
         require_rollout_fit(self.buffer.on_host(), buffer)
+        saved_bool(state, "begins_statistics")
         if self.reward_scaling is not None:
             self.reward_scaling.require_fit(state)
         if self.memory is not None:

@@ -9,7 +9,8 @@ A subclass provides a network (:meth:`OnPolicyTrainer.build_model`), a loss (:me
 3. :meth:`~OnPolicyTrainer.minibatches`: one pass over the shuffled rollout;
 4. :meth:`~OnPolicyTrainer.minimize`: one gradient step;
 5. :meth:`~OnPolicyTrainer.finish`: the observation normalizer adds the rollout to its statistics, and an empty rollout
-   begins. It comes last so that acting and all other parts see the same inputs.
+   begins. It comes last so that acting and all other parts see the same inputs. Acting in the first rollout does not:
+   it begins the statistics.
 
 Shapes: T rows, S slots, R reward providers.
 """
@@ -346,18 +347,20 @@ class OnPolicyTrainer(RolloutTrainer):
     def finish(self, rollout: Rollout, losses: Sequence[Loss]) -> Mapping[str, Statistic]:
         """Add the rollout to the statistics of the observation normalizer, and begin another rollout.
 
+        The first rollout has been added step by step.
         Returns the statistics of the update, means over its ``losses`` among them.
         Raises TrainingDiverged if a loss is not finite.
         """
         learned = self._means(losses)
-        places = torch.from_numpy(np.flatnonzero(rollout.valid)).to(self.device)
-        if self.model.learner_inputs.normalizer is not None:
+        if self.model.learner_inputs.normalizer is not None and not self.begins_statistics:
+            places = torch.from_numpy(np.flatnonzero(rollout.valid)).to(self.device)
             self.model.learner_inputs.update_normalizer(
                 tuple(x.index_select(0, places) for x in rollout.raw_inputs), self.ranks
             )
             self.policy.refresh()
         elif self.behavior.continuous:
             self.policy.refresh_distribution()
+        self.begins_statistics = False
         self.buffer.restart()
         self.rollout_start = self.step_count.steps
         return {**learned, **rollout.stats}
