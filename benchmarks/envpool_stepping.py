@@ -103,7 +103,12 @@ def _of_rlcore(case: Case, way: str) -> tuple[Any, Any]:
     make = (rlcore_envpool if way == ENVPOOL else rlcore_gymnasium).environment.make_environment
     env_id = {ENVPOOL: case.envpool, IN_PROCESS: case.in_process, ALE: case.ale}[way]
     run: Any = SimpleNamespace(
-        behavior_names=("Agent",), num_envs=COUNT, video=None, config=SimpleNamespace(environment_parameters={})
+        behavior_names=("Agent",),
+        num_envs=COUNT,
+        video=None,
+        purpose="train",
+        first_env=0,
+        config=SimpleNamespace(environment_parameters={}),
     )
     environment = make(EnvironmentSettings(id=env_id), run)
     spec = environment.behaviors["Agent"]

@@ -86,6 +86,8 @@ def test_data_and_environment_agree_on_the_behavior(tmp_path: Path, monkeypatch:
     with pytest.warns(UserWarning, match="is set to None"):
         minari.create_dataset_from_buffers("theirs-v0", [buffer], environment)
     config = SimpleNamespace(environment_parameters={})
-    run: Any = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None, config=config)
+    run: Any = SimpleNamespace(
+        behavior_names=("Agent",), num_envs=1, video=None, purpose="train", first_env=0, config=config
+    )
     played = make_environment(EnvironmentSettings(id=id), run).behaviors["Agent"]
     assert_same_behavior(MinariFormat().behavior(tmp_path / "theirs-v0", "Agent"), played)

@@ -47,6 +47,10 @@ from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
 from .contracts.policy import policy_module as policy_module
+from .contracts.process_generators import kept_process_generators as kept_process_generators
+from .contracts.process_generators import process_generators as process_generators
+from .contracts.process_generators import restore_process_generators as restore_process_generators
+from .contracts.process_generators import seed_process as seed_process
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
 from .contracts.ranks import Ranks as Ranks

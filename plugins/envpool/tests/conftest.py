@@ -25,6 +25,8 @@ def make() -> Callable[..., Environment]:
             behavior_names=("Agent",),
             num_envs=copies,
             video=None,
+            purpose="train",
+            first_env=0,
             config=SimpleNamespace(environment_parameters={}),
         )
         return make_environment(

@@ -158,6 +158,7 @@ def make() -> Callable[..., Environment]:
         video: Path | None = None,
         wrappers: Sequence[Any] = (),
         observations: Mapping[str, Any] | None = None,
+        purpose: str = "evaluate",
         **options: Any,
     ) -> Environment:
         parameters = parameters or {}
@@ -165,6 +166,8 @@ def make() -> Callable[..., Environment]:
             behavior_names=names,
             num_envs=num_envs,
             video=video,
+            purpose=purpose,
+            first_env=0,
             config=SimpleNamespace(environment_parameters=dict.fromkeys(parameters)),
         )
         routes = {name: ParameterRoute(**how) for name, how in parameters.items() if how is not None}

@@ -37,7 +37,7 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
     if env_id.startswith("Inverted"):
         pytest.importorskip("mujoco")
         monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file into the working directory
-    ours = make(env_id, NUM_ENVS, **options)
+    ours = make(env_id, NUM_ENVS, purpose="train", **options)
     spec = ours.behaviors["Agent"]
     plain = [gymnasium.make(env_id, **options) for _ in range(NUM_ENVS)]
     episodes = first_episodes()

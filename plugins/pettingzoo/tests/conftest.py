@@ -199,6 +199,9 @@ def make() -> Callable[..., PettingZooEnvironment]:
         run = SimpleNamespace(
             behavior_names=names,
             num_envs=num_envs,
+            purpose="train",
+            first_env=0,
+            video=None,
             config=SimpleNamespace(environment_parameters=dict.fromkeys(parameters)),
         )
         mapping = None if behaviors is None else {name: BehaviorAgents(**block) for name, block in behaviors.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -139,3 +140,27 @@ def test_agents_that_act_at_once_get_what_a_plain_loop_gives(make: Callable[...,
     for episode, told in enumerate(played):
         wanted = plain_parallel(game, SEEDS(0, episode))
         assert told == {agent: wanted.get(agent, []) for agent in game.possible_agents}
+
+
+# ---------------------------------------------------------------- generators that no reset(seed) reaches
+
+
+@pytest.mark.parametrize(("own_generator", "limited"), [(True, True), (False, False)])
+def test_the_promise_says_that_resets_do_not_repeat(
+    make: Callable[..., Any], zoo_games: Any, own_generator: bool, limited: bool
+) -> None:
+    """Numbers of the process and of spaces are seeded; those of a generator of the game's own are not."""
+    generator = np.random.default_rng()
+
+    class Unseeded(zoo_games.circle):  # type: ignore[misc]
+        def observe(self, agent: str) -> Any:
+            drawn = generator.uniform() if own_generator else np.random.rand() + random.random()  # noqa: NPY002
+            chance = self.observation_space(agent)["observation"].sample()[0] - 1
+            return {**super().observe(agent), "observation": np.array([1 + drawn, 1 + chance], np.float32)}
+
+    zoo_games.unseeded = Unseeded
+    environment = make("zoo_games:unseeded", num_envs=1)
+    reasons = (
+        "zoo_games:unseeded begins other episodes with equal seeds: it has a generator that reset(seed) does not seed",
+    )
+    assert environment.resume_limits == (reasons if limited else ())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentFailed, NonFiniteError, ObservationSpec
+from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentFailed, EpisodeSeeds, NonFiniteError, ObservationSpec
 from rlcore_workers.arrays import RunArrays
+from rlcore_workers.contract import Task
 from rlcore_workers.create import split
 from rlcore_workers.layout import OPTIONAL_DEFAULTS, Layout
 from rlcore_workers.messages import PartMessages
+from rlcore_workers.part import Part
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
 OBSERVATIONS = (ObservationSpec("place", (3,), np.float32), ObservationSpec("camera", (2, 2), np.uint8, "image"))
@@ -251,3 +255,24 @@ def test_groups_of_different_workers_are_different_groups_and_other_behaviors_ar
     other = BehaviorSpec("A", (SEEN,), discrete=(4,), env_index=np.array([0]))
     with pytest.raises(EnvironmentFailed, match="behavior 'A' of worker 1"):
         Layout.of([{"A": spec([0])}, {"A": other}], [0, 1, 2], 0)
+
+
+def test_a_worker_seeds_the_generators_of_its_process_by_its_environments_and_their_episodes() -> None:
+    drawn: dict[tuple[int, int], tuple[float, float]] = {}
+
+    class Drawing:
+        episodes = np.zeros(1, np.int64)
+
+        def reset(self, seeds: EpisodeSeeds, episodes: Any) -> dict[str, AgentBatch]:
+            key = (seeds.first_env, int(episodes[0]))
+            now = (random.random(), float(np.random.rand()))  # noqa: NPY002
+            assert drawn.setdefault(key, now) == now
+            return {}
+
+    worker: Any = Part(Task(0, 0, 1, b"", b""))
+    worker._environment = Drawing()
+    for episode in (0, 3, 0):
+        worker._arrays = SimpleNamespace(begin=np.array([episode]), put=lambda *_: None)
+        for first_env in (0, 4, 0):
+            worker.reset(EpisodeSeeds(7, first_env), ())
+    assert len(drawn) == len(set(drawn.values())) == 4

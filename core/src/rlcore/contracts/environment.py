@@ -327,7 +327,10 @@ class Environment(Protocol):
     * ``episodes`` [N] counts up as environments start episodes; a checkpoint stores it.
     * Equal seeds, equal parameters and equal actions give equal batches. An environment that cannot keep this rule may
       have an attribute ``resume_limits``: a tuple of reasons, such as ``("workers answer in the order in which they
-      finish",)``. The promise of a resume repeats them.
+      finish",)``. The promise of a resume repeats them. An optional tuple ``resume_notes`` has limits of a promise that
+      is exact all the same.
+    * A run seeds the generators of the process, Python's ``random`` and ``numpy.random``, before it creates
+      environments and before each ``reset``; checkpoints save them.
 
     Attributes:
         behaviors: The behaviors by name. They do not change while the environment is open.

@@ -13,6 +13,7 @@ import numpy as np
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
 from rlcore.contracts.policy import read_by
+from rlcore.contracts.process_generators import kept_process_generators
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.known import RANKS_ADVICE
@@ -73,16 +74,23 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
         with located(run.document):
             saved = _saved_state(run, ranks)
             training = _create(run, ranks, saved, environments)
-            context, boundaries = training.context, training.boundaries
             _restore(training, saved)
-            if run.config.export:
-                boundaries.exports.exporters = make_exporters(run.config, run.plugins, context)
-            boundaries.writers = [] if training.nothing_left else make_writers(run.config, run.plugins, context)
-        for writer in reversed(boundaries.writers):
-            close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
-        _report_start(training)
+        with kept_process_generators():  # a resumed run starts twice: what plugins draw at a start must change nothing
+            _open_outputs(training, opened)
+            _report_start(training)
         training.opened = opened.pop_all()
     return training
+
+
+def _open_outputs(training: Training, opened: ExitStack) -> None:
+    """Create exporters and writers; ``opened`` closes the writers."""
+    run, context, boundaries = training.run, training.context, training.boundaries
+    with located(run.document):
+        if run.config.export:
+            boundaries.exports.exporters = make_exporters(run.config, run.plugins, context)
+        boundaries.writers = [] if training.nothing_left else make_writers(run.config, run.plugins, context)
+    for writer in reversed(boundaries.writers):
+        close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
 
 
 def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:

@@ -18,7 +18,9 @@ import attrs
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import BehaviorSpec, Environment, KeepsBatches, SavesState, SendsSteps
+from rlcore.contracts.process_generators import seed_process
 from rlcore.contracts.ranks import IdleGroups
+from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.stats import StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
 from rlcore.plugins.call import Plugins
@@ -62,6 +64,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     unnamed = behaviors_problem(spec, config)
     if unnamed:
         raise ConfigError(unnamed, key=("behaviors",))
+    seed_process(EpisodeSeeds(context.seed, context.first_env))
     workers = _in_workers(config, plugins, context)
     environment = workers or plugins.create(spec, settings=settings, run=context)
     unusable = behavior_name_problems(environment.behaviors)

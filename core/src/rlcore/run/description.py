@@ -2,7 +2,8 @@
 
 :meth:`rlcore.Run.describe` returns it, and ``rlcore run`` prints it before the training. :func:`promise_of` is the one
 place that decides how a resumed run compares with one that is never stopped. An environment or a trainer whose results
-do not repeat says why in an optional attribute ``resume_limits``.
+do not repeat says why in an optional attribute ``resume_limits``; ``resume_notes`` of an environment are added to an
+exact promise.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ResumePromise:
 def promise_of(context: RunContext, state: RunState) -> ResumePromise:
     """The promise that the configuration, the environment and the trainers of a run allow."""
     reasons = tuple(dict.fromkeys(_reasons(context, state)))
-    return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_restarts(state))
+    return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_notes(state))
 
 
 def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
@@ -78,6 +79,10 @@ def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
     yield from getattr(state.environment, "resume_limits", ())
     for behavior in state.behaviors.values():
         yield from getattr(behavior.trainer, "resume_limits", ())
+
+
+def _notes(state: RunState) -> tuple[str, ...]:
+    return (*getattr(state.environment, "resume_notes", ()), *_restarts(state))
 
 
 def _restarts(state: RunState) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
+from rlcore.contracts.process_generators import process_generators, restore_process_generators, seed_process
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import loading_state, non_finite
@@ -109,7 +110,7 @@ class RunState:
         if curricula is not None:
             curricula.before_reset(ranks.episodes_of_all(episodes))
         try:
-            batches = environment.reset(EpisodeSeeds(self.context.seed, self.context.first_env), episodes)
+            batches = self._reset(environment, episodes)
         except BaseException as error:
             self.lose_environment("in reset", error)
         if curricula is not None:
@@ -118,6 +119,12 @@ class RunState:
             checked, batch = self._first_batch(behavior, batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch, checked)
+
+    def _reset(self, environment: Environment, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        """Begin ``episodes`` [N] in all environments; what they draw from generators of the process depends on them."""
+        seeds = EpisodeSeeds(self.context.seed, self.context.first_env)
+        seed_process(seeds, episodes)
+        return environment.reset(seeds, episodes)
 
     def _first_batch(self, behavior: BehaviorRun, batches: Mapping[str, Any], doing: str) -> tuple[AgentBatch, Any]:
         """The checked batch of ``behavior`` in what ``doing`` of the environment returned, and as it came."""
@@ -152,6 +159,7 @@ class RunState:
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
             SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
             "curricula": None if self.curricula is None else self.curricula.state_dict(),
+            "generators": process_generators(),
             **of_run,
             **({} if self.acting is None else {"acting": self.acting.state_dict()}),
         }
@@ -174,11 +182,18 @@ class RunState:
         if self.acting is not None and "acting" in state:  # of earlier versions without
             with loading_state(checkpoint, "acting"):
                 self.acting.load_state_dict(state["acting"])
-        if environment is None:
-            return
         if state.get(LOST):
             self.begin_episodes(np.asarray(state["episodes"]) + 1)
             return
+        if environment is not None:
+            self._restore_environment(state, checkpoint)
+        if "generators" in state:  # of earlier versions without
+            with loading_state(checkpoint, "generators"):
+                restore_process_generators(state["generators"])
+
+    def _restore_environment(self, state: Mapping[str, Any], checkpoint: str) -> None:
+        environment, curricula = self.environment, self.curricula
+        assert environment is not None
         if isinstance(environment, SavesState) and state["environment"] is not None:
             owner, doing = self.environment_name.rstrip(","), "load_state_dict"
             with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
@@ -186,9 +201,9 @@ class RunState:
         else:
             if curricula is not None:
                 curricula.replay()
-            seeds, doing = EpisodeSeeds(int(state["seed"]), self.context.first_env), "reset"
+            doing = "reset"
             with blamed(self.environment_name, "in reset", EnvironmentFailed):
-                batches = environment.reset(seeds, np.asarray(state["episodes"]))
+                batches = self._reset(environment, np.asarray(state["episodes"]))
         if curricula is not None:
             self.context.ranks.episodes_of_all(environment.episodes)
             curricula.resume()

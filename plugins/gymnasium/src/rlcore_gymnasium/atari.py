@@ -88,6 +88,8 @@ class GamesWithLives:
         self.behaviors = environment.behaviors
         self.num_envs = environment.num_envs
         self.episodes = environment.episodes
+        self.resume_limits = environment.resume_limits
+        self.resume_notes = environment.resume_notes
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         batches = self._inside.reset(seeds, episodes)

@@ -75,6 +75,9 @@ class CartPoleEnvironment(NativeEnvironment):
         self._next_values: dict[str, NDArray[np.float64]] = {}
         self._source: Parameters | None = None  # the mapping from which the next values come
 
+    def try_resets(self) -> None:
+        """Do nothing: all that these environments draw from is saved."""
+
     def require_parameters(self, names: Iterable[str]) -> None:
         refuse_unknown_parameters(names, self._attributes, self.env_id)
 

@@ -17,10 +17,11 @@ from rlcore import ConfigError, Environment, EnvironmentFailed, EnvironmentSetti
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, stacked, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
-from rlcore_gymnasium.native import ADAPTERS
+from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 from rlcore_gymnasium.parameters import WayFinder
 from rlcore_gymnasium.plugin import registered
+from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.saved_wrappers import are_known, chain
 from rlcore_gymnasium.spaces import Observations
@@ -56,6 +57,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         options_of_all = vector_options(spec, options)
         native = _native(env_id, behavior, run.num_envs, options_of_all, parameters, settings.parameters, observations)
         if native is not None:
+            if isinstance(native, NativeEnvironment) and are_tried(run):
+                native.try_resets()
             return with_lives(native, spec, options)
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
@@ -91,6 +94,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
             with suppress(Exception, SystemExit):  # report the first error
                 environment.close()
             raise
+    if are_tried(run):
+        environment.try_resets()
     return environment
 
 

@@ -26,6 +26,7 @@ from rlcore import (
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameters import WayFinder
+from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.saved_wrappers import are_known, chain
 
@@ -90,6 +91,8 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     environment.add_goal_rules(run.given if callable(run.given) else partial(deepcopy, envs[0]))
     if unknown and not afresh:
         _limit_promise(environment, unknown)
+    elif are_tried(run):
+        environment.try_resets()
     return environment
 
 
@@ -155,6 +158,8 @@ def _vectorized(envs: list[Any], name: str, _: EnvironmentSettings, run: RunCont
     environment = adapter(name, _behavior(name, run), made)
     if isinstance(made, VectorWrapper):
         _limit_promise(environment, [made])
+    elif are_tried(run):
+        environment.try_resets()
     return environment
 
 

@@ -32,6 +32,7 @@ from rlcore import (
 from rlcore_gymnasium.action_masks import MaskedBatches, MaskedEnvironments
 from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
+from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.saved_wrappers import start_afresh
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
 from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_reward
@@ -45,6 +46,8 @@ class GymnasiumEnvironment:
 
     vector: Any  # a gymnasium.vector.VectorEnv, used differently by each subclass
     _masks: MaskedEnvironments | MaskedBatches
+    resume_limits: tuple[str, ...] = ()  # as in rlcore.Environment
+    resume_notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -164,6 +167,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._write_final = self._observing.row_writer(self._finals)
         self._rewards: list[Any] = [0.0] * self.num_envs
         self._any_ended = False
+        self._spaces_unseeded = [True] * self.num_envs
         self._make_env = make_env
         self._finder = finder
         self._delivery: ParameterDelivery | None = None
@@ -174,6 +178,19 @@ class InProcessEnvironment(GymnasiumEnvironment):
         if self._delivery is None:
             self._delivery = ParameterDelivery(self._finder, self.vector.envs, self._remake)
         return self._delivery
+
+    def try_resets(self) -> None:
+        """Have the promise of a resume say if the resets of the first environment do not repeat."""
+        env = self.vector.envs[0]
+
+        def reset(seed: int) -> Any:
+            seed_spaces(env, seed)
+            start_afresh(env)
+            return env.reset(seed=seed)[0]
+
+        self.resume_limits, self.resume_notes = tried(reset, self.env_id)
+        if self._afresh:  # wrappers may have counted these resets as finished episodes
+            self._remake(0, {})
 
     def add_goal_rules(self, make: MakeEnv) -> None:
         """Give the behavior the rules of a goal environment, if this is one; ``make`` makes an environment for them."""
@@ -193,6 +210,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             for index in range(self.num_envs):
                 self._remake(index, {} if self._delivery is None else self._delivery.made_with(index))
         self._played = True
+        self._spaces_unseeded[:] = [True] * self.num_envs
         for index in range(self.num_envs):
             self._reset_env(index)
         return self._batch_without_ends(self._observations)
@@ -252,6 +270,9 @@ class InProcessEnvironment(GymnasiumEnvironment):
         try:
             options = {} if self._delivery is None else self._delivery.begin(index)
             more = {"options": options} if options else {}
+            if self._spaces_unseeded[index]:
+                seed_spaces(self.vector.envs[index], self._seeds(index, episode))
+                self._spaces_unseeded[index] = False
             start_afresh(self.vector.envs[index])
             observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
             self._write(index, observation)
@@ -282,3 +303,4 @@ class InProcessEnvironment(GymnasiumEnvironment):
         else:
             self.vector.envs[index] = made
         self._steps[index] = self.vector.envs[index].step
+        self._spaces_unseeded[index] = True

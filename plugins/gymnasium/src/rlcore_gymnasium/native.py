@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
 from rlcore_gymnasium.action_masks import MaskedBatches
 from rlcore_gymnasium.in_process import GymnasiumEnvironment
+from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.spaces.values import numbers
 
@@ -33,10 +34,21 @@ class NativeEnvironment(GymnasiumEnvironment):
         self.vector = vector
         self._masks = MaskedBatches(self._acting, self._observing, vector)
 
+    def try_resets(self) -> None:
+        """Have the promise of a resume say if the resets of these environments do not repeat."""
+
+        def reset(seed: int) -> Any:
+            seed_spaces(self.vector, seed)
+            return self.vector.reset(seed=seed)[0]
+
+        self.resume_limits, self.resume_notes = tried(reset, self.env_id)
+
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
+        seed = seeds(0, int(self.episodes.sum()))
         try:
-            observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
+            seed_spaces(self.vector, seed)
+            observations, info = self.vector.reset(seed=seed)
             self._masks.forget()
             self._read_masks(observations, info, begun=np.arange(self.num_envs))
             return self._batch_without_ends(self._observing.convert(observations, self.num_envs))

@@ -79,6 +79,9 @@ class SavingEnvironment(InProcessEnvironment):
         # By environment, the attributes that it was made with: a state has only those that differ.
         self._new = [attributes(env.unwrapped) for env in self.vector.envs]
 
+    def try_resets(self) -> None:
+        """Do nothing: all that environments of these classes draw from is saved."""
+
     def state_dict(self) -> dict[str, Any]:
         envs = self.vector.envs
         return {

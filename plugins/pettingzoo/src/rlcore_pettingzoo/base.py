@@ -20,6 +20,7 @@ from rlcore import (
     refuse_unknown_parameters,
     repeating,
 )
+from rlcore_gymnasium.repeated_resets import seed_each, tried
 from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import ACTION_MASK, BehaviorArrays
@@ -34,6 +35,9 @@ class PettingZooEnvironment:
 
     Environment i plays episode e with the seed ``seeds(i, e)``. A subclass says how a game is reset and stepped.
     """
+
+    resume_limits: tuple[str, ...] = ()  # as in rlcore.Environment
+    resume_notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -71,6 +75,10 @@ class PettingZooEnvironment:
         """Reset a game; return the info of each of its agents."""
         raise NotImplementedError
 
+    def _begun(self, env: int) -> Any:
+        """Return the observations of a game that was reset, by agent."""
+        raise NotImplementedError
+
     def _show(self, env: int) -> None:
         """Write what the agents of a game that was reset see."""
         raise NotImplementedError
@@ -83,6 +91,21 @@ class PettingZooEnvironment:
         if self._state is not None:
             self._state.show(env, final)
 
+    def try_resets(self) -> None:
+        """Have the promise of a resume say if the resets of the first game do not repeat."""
+
+        def reset(seed: int) -> Any:
+            self._seed_spaces(0, seed)
+            self._reset_game(0, seed)
+            return self._begun(0)
+
+        self.resume_limits, self.resume_notes = tried(reset, self.game)
+
+    def _seed_spaces(self, env: int, seed: int) -> None:
+        game = self.games[env]
+        spaces = [of(name) for name in game.possible_agents for of in (game.observation_space, game.action_space)]
+        seed_each(spaces, seed)
+
     # ------------------------------------------------------------ the contract
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -92,7 +115,9 @@ class PettingZooEnvironment:
         with self._failures("reset"):
             for env in range(self.num_envs):
                 self._env = env
-                first = self._reset_game(env, seeds(env, int(self.episodes[env])))
+                seed = seeds(env, int(self.episodes[env]))
+                self._seed_spaces(env, seed)
+                first = self._reset_game(env, seed)
                 infos = infos or first
         masked = {id(self.seats[0][name][0]) for name, info in infos.items() if info and ACTION_MASK in info}
         for arrays in self._arrays:

@@ -16,6 +16,7 @@ from rlcore import (
     repeating,
 )
 from rlcore_gymnasium.given import add_copies, closing_on_error
+from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.base import PettingZooEnvironment
 from rlcore_pettingzoo.central import KINDS
@@ -48,7 +49,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> PettingZ
     options: PettingZooSettings = settings.options
     game = find_game(settings.id, options.api)
     refuse_unknown_parameters(run.config.environment_parameters, (), game.id)
-    return make_of(game, options, run.num_envs, run.behavior_names)
+    environment = make_of(game, options, run.num_envs, run.behavior_names)
+    if are_tried(run):
+        environment.try_resets()
+    return environment
 
 
 def make_of(
@@ -87,7 +91,10 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Petti
     with closing_on_error(games, run):
         add_copies(games, run, name)
         require_equal_agents(games, name)
-        return _of_games(games, name, re.sub(r"_v\d+$", "", name), options, run.behavior_names)
+        environment = _of_games(games, name, re.sub(r"_v\d+$", "", name), options, run.behavior_names)
+        if are_tried(run):
+            environment.try_resets()
+    return environment
 
 
 def _of_games(

@@ -24,18 +24,21 @@ class ParallelEnvironment(PettingZooEnvironment):
         # [N] each: the agents in a game, those whose episode ended before that of others, and the last reset's result
         self._playing: list[dict[str, tuple[BehaviorArrays, int]]] = [{} for _ in self.games]
         self._out: list[set[str]] = [set() for _ in self.games]
-        self._begun: list[tuple[Any, Any]] = [({}, {}) for _ in self.games]
+        self._first: list[tuple[Any, Any]] = [({}, {}) for _ in self.games]
 
     def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
         game = self.games[env]
         observations, infos = game.reset(seed=seed)
-        self._begun[env] = observations, infos
+        self._first[env] = observations, infos
         self._playing[env] = {name: self._seat(env, name) for name in game.agents}
         self._out[env] = set()
         return infos or _NO_INFO
 
+    def _begun(self, env: int) -> Any:
+        return self._first[env][0]
+
     def _show(self, env: int) -> None:
-        observations, infos = self._begun[env]
+        observations, infos = self._first[env]
         playing = self._playing[env]
         if not playing:
             raise self._wrong("no agent is in the game after a reset")
@@ -46,7 +49,7 @@ class ParallelEnvironment(PettingZooEnvironment):
                 raise self._wrong(f"reset returned no observation of {name!r}")
             else:
                 arrays.first(slot, observations[name], (infos or _NO_INFO).get(name, _NO_INFO))
-        self._begun[env] = {}, {}
+        self._first[env] = {}, {}
 
     def _step_game(self, env: int) -> bool:
         game, playing = self.games[env], self._playing[env]

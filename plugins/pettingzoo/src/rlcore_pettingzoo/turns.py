@@ -29,6 +29,10 @@ class TurnEnvironment(PettingZooEnvironment):
         infos: Mapping[str, Any] = game.infos
         return infos
 
+    def _begun(self, env: int) -> Any:
+        game = self.games[env]
+        return {name: game.observe(name) for name in game.agents}
+
     def _show(self, env: int) -> None:
         game = self.games[env]
         playing = set(game.agents)

@@ -61,6 +61,7 @@ class PartMade:
         factories: The plugins that took part in making them, by hook and label.
         resume_limits: Why a resumed run is only alike: see :class:`rlcore.Environment`.
         close_seconds: How long closing its environments may take, if they say so: see :class:`rlcore.Environment`.
+        resume_notes: Limits of a promise that is exact all the same.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
@@ -69,6 +70,7 @@ class PartMade:
     factories: Mapping[tuple[str, str], Plugin] = attrs.field(factory=dict)
     resume_limits: tuple[str, ...] = ()
     close_seconds: float = 0.0
+    resume_notes: tuple[str, ...] = ()
 
 
 class WorkerFailed(Exception):

@@ -71,6 +71,7 @@ class WorkerEnvironment:
         self.resume_limits = tuple(dict.fromkeys(limits))
         supervisor.close_seconds = max(supervisor.close_seconds, *(part.close_seconds for part in parts))
         self.close_seconds = supervisor.close_seconds + 1.0  # in which workers are killed
+        self.resume_notes = tuple(dict.fromkeys(note for part in parts for note in part.resume_notes))
         self._supervisor = supervisor
         self._parts = parts
         self._layout = layout

@@ -9,12 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import Environment, EpisodeSeeds, Parameters, SavesRows, SavesState
+from rlcore import (
+    Environment,
+    EpisodeSeeds,
+    Parameters,
+    SavesRows,
+    SavesState,
+    process_generators,
+    restore_process_generators,
+    saved_mapping,
+    seed_process,
+)
 from rlcore_workers.arrays import PartArrays
 from rlcore_workers.contract import PartMade, Task
 from rlcore_workers.recipe import context_of, make_environment, plugins_of
 
 __all__ = ["Part"]
+
+# The entries of a state without rows.
+ENVIRONMENT = "environment"
+GENERATORS = "generators"
 
 
 class Part:
@@ -28,20 +42,23 @@ class Part:
         self._environment: Environment
         self._arrays: PartArrays
         self._parameters: Parameters = {}
+        self._saves_rows = False
 
     def create(self) -> PartMade:
         """Load the plugins and make the environments."""
         plugins = plugins_of(self._task.plugins)
         context = context_of(self._task.context, plugins)
+        seed_process(EpisodeSeeds(context.seed, context.first_env))
         environment = self._environment = make_environment(plugins, context)
-        rows = isinstance(environment, SavesRows) and environment.saves_rows
+        self._saves_rows = isinstance(environment, SavesRows) and environment.saves_rows
         return PartMade(
             dict(environment.behaviors),
             isinstance(environment, SavesState),
-            rows,
+            self._saves_rows,
             context.factories.found,
             tuple(getattr(environment, "resume_limits", ())),
             float(getattr(environment, "close_seconds", 0.0)),
+            tuple(getattr(environment, "resume_notes", ())),
         )
 
     def attach(self, arrays: PartArrays) -> None:
@@ -51,7 +68,9 @@ class Part:
     def reset(self, seeds: EpisodeSeeds, names: tuple[str, ...]) -> dict[str, Any] | None:
         """Start the episodes that the arrays name, with the environment parameters ``names`` in the arrays."""
         self._set_parameters(names)
-        batches = self._environment.reset(seeds, self._arrays.begin.copy())
+        episodes = self._arrays.begin.copy()
+        seed_process(seeds, episodes)
+        batches = self._environment.reset(seeds, episodes)
         return self._arrays.put(batches, self._environment.episodes)
 
     def step(self, names: tuple[str, ...] | None = None) -> dict[str, Any] | None:
@@ -64,14 +83,23 @@ class Part:
         return self._arrays.put(batches, self._environment.episodes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of environments that save themselves."""
+        """Return the state of environments that save themselves.
+
+        Rows stand for their environments alone: they may continue in another process. Other states have the generators
+        of this process, from which their environments may draw.
+        """
         assert isinstance(self._environment, SavesState)
-        return self._environment.state_dict()
+        state = self._environment.state_dict()
+        return state if self._saves_rows else {ENVIRONMENT: state, GENERATORS: process_generators()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of :meth:`state_dict`."""
         assert isinstance(self._environment, SavesState)
-        self._arrays.put(self._environment.load_state_dict(state), self._environment.episodes)
+        own = state if self._saves_rows else saved_mapping(state, ENVIRONMENT)
+        batches = self._environment.load_state_dict(own)
+        if not self._saves_rows:
+            restore_process_generators(saved_mapping(state, GENERATORS))
+        self._arrays.put(batches, self._environment.episodes)
 
     def close(self) -> None:
         """Close the environments."""

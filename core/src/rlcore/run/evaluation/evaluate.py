@@ -12,6 +12,7 @@ import attrs
 
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy
+from rlcore.contracts.process_generators import kept_process_generators
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
 from rlcore.contracts.seeding import derive_seed
@@ -73,6 +74,7 @@ class Evaluator:
         settings = self._config.evaluation
         return MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
 
+    @kept_process_generators()
     def evaluate(
         self,
         policies_for: PoliciesFor,
@@ -131,6 +133,7 @@ class Evaluator:
                 cut, sum(behavior.episodes for behavior in result.behaviors.values()), self._max_episode_steps,
             )  # fmt: skip
 
+    @kept_process_generators()
     @_of_an_evaluation()
     def open(self, episodes: int) -> tuple[PlayedEnvironment, Sequence[Lineup]]:
         """Create what an evaluation of ``episodes`` episodes needs: the environment, and who plays in it."""
