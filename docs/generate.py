@@ -20,7 +20,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import api_reference
 import attrs
 import click
 import figures
@@ -532,17 +531,23 @@ PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "reference/settings.md": settings_page,
         "reference/cli.md": cli_page,
         "reference/plugins.md": plugins_page,
-        "reference/api/index.md": api_reference.index_page,
-        **{f"reference/api/{page}.md": partial(api_reference.api_page, page) for page in api_reference.PAGES},
     }
 )
+
+
+def pages() -> Mapping[str, Callable[[], str]]:
+    """Return all generated pages by their paths in docs/: PAGES, and the API reference, which griffe must read."""
+    import api_reference
+
+    api_pages = {f"reference/api/{page}.md": partial(api_reference.api_page, page) for page in api_reference.PAGES}
+    return {**PAGES, "reference/api/index.md": api_reference.index_page, **api_pages}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and notebooks to the pages in docs/; a hook of MkDocs."""
     from mkdocs.structure.files import File
 
-    for path, page in PAGES.items():
+    for path, page in pages().items():
         files.append(File.generated(config, path, content=page()))
     for path in notebooks.NOTEBOOKS:
         files.append(File.generated(config, path, content=notebooks.notebook_of(path)))
@@ -551,6 +556,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Link the names of code in sentences to the API reference; a hook of MkDocs."""
+    import api_reference
+
     if page.file.src_uri == "how-to/zoo.md":
         markdown = with_zoo(markdown)
     if page.file.src_uri == "how-to/porting.md":
@@ -585,6 +592,8 @@ DRAWINGS: Mapping[str, Callable[[], str]] = types.MappingProxyType(
 
 def contract_names() -> str:
     """Return the public names and the hooks of this version, as ``core/tests/plugins/data/`` keeps them by contract."""
+    import api_reference
+
     found: dict[str, set[str]] = {"hooks": {hook.name for hook in HOOKS}}
     for public in (name for page in api_reference.reference().values() for name in page):
         for module in public.imports:
@@ -597,9 +606,14 @@ def main(names: Iterable[str]) -> None:
     wanted = list(names)
     if wanted == ["contract-names"]:
         print(contract_names())
-    for path, page in PAGES.items():
-        if not wanted or path.removeprefix("reference/").removesuffix(".md") in wanted:
-            print(page())
+        return
+    found = {path.removeprefix("reference/").removesuffix(".md"): page for path, page in PAGES.items()}
+    if not found.keys() >= set(wanted) or not wanted:
+        found = {path.removeprefix("reference/").removesuffix(".md"): page for path, page in pages().items()}
+    if unknown := [name for name in wanted if name not in found]:
+        sys.exit(f"{unknown[0]}: is not a generated page; these are: {', '.join(found)}, contract-names")
+    for name in wanted or found:
+        print(found[name]())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Makes notebooks of pages: ``python docs/notebooks.py docs/tutorial/quickstart.md > quickstart.ipynb``.
+"""Makes notebooks of pages: ``python docs/notebooks.py docs/tutorial/quickstart.md`` writes ``quickstart.ipynb``.
+
+The file is written in the current directory; a file of that name that is there already is not replaced.
 
 A block of Python becomes a cell of code, and everything between two such blocks a cell of text. The site's build adds
 the notebooks of NOTEBOOKS, so the repository contains none.
@@ -43,4 +45,8 @@ def notebook_of(name: str) -> str:
 
 
 if __name__ == "__main__":
-    print(notebook(Path(sys.argv[1]).read_text("utf-8")))
+    for page in map(Path, sys.argv[1:]):
+        written = Path(page.with_suffix(".ipynb").name)
+        with written.open("x", encoding="utf-8") as file:
+            file.write(notebook(page.read_text("utf-8")))
+        print(written)

@@ -33,14 +33,23 @@ def names() -> list[PublicName]:
 
 def sources() -> Iterator[tuple[str, str]]:
     """Yield the Python code that stands for that of other people: pages, examples, and our own plugins."""
-    for block in blocks("python"):  # blocks of "py" are parts of files in examples/
-        yield str(block), block.text
+    for block in (*blocks("python"), *blocks("py")):
+        if parses(block.text):  # a block of "py" may be a part of a file
+            yield str(block), block.text
     files = [path for folder in ("examples", "docs") for path in (ROOT / folder).rglob("*.py")]
     for member in PLUGINS:
         files += member.package.rglob("*.py")
     for path in files:
         if path != ROOT / "docs/generate.py":  # reads the core to describe it
             yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def parses(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return False
+    return True
 
 
 def imported(code: str, where: str = "") -> set[str]:

@@ -6,6 +6,7 @@ import importlib
 import re
 import shlex
 import subprocess
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -20,7 +21,7 @@ from workspace import ROOT
 from rlcore import RunOptionSpec, load_plugins
 from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
-from rlcore.plugins.contract import contracts
+from rlcore.plugins.contract import CONTRACT, contracts
 from rlcore_devkit import json_schema
 from rlcore_migrate.hints import foreign_keys
 
@@ -198,6 +199,36 @@ def test_defaults_in_tables_are_those_of_the_settings(settings: dict[tuple[str, 
             if default not in known:
                 wrong.append(f"{page}: {key} is {default!r}, not one of {known}")
     assert wrong == [] and compared > 50
+
+
+# ---------------------------------------------------------------- packages
+
+
+def of_the_first_command() -> set[str]:
+    """The names of the plugins that ``pip install .`` brings."""
+    workspace = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    members = {re.split(r"[\[ ]", each)[0] for each in workspace["dependencies"]}
+    return {name.removeprefix("rlcore-").replace("rlcore", "core") for name in members}
+
+
+def test_the_plugins_of_a_first_training_are_those_of_the_first_command() -> None:
+    """Also in what `rlcore plugins list` and the first lines of a run show there."""
+    tutorial = TEXTS["docs/tutorial/first-training.md"]
+    table = tutorial.split("```text\nNAME ")[1].split("```")[0]
+    assert {line.split()[0] for line in table.splitlines()[1:]} == of_the_first_command()
+    for page in ("README.md", "docs/tutorial/first-training.md"):
+        (listed,) = re.findall(r"^plugins +(.*) \(", TEXTS[page], re.MULTILINE)
+        assert set(listed.split(", ")) == of_the_first_command()
+
+
+def test_pages_for_authors_declare_the_contract_of_this_version() -> None:
+    named = {
+        (page, found)
+        for page in PAGES
+        if page != PORTING
+        for found in re.findall(r"rlcore-contract-(\d+)", TEXTS[page])
+    }
+    assert named and {number for _, number in named} == {str(CONTRACT)}
 
 
 # ---------------------------------------------------------------- files and names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,17 @@ def test_blocks_of_python_are_cells_of_code_and_links_within_the_site_are_text()
     ]
     assert [cell["outputs"] for cell in made["cells"] if cell["cell_type"] == "code"] == [[], []]
     assert notebook(page) == notebook(page)
+
+
+def test_the_command_of_the_page_writes_the_notebook_and_replaces_none(tmp_path: Path) -> None:
+    (page,) = NOTEBOOKS.values()
+    command = [sys.executable, str(ROOT / "docs/notebooks.py"), str(ROOT / "docs" / page)]
+    written = tmp_path / "quickstart.ipynb"
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
+    assert written.read_text("utf-8") == notebook((ROOT / "docs" / page).read_text("utf-8"))
+    written.write_text("mine", "utf-8")
+    assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, check=False).returncode != 0
+    assert written.read_text("utf-8") == "mine"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

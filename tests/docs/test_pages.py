@@ -54,7 +54,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 # Generated when the site is built; a checkout does not contain them.
-GENERATED = {ROOT / "docs" / name for name in (*generate.PAGES, *NOTEBOOKS)}
+GENERATED = {ROOT / "docs" / name for name in (*generate.pages(), *NOTEBOOKS)}
 
 
 def links(page: Path) -> set[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -255,12 +256,24 @@ def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
 # ---------------------------------------------------------------- the site
 
 
+def test_pages_about_hooks_and_settings_are_printed_without_the_tools_of_the_site() -> None:
+    """A checkout with what ``pip install .`` brings has neither griffe nor MkDocs."""
+    start = (
+        "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, 'docs');"
+        "sys.modules |= dict.fromkeys(['griffe', 'mkdocs', 'nbformat']);"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    command = [sys.executable, "-c", start, "docs/generate.py", "hooks"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, generate.hooks_page() + "\n"), done.stderr
+
+
 def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     navigation = yaml.safe_load(text[text.index("\nnav:") :])["nav"]
     listed = set(re.findall(r"[\w/-]+\.md", str(navigation)))
     written = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
-    assert listed == written | set(generate.PAGES)
+    assert listed == written | set(generate.pages())
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:

@@ -54,9 +54,6 @@ class ObservationSpec:
         goal: Whether the observation is the agent's goal, by which a network may choose weights; see
             ``network_settings.goal_conditioning_type``.
         size: Number of values of one agent's observation, the product of ``shape``.
-        full_scale: [channels] The largest value of each channel of an image of unsigned integers: its bound, or the
-            largest number of its type, such as 255, without one. 1 for every other observation: real numbers are used
-            as they are.
     """
 
     name: str
@@ -76,6 +73,11 @@ class ObservationSpec:
 
     @property
     def full_scale(self) -> NDArray[np.float32]:
+        """[channels] The largest value of each channel of an image of unsigned integers.
+
+        It is the bound of the channel, or the largest number of the type, such as 255, without one. It is 1 for every
+        other observation: real numbers are used as they are.
+        """
         if self.kind != "image" or self.dtype.kind != "u":
             return np.ones(self.shape[-1:], np.float32)
         most = np.iinfo(self.dtype).max
