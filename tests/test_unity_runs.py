@@ -84,8 +84,11 @@ def test_a_file_of_mlagents_trains_in_players_and_leaves_the_model_of_its_behavi
     assert [list(map(list, engine)) for engine in engines] == [
         [["resolution", [100, 84]], ["quality_level", 5], ["time_scale", 5], *rates]
     ] * 2
-    sizes = {value for entry in entries for key, kind, value in entry.get("parameters", ())}
-    assert len(sizes) > 10 and min(sizes) >= 0.4 and max(sizes) <= 0.8
+    told = [each for entry in entries for each in entry.get("parameters", ())]
+    assert [(key, kind, bounds) for key, kind, seed, *bounds in told] == [
+        ("size", "uniform", [pytest.approx(0.4), pytest.approx(0.8)])
+    ] * 2, "the game draws for each episode: nothing changes within one"
+    assert len({seed for _, _, seed, *_ in told}) == 2, "not the same in both players"
 
     tags: set[str] = set()
     for line in (tmp_path / "results/reach/metrics.jsonl").read_text("utf-8").splitlines():

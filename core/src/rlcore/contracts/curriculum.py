@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.environment import ParameterSampler
 from rlcore.contracts.stats import StatSummary
 
 
@@ -106,6 +107,20 @@ class Changes:
 
 NO_CHANGES = Changes()
 """The result of ``Curriculum.advance`` when nothing changed."""
+
+
+@runtime_checkable
+class SampledCurriculum(Protocol):
+    """Optional for a curriculum: it says what it draws from, for environments that draw by themselves.
+
+    Attributes:
+        samplers: The distribution of each parameter whose next values come from one; equal to that of
+            :meth:`Curriculum.draw`. It changes with ``advance`` and the methods that load.
+        target_samplers: The distribution of each parameter of which :meth:`Curriculum.draw_target` draws from one.
+    """
+
+    samplers: Mapping[str, ParameterSampler]
+    target_samplers: Mapping[str, ParameterSampler]
 
 
 @runtime_checkable

@@ -379,6 +379,33 @@ class Environment(Protocol):
         """
 
 
+@attrs.frozen
+class ParameterSampler:
+    """A distribution of an environment parameter, from which an environment may draw by itself.
+
+    Attributes:
+        kind: ``uniform``, ``gaussian``, or ``multirange``, uniformly over all of several intervals together.
+        numbers: Both bounds; mean and standard deviation; or both bounds of each interval, one after the other.
+        seed: Seed of the random numbers, from 0 to 2**31 - 1.
+    """
+
+    kind: Literal["uniform", "gaussian", "multirange"]
+    numbers: tuple[float, ...]
+    seed: int
+
+
+@runtime_checkable
+class DrawsParameters(Protocol):
+    """An environment whose agents draw values by themselves, because their episodes begin at different times.
+
+    A run tells it the samplers of those parameters that a curriculum draws from one distribution. Values of these
+    parameters that ``set_parameters`` gives are not used, and not reported.
+    """
+
+    def set_samplers(self, samplers: Mapping[str, ParameterSampler]) -> None:
+        """Draw the values of these parameters, and of no others, from the next episodes on."""
+
+
 @runtime_checkable
 class SavesState(Protocol):
     """An environment that can save its state; checkpoints then do not end its open episodes."""

@@ -11,7 +11,7 @@ first; if failures take longer than successes, or end sooner, the mean of these 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,11 @@ from rlcore import (
     EpisodeDraw,
     KeyPath,
     LessonChange,
+    ParameterSampler,
     RunContext,
     RunStateError,
     StatSummary,
+    derive_seed,
 )
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings, unknown_behavior
 from rlcore_curriculum.episode_values import EpisodeValues
@@ -40,6 +42,7 @@ from rlcore_curriculum.statistics_seen import StatisticsSeen
 from rlcore_curriculum.tracks import Ended, LessonTrack
 
 Track = LessonTrack | LegacyTrack
+LARGEST_SEED = 2**31 - 1
 
 
 class Lessons:
@@ -71,9 +74,28 @@ class Lessons:
             EpisodeValues(run.seed, self.parameters, [each[lesson] for each in samplers], run.num_envs)
             for lesson in (0, -1)
         )
+        self._seeds = {name: derive_seed(run.seed, f"parameters/{name}") % LARGEST_SEED for name in self.parameters}
         self._update_measured_behaviors()
 
     # ------------------------------------------------------------ draws
+
+    @property
+    def samplers(self) -> dict[str, ParameterSampler]:
+        """The distributions of the current lessons, without constants and samplers of plugins."""
+        return self._distributions([track.lesson for track in self._tracks])
+
+    @property
+    def target_samplers(self) -> dict[str, ParameterSampler]:
+        """The distributions of the last lessons."""
+        return self._distributions([-1 for _ in self._tracks])
+
+    def _distributions(self, lessons: Sequence[int]) -> dict[str, ParameterSampler]:
+        found = {}
+        for name, samplers, lesson in zip(self.parameters, self._samplers, lessons, strict=True):
+            sampler = samplers[lesson].described(self._seeds[name])
+            if sampler is not None:
+                found[name] = sampler
+        return found
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         draw_id = np.empty((len(env_index), len(self.parameters)), np.int64)

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import PluginError, Registry, blame
+from rlcore import ParameterSampler, PluginError, Registry, blame
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
@@ -103,6 +103,21 @@ class SeededSampler:
     def constant(self) -> float | None:
         """Return the value of a constant sampler; None for other samplers."""
         return self.sampler.value if isinstance(self.sampler, ConstantSampler) else None
+
+    def described(self, seed: int) -> ParameterSampler | None:
+        """Return the distribution, for environments that draw by themselves; None for constants and others.
+
+        ``seed`` is that of its random numbers if the configuration gives none.
+        """
+        sampler, seed = self.sampler, seed if self.seed == -1 else self.seed
+        if isinstance(sampler, UniformSampler):
+            return ParameterSampler("uniform", (sampler.low, sampler.high), seed)
+        if isinstance(sampler, GaussianSampler):
+            return ParameterSampler("gaussian", (sampler.mean, sampler.st_dev), seed)
+        if isinstance(sampler, MultiRangeUniformSampler):
+            bounds = zip(sampler.low.tolist(), sampler.high.tolist(), strict=True)
+            return ParameterSampler("multirange", tuple(bound for interval in bounds for bound in interval), seed)
+        return None
 
     def sample(self, uniforms: Array, parameter: str) -> Array:
         """Convert numbers [K] from [0, 1) into values [K] of the environment parameter.

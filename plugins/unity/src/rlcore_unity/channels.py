@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore import ParameterSampler
 from rlcore_mlagents_messages import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
@@ -29,6 +31,8 @@ from rlcore_unity.statistics import Statistics
 log = logging.getLogger("rlcore.plugin.unity")
 
 MAX_CHANNELS = 1_000  # unknown ones that are remembered
+SAMPLERS = {"uniform": 0, "gaussian": 1, "multirange": 2}  # their numbers in Unity's EnvironmentParametersChannel
+LARGEST_SEED = 2**31 - 1
 
 
 class SideChannel(Protocol):
@@ -61,6 +65,16 @@ def engine_messages(settings: UnitySettings) -> list[tuple[UUID, bytes]]:
     ]
 
 
+def _write_sampler(message: Writer, sampler: ParameterSampler, seed: int) -> None:
+    """Write what follows the name of a parameter that the game draws: a seed, the kind and the numbers."""
+    message.write_int32(1).write_int32((sampler.seed + seed) % LARGEST_SEED).write_int32(SAMPLERS[sampler.kind])
+    if sampler.kind == "multirange":
+        message.write_float32_list(sampler.numbers)
+    else:
+        for number in sampler.numbers:
+            message.write_float32(number)
+
+
 @attrs.define
 class Channels:
     """The side channels of one player.
@@ -75,7 +89,7 @@ class Channels:
     settings: UnitySettings
     statistics: Statistics
     own: Mapping[UUID, SideChannel]
-    _sent: dict[str, float] = attrs.field(factory=dict)
+    _sent: dict[str, float | ParameterSampler] = attrs.field(factory=dict)
     _pending: list[tuple[UUID, bytes]] = attrs.field(factory=list)
     _unknown: set[UUID] = attrs.field(factory=set)
 
@@ -84,14 +98,27 @@ class Channels:
         self._sent.clear()
         self._pending = engine_messages(self.settings)
 
-    def set_parameters(self, values: Mapping[str, NDArray[np.float64]]) -> None:
-        """Send the parameters that have changed with the next message."""
+    def set_parameters(
+        self,
+        values: Mapping[str, NDArray[np.float64]],
+        samplers: Mapping[str, ParameterSampler] = MappingProxyType({}),
+        seed: int = 0,
+    ) -> None:
+        """Send the parameters that have changed with the next message.
+
+        The game draws those of ``samplers`` for each episode of an agent. A number that is sent counts at once, in open
+        episodes too. ``seed`` is added to those of samplers.
+        """
         for name, column in values.items():
-            value = float(column[self.env])
+            value = samplers.get(name, float(column[self.env]))
             if self._sent.get(name) != value:
                 self._sent[name] = value
-                payload = Writer().write_string(name).write_int32(0).write_float32(value).payload
-                self._pending.append((ENVIRONMENT_PARAMETERS, payload))
+                message = Writer().write_string(name)
+                if isinstance(value, ParameterSampler):
+                    _write_sampler(message, value, seed)
+                else:
+                    message.write_int32(0).write_float32(value)
+                self._pending.append((ENVIRONMENT_PARAMETERS, message.payload))
 
     def outgoing(self) -> bytes:
         """Return what the next message to the player has."""

@@ -29,6 +29,7 @@ from rlcore import (
     EnvSettings,
     EpisodeSeeds,
     Parameters,
+    ParameterSampler,
     spec_mismatch,
 )
 from rlcore_mlagents_messages import Command, RLInput
@@ -96,6 +97,7 @@ class UnityEnvironment:
         self._games: list[_Game] = []
         self._sockets = selectors.DefaultSelector()  # of all players
         self._parameters: Parameters = {}
+        self._samplers: dict[str, ParameterSampler] = {}
         self._aborted = 0
         self._brains: dict[tuple[int, str], Brain] = {}  # of agents without places, by player and name
         try:
@@ -224,6 +226,13 @@ class UnityEnvironment:
     def set_parameters(self, parameters: Parameters) -> None:
         self._parameters = parameters
 
+    def set_samplers(self, samplers: Mapping[str, ParameterSampler]) -> None:
+        self._samplers = dict(samplers)
+
+    def _seed_of(self, game: _Game) -> int:
+        """What differs in the samplers of players: their numbers, and how many episodes they began."""
+        return game.number + self.num_envs * int(self.episodes[game.number])
+
     def stats(self) -> dict[str, float]:
         restarts = sum(game.restarts.count for game in self._games)
         return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted)}
@@ -240,7 +249,7 @@ class UnityEnvironment:
     # ------------------------------------------------------------ messages
 
     def _send_reset(self, game: _Game) -> None:
-        game.channels.set_parameters(self._parameters)
+        game.channels.set_parameters(self._parameters, self._samplers, self._seed_of(game))
         game.player.send(RLInput(command=Command.RESET, side_channel=game.channels.outgoing()))
 
     def _send_actions(self, game: _Game, actions: Mapping[str, Actions]) -> None:
@@ -253,7 +262,7 @@ class UnityEnvironment:
                 for place, info in agents.without_slot:
                     part.value[place].CopyFrom(neutral(agents.brain, [info]).value[0])
                 parts[name] = part
-        game.channels.set_parameters(self._parameters)
+        game.channels.set_parameters(self._parameters, self._samplers, self._seed_of(game))
         game.player.send(RLInput(agent_actions=parts, side_channel=game.channels.outgoing()))
 
     def _land(self, doing: str) -> None:

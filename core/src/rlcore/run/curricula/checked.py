@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import Changes, Curriculum, EndedEpisodes, EpisodeDraw
+from rlcore.contracts.curriculum import Changes, Curriculum, EndedEpisodes, EpisodeDraw, SampledCurriculum
+from rlcore.contracts.environment import ParameterSampler
 from rlcore.contracts.saved_values import BAD_STATE, SavedValueError, bad_state, first_non_finite
 from rlcore.contracts.stats import StatSummary
 from rlcore.errors import PluginError
@@ -54,6 +55,13 @@ class CheckedCurriculum:
     def every_step(self) -> bool:
         """Whether the curriculum wants :meth:`advance` after every environment step."""
         return self.curriculum.every_step
+
+    def samplers(self, target: bool = False) -> Mapping[str, ParameterSampler]:
+        """Return the distributions of the next values, or of the ``target``, of parameters that have one."""
+        curriculum = self.curriculum
+        if not isinstance(curriculum, SampledCurriculum):
+            return {}
+        return curriculum.target_samplers if target else curriculum.samplers
 
     # ------------------------------------------------------------ in the loop
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.contracts.environment import Environment
+from rlcore.contracts.environment import DrawsParameters, Environment, ParameterSampler
 from rlcore.contracts.results import FinishedEpisodes
 from rlcore.contracts.saved_values import plain, saved_mapping
 from rlcore.contracts.stats import (
@@ -68,7 +68,8 @@ class RunCurricula:
         for curriculum in self._curricula.values():
             self._columns.append(slice(len(names), len(names) + len(curriculum.parameters)))
             names += curriculum.parameters
-        self._feed = ParameterFeed(environment, names, self._draw, environment_name)
+        drawing = environment if isinstance(environment, DrawsParameters) else None
+        self._feed = ParameterFeed(environment, names, self._draw, environment_name, self._samplers, drawing)
         self.parameters = self._feed.names
         self._agents = {
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
@@ -166,6 +167,10 @@ class RunCurricula:
             np.concatenate([each.draw_id for each in drawn], axis=1),
         )
 
+    def _samplers(self) -> Mapping[str, ParameterSampler]:
+        """The distributions of the next values, of parameters that have one."""
+        return {name: each for curriculum in self._curricula.values() for name, each in curriculum.samplers().items()}
+
     # ------------------------------------------------------------ summaries and status
 
     def stats(self) -> dict[str, float]:
@@ -178,8 +183,8 @@ class RunCurricula:
                 _refuse_foreign_tag(tag, curriculum, owners.get(tag))
                 owners[tag] = curriculum
             tags |= stats
-        means = self._feed.values.mean(axis=0).tolist()
-        return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
+        means = zip(self._feed.names, self._feed.values.mean(axis=0).tolist(), strict=True)
+        return tags | {f"{PARAMETER}{name}": mean for name, mean in means if name not in self._feed.sampled}
 
     def described_in_rank(self, first_env: int, env: int, latest: bool) -> str:
         """:meth:`ParameterFeed.described` of an environment of the rank whose environments begin with ``first_env``."""
@@ -296,20 +301,26 @@ def target_feed(
     context: RunContext,
     environment: Environment,
     named: str,
+    drawing: DrawsParameters | None = None,
 ) -> ParameterFeed | None:
     """Feeds an environment to play in, which messages call ``named``, with the task that training is for.
 
-    None if there are no parameters.
+    None if there are no parameters. ``drawing`` is the environment if it draws parameters by itself.
     """
     if not parameters:
         return None
     curricula = make_curricula(parameters, plugins, context).values()
+    checked = [CheckedCurriculum.of(each, "target") for each in curricula]
 
     def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         values = np.concatenate([curriculum.draw_target(env_index, episodes) for curriculum in curricula], axis=1)
         return EpisodeDraw(values, np.zeros(values.shape, np.int64))
 
-    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)
+    def samplers() -> Mapping[str, ParameterSampler]:
+        return {name: each for curriculum in checked for name, each in curriculum.samplers(target=True).items()}
+
+    names = [name for each in curricula for name in each.parameters]
+    return ParameterFeed(environment, names, draw, named, samplers, drawing)
 
 
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import EpisodeDraw
-from rlcore.contracts.environment import Environment, Parameters
+from rlcore.contracts.environment import DrawsParameters, Environment, Parameters, ParameterSampler
 from rlcore.contracts.saved_values import fill, saved_count
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blame
@@ -37,8 +37,15 @@ class ParameterFeed:
         names: Sequence[str],
         draw: Draw,
         named: str = "environment",
+        samplers: Callable[[], Mapping[str, ParameterSampler]] = dict,
+        drawing: DrawsParameters | None = None,
     ) -> None:
-        """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment."""
+        """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment.
+
+        ``drawing`` is the environment if it draws parameters by itself, those that ``samplers`` returns.
+        """
+        self._samplers, self._drawing = samplers, drawing
+        self.sampled: Mapping[str, ParameterSampler] = {}  # parameters whose values only the environment knows
         self._environment = environment
         self._named = named
         self._draw = draw
@@ -84,7 +91,8 @@ class ParameterFeed:
         """
         began = self._environment.episodes[env] != self.playing[env]
         values = (self._next_values if latest and began else self.values)[env].tolist()
-        return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
+        known = [(name, value) for name, value in zip(self.names, values, strict=True) if name not in self.sampled]
+        return ", ".join(f"{name} {value:g}" for name, value in known)
 
     def restage(self, env_index: NDArray[np.int64] | None = None) -> None:
         """Draw the next episodes of these environments, or of all."""
@@ -129,6 +137,9 @@ class ParameterFeed:
 
     def _set(self, parameters: Parameters) -> None:
         try:
+            if self._drawing is not None and (samplers := dict(self._samplers())) != self.sampled:
+                self._drawing.set_samplers(samplers)
+                self.sampled = samplers
             self._environment.set_parameters(parameters)
         except BaseException as error:
             blame(self._named, "in set_parameters", error, EnvironmentFailed)

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Environment, Parameters
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, DrawsParameters, Environment, Parameters
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.process_generators import seed_process
 from rlcore.contracts.recordings import EpisodeRecorder
@@ -219,6 +219,7 @@ class PlayedEnvironment:
         num_envs: N, the number of environments.
         episodes: [N] number of the episode that each environment is in.
         feed: Sets what episodes start with; None if the environment has no parameters.
+        drawing: The environment if it draws parameters by itself, else None.
     """
 
     def __init__(self, environment: Environment, named: str = "environment", feed: ParameterFeed | None = None) -> None:
@@ -228,6 +229,7 @@ class PlayedEnvironment:
         self.episodes: NDArray[np.int64] = environment.episodes
         self.named = named
         self.feed = feed
+        self.drawing = environment if isinstance(environment, DrawsParameters) else None
         self._environment = environment
         self._checks = {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in self.behaviors.items()}
 

@@ -161,7 +161,9 @@ class Evaluator:
     def _feed(self, environment: PlayedEnvironment, seed: int) -> ParameterFeed | None:
         """Draw the parameters of the task that training is for; values in the evaluation block have priority."""
         context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs, purpose="evaluate")
-        return target_feed(self._parameters(), self._plugins, context, environment, environment.named)
+        return target_feed(
+            self._parameters(), self._plugins, context, environment, environment.named, environment.drawing
+        )
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
         own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters
