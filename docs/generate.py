@@ -26,6 +26,7 @@ import figures
 import gallery
 import notebooks
 import plugin_list
+from public_names import public_names
 
 from rlcore import (
     HOOKS,
@@ -602,8 +603,13 @@ def contract_names() -> str:
 
 
 def main(names: Iterable[str]) -> None:
-    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages; or ``contract-names``."""
+    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages.
+
+    ``contract-names`` and ``public-names`` print the lists that tests compare.
+    """
     wanted = list(names)
+    if wanted == ["public-names"]:
+        print("\n".join(public_names()))
     if wanted == ["contract-names"]:
         print(contract_names())
         return
