@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rlcore import Actions, BehaviorSpec, ObservationSpec
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ArrayEnvironment
-from rlcore_dqn.trainer import DQNTrainer
+from rlcore_dqn.trainer import DQNTrainer, joint_error
 
 MakeTrainer = Callable[..., DQNTrainer]
 Array = NDArray[Any]
@@ -135,12 +135,37 @@ def test_errors_are_those_of_sums_over_the_steps_that_were_taken(
     for place in places:
         target, count = targets(trainer, environment, place, n_steps, double)
         own = values(trainer, environment, place, target=False)
-        chosen = np.mean([branch[k] for branch, k in zip(own, environment.steps[place].choices, strict=True)])
-        expected.append(chosen - target)
+        chosen = [branch[k] for branch, k in zip(own, environment.steps[place].choices, strict=True)]
+        expected.append(sum(abs(value - target) for value in chosen))
         counts.append(count)
     assert set(counts) == set(range(1, n_steps + 1))
     step = trainer.gradient_step(trainer.reader.read(rows, np.ones(len(rows), np.float32)))
     np.testing.assert_allclose(step.td_error.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("distributional", [None, "quantile", "c51"])
+def test_errors_of_branches_that_cancel_are_added_up(make_trainer: MakeTrainer, distributional: str | None) -> None:
+    """Branches that are wrong by +100 and -100 have an error of 200; c51 has a divergence for each."""
+    trainer = make_trainer(
+        WrittenDown((2, 3), masked=False),
+        distributional=distributional,
+        num_quantiles=5,
+        num_atoms=301,
+        v_min=-150.0,
+        v_max=150.0,
+    )
+    atoms = torch.arange(-150.0, 151.0)
+    numbers = {None: torch.zeros(1), "quantile": torch.zeros(5), "c51": atoms}[distributional]
+
+    def of(value: float) -> torch.Tensor:
+        return -0.5 * (numbers - value).square() if distributional == "c51" else numbers + value
+
+    q = torch.stack([of(100.0), of(-100.0)])[None, None]  # [B, R, D, K]
+    following = of(0.0).softmax(-1) if distributional == "c51" else of(0.0)
+    _, error = trainer.losses(q, torch.zeros(1, 1), torch.ones(1, 1), following[None, None])
+    # The divergence of two Gaussians of deviation 1 is half the square of their distance.
+    expected = 2 * 0.5 * 100.0**2 if distributional == "c51" else 200.0
+    assert joint_error(error).tolist() == [pytest.approx(expected, rel=1e-4)]
 
 
 def collected(make_trainer: MakeTrainer, **hyperparameters: Any) -> tuple[DQNTrainer, Array]:

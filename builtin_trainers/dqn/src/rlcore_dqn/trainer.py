@@ -140,7 +140,7 @@ class DQNTrainer(OffPolicyTrainer):
         values = self.expected(q.detach()).mean((0, 2))  # [R]
         for name, value in zip(self.provider_names, values, strict=True):
             stats[f"Policy/{name.capitalize()} Value"] = value
-        return GradientStep(stats, None if batch.weight is None else error.detach().mean(2).sum(1))
+        return GradientStep(stats, None if batch.weight is None else joint_error(error.detach()))
 
     @torch.no_grad()
     def next_value(self, batch: TransitionBatch, noise: StepNoise) -> Tensor:
@@ -230,6 +230,15 @@ class DQNTrainer(OffPolicyTrainer):
             return None
         drawn = self.action_generator.standard_normal((agents, self.model.noise_size), dtype=np.float32)
         return torch.from_numpy(drawn).to(self.device)
+
+
+def joint_error(error: Tensor) -> Tensor:
+    """Return the error [B] that is a transition's priority, from those of R rewards and D branches, [B, R, D].
+
+    The error of a branch is that of the sum of its rewards, which chooses the action. Those of branches are added up by
+    their size (Tavakoli et al. 2018, arXiv:1711.08946): each of them is to be learned, also if they cancel.
+    """
+    return error.sum(1).abs().sum(1)
 
 
 # ---------------------------------------------------------------- distributions of returns
