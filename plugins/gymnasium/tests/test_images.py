@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore import ObservationSpec, spec_mismatch
-from rlcore.contracts.environment import BehaviorSpec
-from rlcore_gymnasium.spaces import ObservationCodec
+from rlcore import BehaviorSpec, ConfigError, Environment, ObservationSpec, SettingError, spec_mismatch
+from rlcore_gymnasium.spaces import ObservationCodec, ObservationSettings
 
 
-def observed(space: spaces.Space[Any], **said: Any) -> ObservationSpec:
-    (spec,) = ObservationCodec.of(space, "Env-v0", {"observation": said} if said else None).specs
+def observed(space: spaces.Space[Any], stack: int = 1, **said: Any) -> ObservationSpec:
+    settings = {"observation": ObservationSettings(**said)} if said else None
+    (spec,) = ObservationCodec.of(space, "Env-v0", settings, stack=stack).specs
     return spec
 
 
@@ -53,3 +55,101 @@ def test_an_image_of_another_span_is_another_observation() -> None:
     )
     assert spec_mismatch(planes, planes) is None
     assert spec_mismatch(planes, picture) == "observation 'observation' has numbers up to 255 instead of 1"
+
+
+# The shape and type of a space, how many frames FrameStackObservation stacks, and the shape of the image; None for a
+# vector. Letters are the axes of the space in their order.
+AXES = {
+    "color": ((36, 40, 3), "u", 1, (36, 40, 3), "hwc"),
+    "two frames": ((2, 36, 40), "u", 1, (36, 40, 2), "chw"),
+    "many frames": ((20, 36, 40), "u", 1, (36, 40, 20), "chw"),
+    "many channels": ((36, 40, 20), "u", 1, (36, 40, 20), "hwc"),
+    "color frames": ((5, 36, 40, 3), "u", 1, (36, 40, 15), "fhwc"),
+    "color frames, channels first": ((5, 3, 36, 40), "u", 1, (36, 40, 15), "fchw"),
+    "gray frames with an axis": ((4, 36, 40, 1), "u", 4, (36, 40, 4), "fhwc"),
+    "gray": ((36, 40), "u", 1, (36, 40, 1), "hw"),
+    "a small board": ((9, 9), "u", 1, None, ""),
+    "real color": ((36, 40, 3), "f", 1, (36, 40, 3), "hwc"),
+    "real color, channels first": ((3, 36, 40), "f", 1, (36, 40, 3), "chw"),
+    "real gray frames": ((4, 84, 84), "f", 1, (84, 84, 4), "chw"),
+    "a small volume": ((4, 8, 6), "f", 1, None, ""),
+    "real numbers of something": ((20, 36, 40), "f", 1, None, ""),
+    "many real frames that are stacked": ((20, 36, 40), "f", 20, (36, 40, 20), "chw"),
+    "real color frames": ((5, 36, 40, 3), "f", 1, (36, 40, 15), "fhwc"),
+    "a matrix": ((36, 40), "f", 1, None, ""),
+}
+
+
+def box(shape: tuple[int, ...], kind: str) -> spaces.Box:
+    return spaces.Box(0, 255, shape, np.uint8) if kind == "u" else spaces.Box(0.0, 1.0, shape, np.float32)
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_images_are_known_by_their_shapes_and_turned(name: str) -> None:
+    shape, kind, stack, image, axes = AXES[name]
+    space = box(shape, kind)
+    space.seed(0)
+    codec = ObservationCodec.of(space, "Env-v0", stack=stack)
+    (spec,) = codec.specs
+    if image is None:
+        assert (spec.kind, spec.shape) == ("vector", shape)
+        return
+    assert (spec.kind, spec.shape, spec.dtype) == ("image", image, space.dtype)
+    values = np.stack([space.sample() for _ in range(3)])
+    # An independent way from the space to the image, one letter for each axis.
+    turned = np.einsum(f"n{axes}->nhw{'f' if 'f' in axes else ''}{'c' if 'c' in axes else ''}", values)
+    expected = turned.reshape(3, *image)
+    np.testing.assert_array_equal(codec.stack(values)["observation"], expected)
+    np.testing.assert_array_equal(codec.convert(values)["observation"], expected)
+    np.testing.assert_array_equal(codec.parts[0].values(expected), values)
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "image"),
+    [
+        ((9, 8, 4), "first", (8, 4, 9)),
+        ((4, 9, 8), "last", (4, 9, 8)),
+        ((9, 8), "last", (9, 8, 1)),
+        ((7, 9, 8, 6), "first", (8, 6, 63)),
+        ((7, 9, 8, 6), "last", (9, 8, 42)),
+    ],
+)
+def test_a_configuration_says_where_channels_are(shape: Any, channels: str, image: tuple[int, ...]) -> None:
+    spec = observed(spaces.Box(-1.0, 1.0, shape, np.float32), channels=channels)
+    assert (spec.kind, spec.shape) == ("image", image)
+
+
+def test_channels_are_those_of_an_image() -> None:
+    with pytest.raises(ConfigError, match="only an image has channels"):
+        observed(spaces.Discrete(3), channels="last")
+    with pytest.raises(SettingError, match="makes an image, and the other key does not"):
+        ObservationSettings(channels="last", flatten=True)
+
+
+def test_rows_of_bytes_are_entities_if_the_configuration_says_so() -> None:
+    spec = observed(spaces.Box(0, 255, (36, 40), np.uint8), entities=True)
+    assert (spec.kind, spec.shape) == ("entities", (36, 40))
+
+
+class Screen(gymnasium.Env[Any, Any]):
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.observation_space = spaces.Box(0, 255, tuple(shape), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, self.observation_space.shape, np.uint8), {}
+
+
+@pytest.mark.parametrize("count", [2, 8, 40])
+@pytest.mark.parametrize("last", [(), (1,), (3,)], ids=["gray", "gray with an axis", "color"])
+def test_stacked_frames_stand_side_by_side(make: Callable[..., Environment], last: Any, count: int) -> None:
+    """Forty frames of 24 x 20 pixels: more than a side has."""
+    if "rlcore-tests/Screen-v0" not in gymnasium.registry:
+        gymnasium.register("rlcore-tests/Screen-v0", Screen)
+    stacked = {"name": "FrameStackObservation", "stack_size": count}
+    environment = make("rlcore-tests/Screen-v0", 1, wrappers=[stacked], shape=(24, 20, *last))
+    (spec,) = environment.behaviors["Agent"].observations
+    assert (spec.kind, spec.shape) == ("image", (24, 20, count * (last or (1,))[0]))
+    assert spec.frames == count

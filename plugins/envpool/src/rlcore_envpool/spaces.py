@@ -6,7 +6,6 @@ rlcore-gymnasium's codecs convert spaces and values. This module prepares what E
 * Choices are a Box of integers.
 * A Dict is nested; a leaf gets the name of its whole path, such as ``goal.position``.
 * A value may have shape []; it gets one dimension, so that networks can read it.
-* A stack of more than four images has its channels first.
 * A mask of allowed actions is an entry ``action_mask`` of the observation or ``legal_action_mask`` of the info.
 """
 
@@ -37,12 +36,10 @@ class Leaf:
     Attributes:
         path: Keys from the outermost Dict to the value; empty for a space that is not a Dict.
         space: The space as the codec gets it.
-        last: Whether the first dimension of a value must become its last.
     """
 
     path: Path
     space: spaces.Space[Any]
-    last: bool = False
 
     @classmethod
     def of(cls, path: Path, space: spaces.Space[Any]) -> Leaf:
@@ -50,19 +47,12 @@ class Leaf:
             return cls(path, space)
         if space.shape == ():
             space = spaces.Box(space.low[None], space.high[None], dtype=space.dtype.type)
-        shape = space.shape
-        # The codec knows stacks of up to four images; EnvPool's colors are stacked too.
-        if len(shape) == 3 and space.dtype == np.uint8 and 4 < shape[0] < min(shape[1:]):
-            moved = (*shape[1:], shape[0])
-            return cls(path, spaces.Box(0, 255, moved, np.uint8), last=True)
         return cls(path, _unbounded(space))
 
     def read(self, values: Any, rows: int) -> Any:
         """Return the values [rows, *shape] of this leaf from the observations of ``rows`` environments."""
         for key in self.path:
             values = values[key]
-        if self.last:
-            return np.moveaxis(values, 1, -1)
         return values.reshape(rows, 1) if np.ndim(values) == 1 and self.space.shape == (1,) else values
 
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import FrameStackObservation
 
 from rlcore import ConfigError, Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
-from rlcore_gymnasium.atari import AtariOnFilm, is_atari, stacked, vector_options, with_lives
+from rlcore_gymnasium.atari import AtariOnFilm, is_atari, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
@@ -85,8 +84,6 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     afresh = bool(wrappers) and not are_known(around)
     environment = kind(env_id, behavior, vector, finder, make_env, observations, afresh)
     environment.add_goal_rules(partial(_one, env_id, options, wrappers))
-    if any(isinstance(wrapper, FrameStackObservation) for wrapper in around):
-        environment.behaviors = {behavior: stacked(environment.behaviors[behavior])}
     if parameters:
         try:
             environment.require_parameters(parameters)

@@ -33,7 +33,7 @@ from rlcore_gymnasium.action_masks import MaskedBatches, MaskedEnvironments
 from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
-from rlcore_gymnasium.saved_wrappers import start_afresh
+from rlcore_gymnasium.saved_wrappers import stacked_frames, start_afresh
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
 from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
@@ -57,13 +57,15 @@ class GymnasiumEnvironment:
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         observations: Observations | None = None,
+        stack: int = 1,
     ) -> None:
+        """``stack`` is the number of frames that FrameStackObservation stacks; 1 without it."""
         self.env_id = env_id
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
         self._behavior = behavior
         self._acting = ActionCodec.of(action_space, env_id)
-        self._observing = ObservationCodec.of(observation_space, env_id, observations, self._acting)
+        self._observing = ObservationCodec.of(observation_space, env_id, observations, self._acting, stack)
         low, high = self._acting.bounds()
         self.behaviors: Mapping[str, BehaviorSpec] = {
             behavior: BehaviorSpec(
@@ -155,7 +157,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         afresh: bool = False,
     ) -> None:
         both = vector.single_observation_space, vector.single_action_space
-        super().__init__(env_id, behavior, vector.num_envs, *both, observations)
+        super().__init__(env_id, behavior, vector.num_envs, *both, observations, stacked_frames(vector.envs[0]))
         self.vector = vector
         self._afresh, self._played = afresh, False
         self._masks = MaskedEnvironments(self._acting, self._observing, vector.envs)

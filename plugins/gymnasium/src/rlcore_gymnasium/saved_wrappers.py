@@ -53,6 +53,14 @@ def class_name(env: Env) -> str:
     return f"{type(env).__module__}.{type(env).__qualname__}"
 
 
+def stacked_frames(env: Env) -> int:
+    """The number of frames that the outermost FrameStackObservation stacks; 1 without one."""
+    for each in chain(env):
+        if isinstance(each, gymnasium.wrappers.FrameStackObservation):
+            return int(each.stack_size)
+    return 1
+
+
 def chain(env: Env) -> Iterator[Env]:
     """The wrappers of an environment, outermost first, and the environment."""
     while isinstance(env, gymnasium.Wrapper):

@@ -15,6 +15,11 @@ class ObservationSettings:
 
     ignore: bool = setting(False, "Leave the observation out; the word ignore in place of the block says the same.")
     flatten: bool = setting(False, "Make a vector of an array of any shape, such as an image; its numbers stay.")
+    channels: Literal["first", "last"] | None = setting(
+        None,
+        "The axis of the channels of an image; null guesses from the shape. With four axes, the first one has stacked "
+        "frames, and this is said of one frame.",
+    )
     goal: bool = setting(False, "The observation is the agent's goal; see network_settings.goal_conditioning_type.")
     entities: bool = setting(
         False, "Each row of a matrix is an entity, of which any number is there; a row of zeros is an absent one."
@@ -33,6 +38,8 @@ class ObservationSettings:
             raise SettingError("present", "says which entities are there; set entities: true")
         if self.flatten and (self.entities or self.max_entities):
             raise SettingError("flatten", "makes one vector of an array, and entities are its rows; leave one out")
+        if self.channels is not None and (self.flatten or self.entities or self.max_entities):
+            raise SettingError("channels", "makes an image, and the other key does not; leave one out")
 
 
 @attrs.frozen(kw_only=True)

@@ -177,7 +177,9 @@ def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: Ru
 
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
-    """Warn of settings that take few gradient steps, and begin to measure what other layouts of the run would bring."""
+    """Warn of settings that take few gradient steps and of encoders without effect; begin to measure other layouts."""
+    for message in import_module("rlcore_torch.unused_encoders").unused_encoders(run):
+        log.warning("%s", message)
     for message in import_module("rlcore_torch.few_gradient_steps").few_gradient_steps(run):
         log.warning("%s", message)
     import_module("rlcore_torch.layouts").advised(run, {})

@@ -12,15 +12,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore import ConfigError, ObservationKind, ObservationSpec, UnsupportedSpace, did_you_mean
+from rlcore import ConfigError, ObservationSpec, UnsupportedSpace, did_you_mean
 from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces.actions import ActionCodec
 from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart
+from rlcore_gymnasium.spaces.images import Channels, image_layout
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 log = logging.getLogger(__name__)
 
-IMAGE_CHANNELS = (1, 3, 4)
 ACTION_MASK = "action_mask"  # the entry of a Dict observation that may be a mask
 OBSERVATION = "observation"
 """The name of the only observation of a space that is not a Dict or a Tuple."""
@@ -45,8 +45,8 @@ class ObservationPart:
         options: Options of a Discrete [] or MultiDiscrete [*shape]; None for other spaces.
         start: Lowest value of each choice, with the shape of ``options``.
         binary: Whether the value is a MultiBinary: zeros and ones, flattened.
-        channels_first: Whether the space has images [channels, height, width]; the observation is [height, width,
-            channels].
+        axes: The axes of the space's value in the order of the observation, which has some of them side by side as one;
+            empty if they are in this order. Images of a space may have their channels, or stacked frames, first.
         shape: Shape of one value of the space; ``spec.shape`` may be the flattened one.
     """
 
@@ -55,21 +55,29 @@ class ObservationPart:
     options: NDArray[np.int64] | None = None
     start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))
     binary: bool = False
-    channels_first: bool = False
+    axes: tuple[int, ...] = ()
     shape: tuple[int, ...] = attrs.field()
 
     @shape.default
     def _shape(self) -> tuple[int, ...]:
-        shape = self.spec.shape
-        return (shape[-1], *shape[:-1]) if self.channels_first else shape
+        return self.spec.shape
 
     @classmethod
     def of(
-        cls, space: spaces.Space[Any], name: str, key: str | int | None, where: str, flatten: bool = False
+        cls,
+        space: spaces.Space[Any],
+        name: str,
+        key: str | int | None,
+        where: str,
+        flatten: bool = False,
+        matrix: bool = False,
+        channels: Channels | None = None,
+        stack: int = 1,
     ) -> ObservationPart:
         """Return the part for ``space``. ``where`` begins messages. Raises UnsupportedSpace.
 
-        ``flatten`` makes a vector of an array of any shape; other spaces are vectors already.
+        ``flatten`` makes a vector of an array of any shape; other spaces are vectors already. ``matrix`` leaves an
+        array as it is, even if it looks like an image. ``channels`` and ``stack`` are those of :func:`image_layout`.
         """
         if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
             options = np.asarray(space.n if isinstance(space, spaces.Discrete) else space.nvec, np.int64)
@@ -90,18 +98,20 @@ class ObservationPart:
             low, high = (None if each is None else each.reshape(-1) if each.ndim else each for each in _bounds(space))
             spec = ObservationSpec(name, (math.prod(shape),), np.float32, low=low, high=high)
             return cls(spec, key, shape=shape)
-        pixels = len(shape) == 3 and space.dtype == np.uint8
-        # Frame stacks and environments made for torch have channels first; encoders expect height, width, channels.
-        channels_first = pixels and shape[2] not in IMAGE_CHANNELS and shape[0] <= max(IMAGE_CHANNELS)
-        low, high = (None, None) if pixels and _any_byte(space) else _bounds(space)
-        if channels_first:
-            shape = (*shape[1:], shape[0])
-            low, high = (np.moveaxis(each, 0, -1) if each is not None and each.ndim else each for each in (low, high))
-        image = pixels or (len(shape) == 3 and shape[2] in IMAGE_CHANNELS)
-        kind: ObservationKind = "image" if image else "vector"
-        dtype = np.uint8 if pixels else np.float32
-        spec = ObservationSpec(name, shape, dtype, kind, low=low, high=high)
-        return cls(spec, key, channels_first=channels_first)
+        image = None if matrix else image_layout(space, stack, channels)
+        low, high = _bounds(space)
+        if image is None:
+            return cls(ObservationSpec(name, shape, np.float32, low=low, high=high), key)
+        if space.dtype == np.uint8 and _any_byte(space):
+            low, high = None, None
+        low, high = (
+            each.transpose(image.axes).reshape(image.shape) if each is not None and each.ndim else each
+            for each in (low, high)
+        )
+        dtype = np.uint8 if space.dtype == np.uint8 else np.float32
+        spec = ObservationSpec(name, image.shape, dtype, "image", low=low, high=high, frames=image.frames)
+        axes = image.axes if image.axes != tuple(range(len(shape))) else ()
+        return cls(spec, key, axes=axes, shape=shape)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
@@ -113,8 +123,8 @@ class ObservationPart:
                 buffer[row] = self.convert([value])[0]
 
             return write_converted
-        if self.channels_first:
-            buffer = np.moveaxis(buffer, -1, 1)
+        if self.axes:
+            buffer = self._as_in_space(buffer)
         elif self.spec.shape != self.shape:
             buffer = buffer.reshape(len(buffer), *self.shape)
         name, shape, dtype = self.spec.name, self.shape, self.spec.dtype
@@ -156,7 +166,9 @@ class ObservationPart:
         if self.binary:
             return bits_of(values, (count, *self.shape), name).astype(np.float32).reshape(count, *self.spec.shape)
         array = array_of(values, (count, *self.shape), self.spec.dtype, name).astype(self.spec.dtype, copy=False)
-        return np.moveaxis(array, 1, -1) if self.channels_first else array.reshape(count, *self.spec.shape)
+        if self.axes:
+            array = array.transpose(0, *(axis + 1 for axis in self.axes))
+        return array.reshape(count, *self.spec.shape)
 
     def values(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Return the K values of the space, [K, *shape of the space], that :meth:`convert` made ``stored`` of."""
@@ -165,10 +177,15 @@ class ObservationPart:
             branches = np.split(stored, np.cumsum(self.options)[:-1], axis=1)
             choices = np.stack([branch.argmax(1) for branch in branches], axis=1)
             return choices.reshape(rows, *self.options.shape) + self.start
-        if self.channels_first:
-            return np.moveaxis(stored, -1, 1)
+        if self.axes:
+            return self._as_in_space(stored)
         values = stored.reshape(rows, *self.shape)
         return values.astype(np.int8) if self.binary else values
+
+    def _as_in_space(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Return a view of observations [K, *spec.shape] with the axes of the space, [K, *shape]."""
+        in_order = stored.reshape(len(stored), *(self.shape[axis] for axis in self.axes))
+        return in_order.transpose(0, *(1 + place for place in np.argsort(self.axes)))
 
 
 def _bounds(space: spaces.Box) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
@@ -208,11 +225,13 @@ class ObservationCodec:
         where: str,
         observations: Observations | None = None,
         acting: ActionCodec | None = None,
+        stack: int = 1,
     ) -> ObservationCodec:
         """Return the codec of ``space``. ``where`` begins messages.
 
         ``observations`` is ``environment.observations`` of an environment that has this key. The entry ``action_mask``
         of a Dict is a mask if it has a number for each option of ``acting``, and ``observations`` does not name it.
+        ``stack`` is the number of frames that FrameStackObservation stacks, 1 without it.
         Raises UnsupportedSpace, and ConfigError for a name in ``observations`` that the space does not have.
         """
         named: dict[str, tuple[str | int | None, spaces.Space[Any]]]
@@ -247,7 +266,7 @@ class ObservationCodec:
             how = said.get(name, ObservationSettings())
             if isinstance(how, ObservationSettings) and not how.ignore and name not in beside:
                 try:
-                    parts.append(_observed(part, name, key, whole, how, named))
+                    parts.append(_observed(part, name, key, whole, how, named, stack))
                 except UnsupportedSpace as error:
                     if observations is None or key is None:
                         raise
@@ -309,6 +328,7 @@ def _observed(
     where: str,
     how: ObservationSettings,
     named: Mapping[str, tuple[str | int | None, spaces.Space[Any]]],
+    stack: int,
 ) -> ObservationPart | EntitiesPart:
     """The part for ``space`` as ``how`` says. Raises UnsupportedSpace, and ConfigError if the two do not fit."""
 
@@ -323,7 +343,9 @@ def _observed(
         spec = ObservationSpec(name, (how.max_entities, 1 + element.spec.size), np.float32, "entities")
         made = SequencePart(spec, key, element)
     else:
-        made = ObservationPart.of(space, name, key, where, how.flatten)
+        if how.channels is not None and not (isinstance(space, spaces.Box) and 2 <= len(space.shape) <= 4):
+            raise wrong("channels", "only an image has channels, a Box with two to four axes")
+        made = ObservationPart.of(space, name, key, where, how.flatten, how.entities, how.channels, stack)
         spec = made.spec
     if how.entities and isinstance(made, ObservationPart):
         if len(spec.shape) != 2:

@@ -1,0 +1,87 @@
+"""Images among the arrays of Gymnasium spaces: which arrays are images, and what their axes are.
+
+A Box says neither. Where its shape leaves a choice, ``environment.observations: {NAME: {channels: first}}`` makes it,
+and the wrapper FrameStackObservation says that frames are the first axis.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+__all__ = ["Channels", "ImageLayout", "image_layout"]
+
+Channels = Literal["first", "last"]
+Shape = tuple[int, ...]
+
+COUNTS = (1, 3, 4)
+"""Numbers of channels by which a last axis is known: gray, color, color with opacity or a stack of four frames."""
+MOST_UNTOLD = 4
+"""The most channels of a first axis that is known by its size alone."""
+SMALLEST = 20
+"""Height and width from which arrays are taken for images that were vectors for a long time: the encoder ``simple``,
+the default, reads no smaller ones."""
+
+
+@attrs.frozen
+class ImageLayout:
+    """How an array of a space is an image [height, width, frames times channels].
+
+    Attributes:
+        shape: The shape of the image.
+        axes: The axes of the array in the order of the image: height, width, then frames and channels if it has both.
+        frames: Number of frames that are side by side along the last axis, oldest first.
+    """
+
+    shape: Shape
+    axes: tuple[int, ...]
+    frames: int = 1
+
+
+def image_layout(space: spaces.Box, stack: int = 1, channels: Channels | None = None) -> ImageLayout | None:
+    """Return how ``space`` is an image; None if it is not one.
+
+    ``stack`` is the number of frames that FrameStackObservation stacks along the first axis; 1 without it. ``channels``
+    is the axis of the channels of one frame, if a configuration says it; it makes an image of every array of two to
+    four axes.
+    """
+    shape = space.shape
+    if len(shape) == 4:
+        one = _frame(shape[1:], space, channels)
+        if one is None or not (channels or _is_large(one.shape)):
+            return None
+        height, width, last = (axis + 1 for axis in one.axes)
+        sizes = *one.shape[:2], shape[0] * one.shape[2]
+        return ImageLayout(sizes, (height, width, 0, last), shape[0])
+    stacked = len(shape) == 3 and 1 < stack == shape[0] and channels is None
+    if stacked and (space.dtype == np.uint8 or _is_large(shape[1:])):
+        return ImageLayout((*shape[1:], stack), (1, 2, 0), stack)
+    return _frame(shape, space, channels)
+
+
+def _frame(shape: Shape, space: spaces.Box, channels: Channels | None) -> ImageLayout | None:
+    """Return how an array of two or three axes is one image."""
+    pixels = space.dtype == np.uint8
+    if len(shape) == 2:
+        # Bytes that may have every value are a gray picture; a board of a few values stays a vector.
+        gray = pixels and _is_large(shape) and bool((space.low == 0).all() and (space.high == 255).all())
+        return ImageLayout((*shape, 1), (0, 1)) if gray or channels else None
+    if len(shape) != 3:
+        return None
+    first = ImageLayout((*shape[1:], shape[0]), (1, 2, 0))
+    last = ImageLayout(shape, (0, 1, 2))
+    if channels is not None:
+        return first if channels == "first" else last
+    if shape[2] in COUNTS:
+        return last
+    if pixels:
+        # Channels and frames are fewer than pixels of a side.
+        return first if shape[0] <= MOST_UNTOLD or shape[0] < min(shape[1:]) else last
+    return first if shape[0] <= MOST_UNTOLD and _is_large(shape[1:]) else None
+
+
+def _is_large(shape: Shape) -> bool:
+    return min(shape[:2]) >= SMALLEST
