@@ -126,16 +126,16 @@ def test_to_train_on_needs_them(trained: Path, run_rlcore: RunRlcore, monkeypatc
     refused = run_rlcore("run", "--resume", "--run-id", "run")
     assert refused.exit_code == 4 and "plugin 'acme-rl/acme' (asked for by config) is not installed" in refused.stderr
     refused = run_rlcore("run", "--resume", "--run-id", "run", "-p", "no:acme-rl/acme")
-    assert refused.exit_code == 2 and "unknown schedule 'squared'" in refused.stderr
+    assert refused.exit_code == 2 and "unknown schedule 'acme-rl/squared'" in refused.stderr
     listed = run_rlcore("validate", trained / "configuration.yaml", "-p", "no:acme-rl/acme").stdout
-    for absent in ("reward provider 'bonus'", "optimizer 'adamw'", "schedule 'squared'", "statistics writer 'tracker'"):
+    for absent in ("reward provider 'acme-rl/bonus'", "optimizer 'acme-rl/adamw'", "schedule 'acme-rl/squared'"):
         assert f"unknown {absent}" in listed
 
 
 def test_what_a_measurement_needs_is_still_required(trained: Path, run_rlcore: RunRlcore) -> None:
     refused = run_rlcore("evaluate", trained, "-p", "no:ppo")
     assert refused.exit_code == 2
-    assert "unknown trainer 'ppo'" in refused.stderr and "-p ppo turns it on" in refused.stderr
+    assert "unknown trainer 'rlcore-ppo/ppo'" in refused.stderr and "-p ppo turns it on" in refused.stderr
     mistyped = run_rlcore("evaluate", trained, "--set", "enviroment.id=CartPole-v1")
     assert mistyped.exit_code == 2 and "unknown key; did you mean 'environment'?" in mistyped.stderr
 
@@ -181,7 +181,7 @@ def test_a_run_names_the_plugin_that_it_was_made_with_and_that_is_gone(
     gone = "the run was made with plugins that are not installed: globex (globex-rl 0.1.0)\n"
     for words in (("run", "--resume", "--run-id", "run"), ("run", file, "--resume"), ("evaluate", "results/run")):
         refused = run_rlcore(*words)
-        assert refused.exit_code == 2 and "unknown trainer 'globex'" in refused.stderr, refused.stderr
+        assert refused.exit_code == 2 and "unknown trainer 'globex-rl/globex'" in refused.stderr, refused.stderr
         assert refused.stderr.endswith(f"; {gone}") and refused.stderr.count("the run was made") == 1
     new = run_rlcore("run", file, "--run-id", "other")
     assert new.exit_code == 2 and "the run was made" not in new.stderr

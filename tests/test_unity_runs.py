@@ -250,6 +250,57 @@ def test_a_behavior_that_is_subscribed_in_the_middle_of_a_training_does_not_end_
     assert caplog.text.count("agents of 'Second?team=0', which it did not have in its first decisions") == 1
 
 
+@pytest.mark.parametrize("settings", [{}, {"agents": 6}])
+def test_agents_that_join_their_group_after_their_first_decision_have_places(
+    settings: dict[str, int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    game = make_game(tmp_path, world="scene:PushBlockCollab/late", agents=2, settings=settings)
+    spec, generator = game.behaviors["PushBlockCollab"], np.random.default_rng(0)
+    assert spec.group is not None and spec.group.tolist() == [0, 0, 0, 1, 1, 1]
+    batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["PushBlockCollab"]
+    ended = 0
+    for _ in range(100):
+        batch = game.step({"PushBlockCollab": drawn_actions(spec, batch, generator)})["PushBlockCollab"]
+        assert batch.needs_action is None and batch.aborted is None
+        ended += len(batch.ended)
+    assert ended >= 12 and not caplog.text
+    game.close()
+
+
+def test_a_player_in_which_no_agent_has_a_place_ends_the_run_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All agents get another behavior, which no message of the start had."""
+    behaviors = {"First": {"sensors": [{"name": "v", "shape": [4]}], "continuous": 1},
+                 "Second": {"sensors": [{"name": "v", "shape": [5]}], "branches": [2]}}  # fmt: skip
+    world = "crowd:" + json.dumps(
+        {"behaviors": behaviors, "agents": 3, "later": {"Second": 60}, "until": {"First": 70}}
+    )
+    monkeypatch.setattr("rlcore_unity.environment.PATIENCE", 50)
+    game = make_game(tmp_path, world=world)
+    spec, generator = game.behaviors["First"], np.random.default_rng(0)
+    batches = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
+
+    def play() -> None:
+        batch = batches["First"]
+        while True:
+            batch = game.step({"First": drawn_actions(spec, batch, generator)})["First"]
+
+    with pytest.raises(EnvironmentFailed, match="no agent has a place, for 50 exchanges") as caught:
+        play()
+    assert "agents that wait: 3 of 'Second?team=0'; places: 'First?team=0' 3; list" in str(caught.value)
+    game.close()
+
+
+def test_teams_of_a_game_may_have_a_behavior_each(tmp_path: Path) -> None:
+    game = make_game(tmp_path, world="scene:StrikersVsGoalie", agents=1)
+    teams = {name: spec.team for name, spec in game.behaviors.items()}
+    assert {name: None if team is None else team.tolist() for name, team in teams.items()} == {
+        "Goalie": [1], "Striker": [0, 0],
+    }  # fmt: skip
+    game.close()
+
+
 def test_agents_that_come_and_go_are_followed(tmp_path: Path) -> None:
     """Every observation of the crowd has the agent's number and which decision of its episode it is."""
     crowd = {"agents": 40, "longest": 6, "pause": 0.4, "period": 3, "cut": 0.5}

@@ -21,6 +21,7 @@ Options of this player, which may also stand behind Unity's (``env_args``):
                            ``unity_faults.py``
 ``--journal FILE``         a line of JSON for each message of Python: command, actions by behavior and agent,
                            engine settings, parameters, other channels. The first has the handshake and the arguments
+``--tally FILE``           what the agents of each behavior did, as JSON, at the end (``unity_tally.py``)
 ``--echo UUID``            a custom side channel whose messages are sent back
 ``--delay SECONDS``        how long a step of the simulation takes; the processor is free meanwhile
 ``--work SECONDS``         how long the processor is busy in a step of the simulation
@@ -53,6 +54,7 @@ import numpy as np
 from google.protobuf import any_pb2
 from plain_grpc import PlainClient
 from unity_faults import Fault, fault_of
+from unity_tally import Tally, written
 from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Report, Sensor, World, make_world
 
 from rlcore_mlagents_messages import (
@@ -126,6 +128,7 @@ class Player:
         self.echoes: list[tuple[UUID, bytes]] = []
         self.journal = open(options.journal, "a", encoding="utf-8") if options.journal else io.StringIO()  # noqa: SIM115
         self.messages: dict[int, bytes] = {}  # of a FastWorld
+        self.tally = Tally()
 
     def play(self) -> int:
         """Play until Python ends the session; return the exit code."""
@@ -140,6 +143,9 @@ class Player:
             except (Refused, ForbiddenAction) as error:
                 self._say(f"UnityAgentsException: {error}")
                 return 1
+            finally:
+                if self.options.tally:
+                    written(self.tally.rounds, Path(self.options.tally))
         self._say("Quit")
         self.fault.quit(self)
         return 0
@@ -205,6 +211,7 @@ class Player:
                  for name, acted in actions.items()}  # fmt: skip
         self._note(command=Command(given.command).name, actions=heard, **channels)
         if given.command == Command.RESET:
+            self.tally.reset()
             reports = self.world.reset()
         else:
             reports = self.world.step({n: action for acted in actions.values() for n, action in acted.items()})
@@ -236,6 +243,7 @@ class Player:
         message = UnityMessage()
         output = message.unity_output
         self.waiting = {}
+        self.tally.send(reports)
         for name in self.world.subscribed():
             output.rl_output.agentInfos[name].SetInParent()
         for report in reports:
@@ -407,6 +415,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--package", default="4.0.0")
     made.add_argument("--fault", default="")
     made.add_argument("--journal")
+    made.add_argument("--tally")
     made.add_argument("--echo")
     made.add_argument("--delay", type=float, default=0.0)
     made.add_argument("--host", default="127.0.0.1")

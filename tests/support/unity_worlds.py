@@ -37,9 +37,7 @@ the parameter ``size``.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import attrs
@@ -354,6 +352,7 @@ class Crowd:
         masked: Whether options are forbidden.
         later: Behaviors that have no agent before that many messages. They are subscribed :data:`EARLIER` messages
             before that.
+        until: Behaviors that have no new agent after that many messages.
         statistics: Whether messages have statistics.
         keeps: Whether agents keep their numbers over a reset, as Unity's do.
     """
@@ -369,6 +368,7 @@ class Crowd:
     early: float = 0.0
     masked: bool = False
     later: Mapping[str, int] = attrs.field(factory=dict)
+    until: Mapping[str, int] = attrs.field(factory=dict)
     statistics: bool = False
     keeps: bool = True
 
@@ -408,7 +408,7 @@ class DrawnWorld:
     def reset(self) -> list[Report]:
         kept = {id(place): place.agent for place in self.places if not place.empty and self.options.keeps}
         for party in self._parties():
-            if self.messages >= self.options.later.get(party[0].behavior, 0):
+            if self._open(party[0].behavior):
                 self._begin(party)
                 for place in party:
                     place.length = max(0, place.length)
@@ -454,7 +454,7 @@ class DrawnWorld:
         first = party[0]
         if all(place.empty for place in party):
             first.waits -= 1
-            if first.waits > 0 or self.messages < self.options.later.get(first.behavior, 0):
+            if first.waits > 0 or not self._open(first.behavior):
                 return []
             return self._arrive(party)
         there = [place for place in party if not place.empty]
@@ -471,11 +471,16 @@ class DrawnWorld:
                 reports.append(self._report(place, ends))
                 place.empty = ends
         if all(place.empty for place in party):
-            if self.generator.random() < self.options.pause:
+            if self.generator.random() < self.options.pause or not self._open(first.behavior):
                 first.waits = int(self.generator.integers(2, 6))
             else:
                 reports += self._arrive(party)
         return reports
+
+    def _open(self, behavior: str) -> bool:
+        """Whether agents of a behavior may come now."""
+        options = self.options
+        return options.later.get(behavior, 0) <= self.messages <= options.until.get(behavior, self.messages)
 
     def _arrive(self, party: list[Place]) -> list[Report]:
         """Begin the episodes of a party, and return the first reports."""
@@ -585,34 +590,6 @@ LEARNT: Mapping[str, tuple[dict[str, Behavior], dict[str, Any]]] = {
 }
 
 
-def scene(name: str) -> Crowd:
-    """A crowd with behaviors, groups and masks of an example scene of ML-Agents."""
-    sys.path.append(str(Path(__file__).parents[2] / "tools"))  # a player is started without pytest's path
-    from mlagents_scenes import SCENES, Role
-
-    def behavior(role: Role) -> Behavior:
-        sensors = [
-            Sensor(
-                each.name, each.shape, "vector" if each.kind not in ("image", "entities") else each.kind,
-                mapping=tuple(range(each.shape[-1])) + (-1,) * (-each.shape[-1] % 3) if each.kind == "image" else None,
-                goal=each.goal,
-            )
-            for each in role.sees
-        ]  # fmt: skip
-        return Behavior(tuple(sensors), role.continuous, role.discrete)
-
-    roles = SCENES[name].roles
-    behaviors = {
-        f"{key}?team={team}": behavior(role) for key, role in roles.items() for team in dict.fromkeys(role.teams)
-    }
-    role = next(iter(roles.values()))
-    size = max(role.teams.count(team) for team in role.teams) if role.grouped else 1
-    return Crowd(
-        behaviors, agents=2 * size, longest=60, group=size, early=0.5 if role.dies else 0.0,
-        masked=role.masks,
-    )  # fmt: skip
-
-
 def crowd_of(options: Mapping[str, Any]) -> Crowd:
     """Read the options from JSON."""
     behaviors = {
@@ -637,9 +614,13 @@ def make_world(
     kind, _, rest = name.partition(":")
     if kind == "fast":
         return FastWorld((agents or 16) * areas, seed)
-    if kind in ("crowd", "scene"):
-        options = crowd_of(json.loads(rest or "{}")) if kind == "crowd" else scene(rest)
-        named = {key: _renamed(getattr(options, key), behavior) for key in ("behaviors", "later")}
+    if kind == "scene":
+        from unity_scenes import make_scene  # which needs this module
+
+        return make_scene(rest, seed, (agents or 0) * areas)
+    if kind == "crowd":
+        options = crowd_of(json.loads(rest or "{}"))
+        named = {key: _renamed(getattr(options, key), behavior) for key in ("behaviors", "later", "until")}
         return DrawnWorld(attrs.evolve(options, agents=(agents or options.agents) * areas, **named), seed)
     behaviors, how = LEARNT[name]
     return Goals(_renamed(behaviors, behavior), (agents or 16) * areas, seed, size=size, **how)

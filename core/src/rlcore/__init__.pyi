@@ -181,6 +181,7 @@ from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
 from .plugins.registry import clash as clash
 from .plugins.select import Selection as Selection
+from .plugins.select import namesakes as namesakes
 from .plugins.select import obstacles as obstacles
 from .plugins.select import selection_from as selection_from
 from .records import BehaviorSection as BehaviorSection

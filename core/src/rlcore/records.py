@@ -73,6 +73,8 @@ class Record:
         summary: One sentence for ``rlcore plugins list --provides``.
         formerly: DIST/NAME that the record had in another distribution. Configurations and checkpoints that have this
             name continue to work.
+        affects_learning: Whether a run that uses the record may learn something else without it, or with another
+            version of its plugin. If it is false, a resume without the record leaves its block out, with a warning.
         plugin: The plugin whose registry hook returned the record, set by rlcore; None in a record that a program
             created itself.
     """
@@ -87,6 +89,7 @@ class Record:
     target: str = attrs.field(validator=check_target)
     summary: str = ""
     formerly: str | None = None
+    affects_learning: bool = True
     plugin: Plugin | None = attrs.field(default=None, repr=False)
 
     @property
@@ -232,6 +235,7 @@ class StatsWriterSpec(Record):
     hook: ClassVar[str] = "rlcore_create_stats_writer"
     protocol: ClassVar[str] = "rlcore.contracts.stats:StatsWriter"
 
+    affects_learning: bool = False
     settings: str | None = attrs.field(default=None, validator=check_target)
     default_on: bool = False
     inference: bool = False
@@ -336,6 +340,7 @@ class ExporterSpec(Record):
     key: ClassVar[str] = "export"
     protocol: ClassVar[str] = "rlcore.contracts.policy:Exporter"
 
+    affects_learning: bool = False
     settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=check_target)
     suffix: str = attrs.field(validator=_matching(_SUFFIX))
 
@@ -355,6 +360,7 @@ class CommandSpec(Record):
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
 
+    affects_learning: bool = False
     name: str = attrs.field(validator=_matching(_COMMAND))
     settings: str | None = attrs.field(default=None, validator=check_target)
 
@@ -371,6 +377,8 @@ class KeyHints(Record):
     """
 
     kind: ClassVar[str] = "hints"
+
+    affects_learning: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -389,6 +397,7 @@ class Preset(Record):
     kind: ClassVar[str] = "preset"
     key: ClassVar[str] = "preset"
 
+    affects_learning: bool = False  # its values are written to the configuration of the run
     source: str
 
 
@@ -419,6 +428,7 @@ class RunOptionSpec(Record):
     kind: ClassVar[str] = "option"
     key: ClassVar[str] = "rlcore run"
 
+    affects_learning: bool = False
     name: str = attrs.field(validator=_matching(_OPTION))
     target: str = attrs.field(default="", validator=_matching(_TARGET_OR_NOTHING))
     sets: str = attrs.field(default="")
@@ -482,14 +492,16 @@ class EvaluationSection(Record):
 class ConfigSection(Record):
     """A plugin's own top-level block in the configuration file. ``target`` names its attrs settings class.
 
-    The block is ``config.sections[name]``; it has the class's defaults if the file leaves it out.
+    The block is ``config.sections[name]``; it has the class's defaults if the file leaves it out. A run writes the
+    block into its ``configuration.yaml`` if the file has it or if the plugin took part in the run. A class that cannot
+    be imported, or that fails with its defaults, leaves the plugin out, with a warning.
 
-    Attributes:
-        affects_learning: Whether a run may learn something else with other values. A resume with another block is
-            ``exact`` if it is false, and ``statistical`` if it is true.
+    ``affects_learning`` says whether a run may learn something else with other values. A resume with another block is
+    ``exact`` if it is false, and ``statistical`` if it is true.
+
+    The class may have a method ``problems(self, config: RunConfig, plugins: Plugins)``, as
+    :class:`rlcore.CurriculumSettings` describes it. While policies are measured, it is not called.
     """
 
     kind: ClassVar[str] = "section"
     called: ClassVar[str] = "configuration section"
-
-    affects_learning: bool = True

@@ -106,6 +106,17 @@ def test_a_batch_of_another_shape_or_kind_is_refused_whenever_it_comes(case: str
     assert caught.value.exit_code == 3
 
 
+def test_an_agent_that_waits_needs_no_allowed_option() -> None:
+    waiting = batch(everything=True)
+    assert waiting.action_mask is not None
+    waiting.action_mask[1] = False
+    waiting.needs_action = np.array([True, False, True])
+    check_after(0).check(waiting)
+    waiting.needs_action[1] = True
+    with pytest.raises(EnvironmentFailed, match="action_mask allows no option of branch 0 in the row of slot 1"):
+        check_after(0).check(waiting)
+
+
 @pytest.mark.parametrize("what", ["reward", "terminated", "truncated"])
 def test_one_wrong_array_beside_those_of_the_batch_before_is_refused(what: str) -> None:
     check, latest = BatchCheck(SPEC, lambda: "at step 60"), batch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,23 @@ def test_sources_that_contradict_themselves_are_refused() -> None:
 # ---------------------------------------------------------------- installed distributions
 
 
-def test_two_distributions_with_one_plugin_name_refuse_to_start_until_one_is_off(
+def test_two_distributions_with_one_plugin_name_are_reported_and_the_bare_name_is_refused(
     installed_plugin: InstallPlugin,
 ) -> None:
-    installed_plugin("twin", "acme-one", "1.0", EXPLODES)
+    first = installed_plugin("twin", "acme-one", "1.0", EMPTY)
     installed_plugin("twin", "acme-two", "2.0", EMPTY)
-    with pytest.raises(PluginError) as caught:
-        load_plugins()
-    assert str(caught.value) == (
+    said = (
         "2 plugins are named 'twin': acme-one/twin (1.0, acme_one_twin_hooks) and acme-two/twin (2.0, "
         "acme_two_twin_hooks); turn one off, for example with -p no:acme-one/twin or -p no:acme-two/twin"
     )
+    both = load_plugins()
+    assert said in both.warnings
+    assert [each.label for each in both.loaded if each.name == "twin"] == ["acme-one/twin", "acme-two/twin"]
+    with pytest.raises(PluginError) as caught:
+        load_plugins(select("twin"))
+    assert str(caught.value) == said
+    sys.modules.pop(first.module)
+    (first.directory / f"{first.module}.py").write_text(EXPLODES)
     plugins = load_plugins(select("no:acme-one/twin"), strict=True)  # and what is off is not imported
     assert [plugin.label for plugin in plugins.loaded if plugin.name == "twin"] == ["acme-two/twin"]
 

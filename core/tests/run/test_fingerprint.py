@@ -78,7 +78,11 @@ class Block:
         ({"torch_settings.num_threads": 1}, "exact"),  # null computes what one thread does
         ({"torch_settings.bf16": False}, "exact"),
         ({"torch_settings.bf16": True}, "another configuration (torch_settings.bf16 is true instead of nothing)"),
-        ({"shaping": {"url": "b"}}, "another configuration (shaping.url is 'b' instead of 'a')"),
+        (
+            {"shaping": {"url": "b"}},
+            "plugin 'two_sections' without a version instead of not loaded, another configuration (shaping.url is 'b' "
+            "instead of nothing)",
+        ),
         (
             {"behaviors.Agent.max_steps": 300, "evaluation.interval": 300, "torch_settings.num_threads": 2},
             "threads 2 instead of 1, another configuration (behaviors.Agent.max_steps is 300 instead of 200)",

@@ -90,7 +90,7 @@ class Circle(pettingzoo.AECEnv):
     """Players act in turn; a move gives the next player a random reward, and may knock a random player out.
 
     ``masks`` is where the allowed actions are: "observation", "info" or "". The last player has won. ``backwards``, the
-    last agent begins. With ``wrong="stays"``, a dead player never leaves; with ``wrong="nothing"``, nothing is allowed.
+    last agent begins. With ``wrong="stays"``, a dead player never leaves.
     """
 
     metadata = {"name": "circle_v0", "render_modes": [], "is_parallelizable": False}
@@ -125,9 +125,8 @@ class Circle(pettingzoo.AECEnv):
 
     def _draw_mask(self) -> None:
         self.mask = np.zeros(4, np.int8)
-        if self.wrong != "nothing" or self.time < 4:
-            self.mask[self.generator.integers(4)] = 1
-            self.mask[self.generator.integers(4)] = 1
+        self.mask[self.generator.integers(4)] = 1
+        self.mask[self.generator.integers(4)] = 1
         if self.masks == "info" and self.agents:
             self.infos[self.agent_selection] = {"action_mask": self.mask}
 

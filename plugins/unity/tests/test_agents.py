@@ -159,6 +159,45 @@ def test_a_new_group_gets_the_slots_of_one_that_is_gone() -> None:
     assert sorted(agents.order.tolist()) == [0, 1, 2]
 
 
+def test_groups_get_the_places_of_a_group_of_their_size() -> None:
+    agents, _ = seated([0, 0, 1, 1, 1])
+    agents.receive([agent(number, group_id=5) for number in range(3)])
+    agents.receive([*(agent(number, group_id=5) for number in range(3)), agent(8, group_id=6), agent(9, group_id=6)])
+    assert agents.order.tolist() == [2, 3, 4, 0, 1]
+
+
+def test_agents_that_join_their_group_after_their_first_decision_keep_their_places() -> None:
+    agents, arrays = seated([0, 0, 1, 1])
+    agents.receive([agent(number) for number in range(4)])
+    arrays.begin()
+    agents.receive([agent(number, group_id=8 - number // 2, reward=1.0) for number in range(4)])
+    assert agents.order.tolist() == [0, 1, 2, 3]
+    batch = arrays.batch()
+    assert batch.reward.tolist() == [1.0] * 4 and batch.aborted is None
+    agents.receive([agent(number, group_id=8 - number // 2, done=True) for number in range(4)])
+    agents.receive([agent(10, group_id=7), agent(11, group_id=7), agent(12, group_id=8)])
+    assert agents.order.tolist() == [2, 3, 0]  # the next agents of a group have its places
+
+
+def test_an_agent_that_turns_out_to_be_of_another_group_begins_an_episode_there() -> None:
+    agents, arrays = seated([0, 0, 1, 1])
+    agents.receive([agent(1), agent(2, group_id=5), agent(3, group_id=6)])
+    assert agents.order.tolist() == [0, 2, 1]
+    arrays.begin()
+    agents.receive([agent(1, reward=1.0, group_id=5), agent(2, group_id=5), agent(3, group_id=6, reward=2.0)])
+    assert agents.order.tolist() == [3, 2, 1]
+    batch = arrays.batch()
+    assert batch.aborted is not None and batch.aborted.tolist() == [True, False, False, False]
+    assert batch.reward.tolist() == [0.0, 2.0, 0.0, 0.0]  # its reward is of the episode that is dropped
+    assert agents.moved == 1
+
+
+def test_an_agent_in_a_group_that_was_not_there_at_the_start_has_a_place() -> None:
+    agents, _ = seated([-1, -1])
+    agents.receive([agent(1, group_id=3), agent(2, group_id=4)])
+    assert agents.order.tolist() == [0, 1]
+
+
 def test_forbidden_options_become_those_that_are_allowed() -> None:
     agents, arrays = seated([-1, -1], brain_of(0, (2, 3)))
     agents.receive([agent(1, action_mask=[True, False, False, True, True]), agent(2)])

@@ -69,7 +69,7 @@ def test_a_behavior_that_is_subscribed_is_known_when_it_has_agents() -> None:
     after: Message = {"Small?team=0": [], "Big?team=0": [(2, 0), (3, 0)]}
     for messages, wanted in ((30, []), (300, ["Big"])):  # waited for longer if the configuration lists it
         found = counted(*[before] * messages, after, wanted=wanted)
-        assert {each.brain.name: each.groups for each in found} == {"Small": (-1,), "Big": (-1, -1)}
+        assert {each.brain.name for each in found} == {"Small", "Big"}
 
 
 def test_a_behavior_without_agents_has_no_places() -> None:
@@ -93,3 +93,10 @@ def test_groups_that_replace_others_have_their_places() -> None:
 
 def test_agents_in_no_group_have_places_beside_groups() -> None:
     assert groups({"Push": [(1, 0), (2, 5), (3, 5)]}) == (0, 0, -1)
+
+
+def test_behaviors_that_one_agent_may_have_in_turn_have_places_for_all_agents() -> None:
+    """SetModel gives an agent another behavior for an episode: which of them have it at first is chance."""
+    found = counted({"Small?team=0": [(1, 0)], "Big?team=0": [(2, 0), (3, 0)], "Other?team=1": [(4, 0)]})
+    assert {each.brain.name: len(each.groups) for each in found} == {"Big": 3, "Other": 1, "Small": 3}
+    assert [len(each.groups) for each in counted({"Small": [(1, 0)], "Big": [(2, 0), (3, 0)]}, agents=2)] == [2, 2]

@@ -17,7 +17,7 @@ from rlcore.cli.commands import LazyCommand, LazyGroup, debug_option, selection_
 from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, installed
-from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
+from rlcore.plugins.select import decide, namesakes, obstacles, selection_from, unmatched
 from rlcore.settings.fields import default_of, field_info
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     found = decide(installed(), selection)
     fields = ("name", "distribution", "version", "state", "editable", "module")
     rows = [{**{key: getattr(plugin, key) for key in fields}, "why": plugin.because} for plugin in found]
-    notes = [*(message for message, _ in obstacles(found, selection)), *unmatched(found, selection)]
+    refused = (message for message, _ in (*obstacles(found, selection), *namesakes(found)))
+    notes = [*dict.fromkeys(refused), *unmatched(found, selection)]
     notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
     notes += [plugin.warning for plugin in found if plugin.state == "on" and plugin.warning and not provides]
     if provides:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
-from rlcore.cli.terminal import UserPath, echo
+from rlcore.cli.terminal import UserPath, echo, show_log
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 
@@ -32,6 +32,7 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
     from rlcore.config.rewriting import apply_overrides
     from rlcore.config.rules import learns_offline
 
+    show_log()  # the warnings about plugins that are left out
     try:
         document = apply_overrides(read_document(config), sets, {})
         plugins = chosen.load(document, tolerate_errors=True)

@@ -39,7 +39,20 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
         data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
     sections: dict[str, Any] = data.pop("sections")
     del data["preset"]
-    return {**data, **sections}
+    return {**data, **{name: block for name, block in sections.items() if _is_written(name, config)}}
+
+
+def _is_written(section: str, config: RunConfig) -> bool:
+    """Whether the section of a plugin belongs into the file: it is listed, or a program gave it other values.
+
+    A section with defaults that is not listed is of a plugin that is merely installed.
+    """
+    listed = (*config.plugins.chosen.get("section", ()), *config.plugins.optional.get("section", ()))
+    if section in {reference.rpartition("/")[2] for reference in listed}:
+        return True
+    block = config.sections[section]
+    required = any(each.default is attrs.NOTHING for each in settings_fields(type(block)).values())
+    return required or bool(block != type(block)())
 
 
 def config_text(config: RunConfig) -> str:

@@ -17,6 +17,7 @@ import attrs
 from rlcore.config.choices import Choices
 from rlcore.config.document import Block, ConfigErrors, Document, Items, Problems, value_at
 from rlcore.config.dump import plain
+from rlcore.config.named import with_records, without_blocks_of_absent
 from rlcore.config.presets import with_named_behavior, with_preset
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import (
@@ -69,6 +70,9 @@ def load_document(
     ``exporter`` only. Raises :class:`rlcore.ConfigErrors` with every problem.
     """
     document = with_modules_beside(document)
+    plugins.leave_out_unusable_sections(document.data)
+    if not measuring:
+        document = without_blocks_of_absent(document, plugins)
     with located(document):
         document = with_named_behavior(with_preset(document, plugins), plugins)
     # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
@@ -86,6 +90,7 @@ def load_document(
     if config is not None:
         check_config(config, plugins, problems, measuring)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
+        config = with_records(config, plugins, document.data)
     check_names(problems)
     check_start(problems)
     if config is not None and not measuring:
@@ -191,8 +196,9 @@ def checked_block(data: Any, problems: Problems) -> Any:
     settings = build(PluginSettings, data, ("plugins",), problems)
     if settings is None:
         return None
-    for key in ("enable", "disable", "local"):
-        count = len(getattr(settings, key))
+    for key in ("enable", "disable", "local", "chosen", "optional"):
+        named = getattr(settings, key)
+        count = sum(map(len, named.values())) if isinstance(named, Mapping) else len(named)
         if count > MAX_REFERENCES:
             problems.add(("plugins", key), f"names {count} plugins; at most {MAX_REFERENCES} are allowed")
             return settings
@@ -285,7 +291,8 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
         if not choice.on and not any(map(choice.matches, plugins.found))
     ]
     local = {choice.reference: choice.on for choice in selection.choices if is_local(choice)}
-    return PluginSettings(
+    return attrs.evolve(
+        settings,
         autoload=selection.autoload,
         enable=[plugin.label for plugin in chosen if plugin.on],
         disable=[plugin.label for plugin in chosen if not plugin.on]

@@ -13,11 +13,14 @@ from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.records import (
     BehaviorSection,
+    ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
+    EvaluationSection,
     ExecutorSpec,
     ExporterSpec,
     RewardProviderSpec,
+    StatsWriterSpec,
     TrainerSpec,
 )
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
@@ -103,6 +106,7 @@ def check_config(config: RunConfig, plugins: Plugins, problems: Problems, measur
     check_curricula(config, plugins, problems)
     if not measuring:
         check_blocks(config, plugins, problems)
+        check_sections(config, plugins, problems)
     check_exporters(config, plugins, problems)
     check_routes(config, problems)
     check_workers(config, plugins, problems)
@@ -253,6 +257,31 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
             owner = record.described if record.plugin is None else record.plugin.described
             whose = f"; section of {owner}"
             _ask(settings, record.described, problems, (*path, name), behavior, config, plugins, whose=whose)
+
+
+def check_sections(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Let every other block of a plugin check the rest of the configuration, with ``problems(config, plugins)``.
+
+    These are sections, keys of evaluations, environments with their options and parameters, writers and exporters.
+    """
+    for name, settings in config.sections.items():
+        owner = plugins.record(ConfigSection, name).described
+        _ask(settings, owner, problems, (name,), config, plugins, whose=f"; section of {owner}")
+    for name, settings in ({} if config.evaluation is None else config.evaluation.sections).items():
+        owner = plugins.record(EvaluationSection, name).described
+        _ask(settings, owner, problems, ("evaluation",), config, plugins)
+    played = None if config.evaluation is None else config.evaluation.environment
+    for at, block in ((("environment",), config.environment), (("evaluation", "environment"), played)):
+        if block is not None:
+            owner = plugins.record(EnvironmentSpec, block.type).described
+            _ask(block, owner, problems, at, config, plugins)
+            _ask(block.options, owner, problems, (*at, "options"), config, plugins)
+            for name, settings in block.parameters.items():
+                _ask(settings, owner, problems, (*at, "parameters", name), config, plugins)
+    for name, settings in config.stats.items():
+        _ask(settings, plugins.record(StatsWriterSpec, name).described, problems, ("stats", name), config, plugins)
+    for name, settings in config.export.items():
+        _ask(settings, plugins.record(ExporterSpec, name).described, problems, ("export", name), config, plugins)
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:

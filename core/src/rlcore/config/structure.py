@@ -20,7 +20,7 @@ import attrs
 
 from rlcore.config.document import Block, Items, Problems, shown, to_float, to_int, without_origins
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
-from rlcore.settings.fields import SettingError, chosen_by, field_info, field_types, settings_fields
+from rlcore.settings.fields import SettingError, check_by_bases, chosen_by, field_info, field_types, settings_fields
 
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 WRONG: Any = object()
@@ -275,6 +275,7 @@ class Reader:
         made = None
         try:
             made = cls(**values)
+            check_by_bases(made)
         except SettingError as error:
             if wrong.isdisjoint({error.field, *error.others}):
                 errors.add(error.field, error.problem)

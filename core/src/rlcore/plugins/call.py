@@ -5,7 +5,9 @@ What plugins answer to the hooks of the status and of summaries is checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from numbers import Real
 from pathlib import Path
@@ -13,17 +15,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rlcore import hookspecs
-from rlcore.errors import PluginError, did_you_mean
+from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, import_plugin, installed
+from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
-from rlcore.plugins.registry import Registry
-from rlcore.plugins.select import Choice, Selection, decide, is_local, require_unobstructed, unmatched
+from rlcore.plugins.registry import Registry, clash
+from rlcore.plugins.select import Choice, Selection, decide, is_local, namesakes, require_unobstructed, unmatched
+from rlcore.records import ConfigSection, EvaluationSection, Record
 
 if TYPE_CHECKING:
     from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.stats import StatSummary
     from rlcore.plugins.context import RunContext, StopRequests
     from rlcore.settings.blocks import RunConfig
+
+log = logging.getLogger(__name__)
 
 PROCESS_SUMMARY = "rlcore_process_summary"
 
@@ -124,6 +130,38 @@ class Plugins(Registry):
         for kind in self.kinds:
             self.records(kind)
 
+    def leave_out_unusable_sections(self, given: Collection[str]) -> None:
+        """Leave out the plugins with a section that no configuration could have, with a warning for each.
+
+        The settings class of the section cannot be imported or fails with its defaults, or two plugins have a section
+        of one name. ``given`` are the blocks of the configuration: about these, the error is raised. So is the error
+        of a plugin that was asked for by name.
+        """
+        kinds = {ConfigSection.kind: "target"}
+        if EvaluationSection.kind in given:
+            kinds[EvaluationSection.kind] = "settings"
+        for kind, attribute in kinds.items():
+            records = self.records(kind)
+            for record in records:
+                rivals = [each for each in records if each.name == record.name]
+                wanted = record if len(rivals) == 1 else self._wanted(rivals)
+                try:
+                    if record is not wanted:
+                        raise PluginError(clash(rivals))
+                    _require_usable(record, attribute)
+                except PluginError as error:
+                    if record.plugin is None or (record.name in given and wanted in (None, record)):
+                        raise
+                    self._give_up(record.plugin.label, error)
+                    log.warning("%s; the plugin is left out; run rlcore plugins doctor", error)
+
+    def _wanted(self, rivals: Sequence[Record]) -> Record | None:
+        """The only one of several records that the run used, or whose plugin was asked for by name."""
+        meant = self.selection.meant(rivals[0].kind, rivals[0].name)
+        asked = [each for each in rivals if each.plugin is not None and each.plugin.asked]
+        found = [each for each in rivals if each.reference == meant] or asked
+        return found[0] if len(found) == 1 else None
+
     def register(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
         """Adds an object with hook implementations, such as a test's; calls its ``rlcore_check_config`` if due."""
         owner = Plugin(name, name, distribution, version, why="-p")
@@ -150,11 +188,12 @@ class Plugins(Registry):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each plugin that was left out, each unknown name, each distribution that is on the path twice,
-        and each deprecated hook."""
+        """One line for each plugin that was left out, each unknown name, each name that two plugins or records have,
+        each distribution that is on the path twice, and each deprecated hook."""
         deprecated = (f"{plugin.described}: {text}" for plugin in self.loaded for text in self.deprecations(plugin))
         doubts = (plugin.warning for plugin in self.loaded if plugin.warning)
-        return (*self._left_out, *unmatched(self.found, self.selection), *doubts, *deprecated)
+        names = (*unmatched(self.found, self.selection), *(message for message, _ in namesakes(self.found)))
+        return (*self._left_out, *names, *self._of_default_names, *doubts, *deprecated)
 
     def deprecations(self, plugin: Plugin) -> list[str]:
         """One line for each deprecated hook that a plugin implements: what to use instead, and until when."""
@@ -327,6 +366,24 @@ class Plugins(Registry):
             self._manager.expel(label)
             raise error
         self._leave_out(plugin, error)
+
+
+def _require_usable(record: Record, attribute: str) -> None:
+    """Raise PluginError if the settings class of a record cannot be imported, or fails with its defaults.
+
+    A class that refuses its defaults, as SettingError does, has every run give the block.
+    """
+    import attrs
+
+    from rlcore.settings.fields import settings_fields
+
+    cls = record.resolve(attribute)
+    if all(field.default is not attrs.NOTHING for field in settings_fields(cls).values()):
+        with (
+            blamed(record.described, f"in its settings class {cls.__name__}"),
+            suppress(ConfigError, ValueError, TypeError),
+        ):
+            cls()
 
 
 def _json_mapping(answer: Any, what: str, answered_by: str = "") -> dict[str, Any] | None:

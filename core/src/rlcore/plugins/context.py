@@ -195,6 +195,11 @@ class FactoryPlugins:
         if hook != _NOT_LEARNED:
             self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
 
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The plugins that took part so far."""
+        return tuple(dict.fromkeys(self.found.values()))
+
     def to_json(self) -> list[dict[str, str]]:
         """The entry of a checkpoint; :meth:`require` reads it."""
         found = sorted(self.found.items(), key=lambda item: item[0])

@@ -33,6 +33,24 @@ PROGRAM = "program"
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
 ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."
 
+# Names that a run means without writing them, because settings have them by default, and the distribution whose record
+# each means where another one has the name too. Any other name that two plugins have is refused where it is used.
+DEFAULTS: dict[tuple[str, str], str] = {
+    ("reward", "extrinsic"): "rlcore",
+    ("environment", PROGRAM): "rlcore",
+    ("writer", "console"): "rlcore",
+    ("writer", "jsonl"): "rlcore",
+    ("environment", "gymnasium"): "rlcore-gymnasium",
+    ("curriculum", LESSONS): "rlcore-curriculum",
+    ("executor", "processes"): "rlcore-workers",
+    ("encoder", "simple"): "rlcore-torch",
+    ("optimizer", "adam"): "rlcore-torch",
+    ("action_distribution", "gaussian"): "rlcore-torch",
+    ("replay_sampler", "uniform"): "rlcore-torch",
+    ("schedule", "constant"): "rlcore-torch",
+    ("schedule", "linear"): "rlcore-torch",
+}
+
 # Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any
 # other package must never start to send a run's statistics somewhere.
 OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")

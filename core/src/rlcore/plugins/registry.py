@@ -16,14 +16,15 @@ import pluggy
 from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpace, did_you_mean
 from rlcore.plugins.discover import Plugin, canonical
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES, RECORDING_ADVICE, first_package
-from rlcore.plugins.manager import HookManager
+from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, RECORDING_ADVICE, first_package
+from rlcore.plugins.manager import Answer, HookManager
 from rlcore.plugins.select import Selection
 from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec
     from rlcore.contracts.recordings import Recordings
+    from rlcore.settings.blocks import BehaviorSettings
 
 R = TypeVar("R", bound=Record)
 
@@ -67,17 +68,23 @@ class Registry:
     def record(self, record_class: type[R], reference: str) -> R:
         """Return the record of this class called NAME or DIST/NAME, or called so when it was in another distribution.
 
+        A NAME that several plugins provide means the one that the run used, see :attr:`Selection.records`, or the one
+        that the name means by default, see :data:`rlcore.plugins.known.DEFAULTS`.
+
         Raises NotInstalled if no plugin provides it, with the allowed names and the nearest. Raises PluginError if
         several do.
         """
+        written = reference
+        if "/" not in reference:
+            reference = self.selection.meant(record_class.kind, reference)
         source, _, name = reference.rpartition("/")
         records = self.records(record_class.kind)
         matches = [record for record in records if record.name == name and (not source or _is_of(source, record))]
         matches = matches or [record for record in records if source and _was_of(source, name, record)]
         if not matches:
-            self._unknown(record_class, reference, records)
+            self._unknown(record_class, reference, records, used=written != reference)
         if len(matches) > 1:
-            raise PluginError(clash(matches))
+            return cast(R, _default_of(matches) or _refuse(matches))
         return cast(R, matches[0])
 
     def record_of_kind(self, kind: str, reference: str) -> Record:
@@ -126,17 +133,37 @@ class Registry:
         return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
 
     @property
+    def _of_default_names(self) -> tuple[str, ...]:
+        """A warning for each name that means one record by default, and that another plugin has too."""
+        found = []
+        for kind, name in DEFAULTS:
+            rivals = [record for record in self.records(kind) if record.name == name] if kind in self.kinds else []
+            meant = _default_of(rivals) if len(rivals) > 1 else None
+            if meant is not None:
+                others = [record for record in rivals if record is not meant]
+                owners = " and ".join(each.plugin.described for each in others if each.plugin is not None)
+                what = f"{meant.called or kind} {name!r} means {meant.reference}, although {owners} has one too"
+                found.append(f"{what}; write {' or '.join(each.reference for each in others)} for the other")
+        return tuple(found)
+
+    @property
     def absent(self) -> str:
         """The plugins that are off, and those that were left out, for a message about a name that is unknown."""
         return "; ".join(filter(None, (plugins_off(self.found), *self._left_out)))
 
-    def _unknown(self, record_class: type[Record], reference: str, records: Sequence[Record]) -> NoReturn:
+    def _unknown(
+        self, record_class: type[Record], reference: str, records: Sequence[Record], used: bool = False
+    ) -> NoReturn:
+        """Raise NotInstalled. ``used``: the name is a bare one, and means this record because the run used it."""
         kind, word = record_class.kind, record_class.called or record_class.kind
         source, _, name = reference.rpartition("/")
         names = sorted({record.name for record in records})
         allowed = [record.reference for record in records] if source else names
         parts = [f"unknown {word} {reference!r}"]
-        parts.append(f"allowed: {', '.join(allowed)}" if names else f"no {word} is installed")
+        if used:
+            parts.append(f"the run used it under the name {name!r}, and no other takes its place unasked")
+        else:
+            parts.append(f"allowed: {', '.join(allowed)}" if names else f"no {word} is installed")
         package = PACKAGES.get((kind, name)) or (None if names else first_package(kind))
         present = {canonical(plugin.distribution) for plugin in self.found}
         if package in present:
@@ -148,7 +175,8 @@ class Registry:
         off = [plugin for plugin in self.found if not plugin.on]
         off = [plugin for plugin in off if _provides(plugin, kind, name)] or off
         note = "; ".join(filter(None, (plugins_off(off), *self._left_out)))
-        raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package, note)
+        hint = "" if used else did_you_mean(reference, allowed)
+        raise NotInstalled("; ".join(parts) + hint, package, note)
 
     # ------------------------------------------------------------ what they describe
 
@@ -164,6 +192,7 @@ class Registry:
         that took part when the checkpoint of the run was saved. Raises UnsupportedSpace for actions that a trainer does
         not declare.
         """
+        is_trainer = isinstance(spec, TrainerSpec)
         if isinstance(spec, TrainerSpec):
             _require_space(spec, arguments["behavior"])
         if not spec.hook:
@@ -182,11 +211,21 @@ class Registry:
             named = " or ".join(dict.fromkeys(plugin.described for plugin in answer.makers))
             spec.require(answer.value, f"{named}: {spec.hook}")
         if noted is not None:
-            # A measurement does without a block of a behavior whose plugin is absent, and training refuses the block.
-            blocks = arguments["settings"].sections if isinstance(spec, TrainerSpec) else {}
-            owners = [self.record(BehaviorSection, name).plugin for name, block in blocks.items() if block is not None]
-            noted.add(spec.hook, [plugin for plugin in answer.took_part if plugin not in owners])
+            through_blocks = self._acting_through_blocks(arguments["settings"], answer) if is_trainer else ()
+            noted.add(spec.hook, [plugin for plugin in answer.took_part if plugin not in through_blocks])
         return answer.value
+
+    def _acting_through_blocks(self, settings: BehaviorSettings, answer: Answer) -> list[Plugin | None]:
+        """The plugins that need not be noted as having taken part in the trainer of a behavior.
+
+        Whoever's block the behavior has: a measurement does without the block if the plugin is absent, and training
+        refuses it. And whoever's block it does not have, and did not make the trainer: it only passed the trainer on.
+        """
+        found = []
+        for record in self.records(BehaviorSection.kind):
+            if settings.sections.get(record.name) is not None or record.plugin not in answer.makers:
+                found.append(record.plugin)
+        return found
 
     def recordings(self, what: str) -> Recordings:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
@@ -212,6 +251,17 @@ def _refuse_core_keys(records: Sequence[Record], owner: Plugin) -> None:
             block = RunConfig if isinstance(record, ConfigSection) else BehaviorSettings
             if record.name in {field.name for field in attrs.fields(block)}:
                 raise PluginError(f"{owner.described}: the {record.called} {record.name!r} is core's own")
+
+
+def _default_of(rivals: Sequence[Record]) -> Record | None:
+    """The record that a name means by default, so that an installed plugin cannot end runs that never named it."""
+    owner = DEFAULTS.get((rivals[0].kind, rivals[0].name))
+    found = [each for each in rivals if each.plugin is not None and canonical(each.plugin.distribution) == owner]
+    return found[0] if len(found) == 1 else None
+
+
+def _refuse(rivals: Sequence[Record]) -> NoReturn:
+    raise PluginError(clash(rivals))
 
 
 def clash(rivals: Sequence[Record]) -> str:

@@ -52,12 +52,15 @@ class Selection:
         autoload_why: The source that turned autoload on or off.
         lenient: Whether a plugin that only the configuration asks for may be missing or broken, which is then a
             warning.
+        records: The kind and DIST/NAME of each record that a run of this configuration used. A name of the kind without
+            a distribution means this record, so that no other distribution's record takes its place.
     """
 
     autoload: bool = True
     choices: tuple[Choice, ...] = ()
     autoload_why: Why = "autoload"
     lenient: bool = False
+    records: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def enable(self) -> tuple[str, ...]:
@@ -82,6 +85,11 @@ class Selection:
         """Whether ``plugin`` is turned off by its name."""
         choice = self.last(plugin)
         return choice is not None and not choice.on
+
+    def meant(self, kind: str, name: str) -> str:
+        """DIST/NAME of the record that a run used under ``name``; ``name`` itself if there is none, or several."""
+        found = [reference for of, reference in self.records if of == kind and reference.rpartition("/")[2] == name]
+        return found[0] if len(found) == 1 else name
 
     def anchored(self, config_dir: Path | None) -> Selection:
         """A copy with absolute paths of local files; the configuration's are relative to ``config_dir``."""
@@ -122,8 +130,9 @@ def selection_from(
     configuration names: their distributions are loaded even if autoload is off, and need not exist.
     """
     asked = [_choice(text, "-p") for text in dash_p]
+    records = _records(config)
     if no_plugins:
-        return Selection(autoload=False, choices=tuple(asked), autoload_why="-p")
+        return Selection(autoload=False, choices=tuple(asked), autoload_why="-p", records=records)
     autoload, why, choices = True, "autoload", []  # type: bool, Why, list[Choice]
     choices += [Choice(name.rpartition("/")[0] + _ALL_OF, True, "config") for name in used if "/" in name]
     if config is not None:
@@ -136,7 +145,12 @@ def selection_from(
             raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {switch!r}")
         autoload, why = switch == "1", ENV_AUTOLOAD
     choices += [_choice(text, ENV_PLUGINS) for text in environ.get(ENV_PLUGINS, "").split(",") if text.strip()]
-    return Selection(autoload, tuple(choices + asked), why)
+    return Selection(autoload, tuple(choices + asked), why, records=records)
+
+
+def _records(config: PluginSettings | None) -> frozenset[tuple[str, str]]:
+    blocks = () if config is None else (config.chosen, config.optional)
+    return frozenset((kind, each) for block in blocks for kind, references in block.items() for each in references)
 
 
 def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...]:
@@ -178,6 +192,17 @@ def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple
     for choice, message in _missing(plugins, selection):
         if choice.on and not (selection.lenient and choice.why == "config"):
             yield message, ()
+    named = {choice.reference for choice in selection.choices if choice.on}
+    for message, rivals in namesakes(plugins):
+        if rivals[0].name in named:  # it could mean any of them
+            yield message, rivals
+
+
+def namesakes(plugins: Sequence[Plugin]) -> Iterator[tuple[str, tuple[Plugin, ...]]]:
+    """What is said about each name that several plugins have which are on, with these plugins.
+
+    It is a warning, unless the name is asked for.
+    """
     on = [plugin for plugin in plugins if plugin.state == "on"]
     for name in dict.fromkeys(plugin.name for plugin in on):
         rivals = tuple(plugin for plugin in on if plugin.name == name)

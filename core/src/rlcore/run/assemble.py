@@ -115,7 +115,6 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     config = with_seed(run.config, None if saved is None else int(saved["run"]["seed"]))
     seed = ranks.share(config.env_settings.seed)
     config = run.config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
-    run.configure(ranks.size)
     resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     place, start = run.directory.path, run.directory.working_directory
     context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
@@ -126,6 +125,7 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     plugins.check_config(config)
     notifications = Notifications(plugins, context)
     state = make_state(context, plugins, notifications.lesson_changed)
+    run.configure(context)  # now the plugins are known that took part
 
     def close(environment: Any, name: str) -> None:
         close_at_exit(environments, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, run.deadline)
@@ -168,7 +168,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         evaluation.load_state_dict(saved["run"].get("evaluation"))
         evaluation.overdue = saved["run"].get("overdue")
         training.resumed_from = directory.checkpoints / str(store.saved_step)
-        run.configure(ranks.size, state.behaviors.values())
+        run.configure(context, state.behaviors.values())
         training.differences = _differences(training, saved)
         if of_other_ranks:
             training.differences += (f"{in_words(ranks.size)} instead of {in_words(saved_by)}",)
@@ -200,6 +200,9 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
         weakened = after if after == promise else f"{after} instead of {promise}"
         path = training.run.directory.path
         log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
+    if others := training.run.store.other_plugins(saved):
+        what = "nothing that is learned depends on that"
+        log.warning("%s: resumes with %s; %s", training.run.directory.path, ", ".join(others), what)
     return tuple(found)
 
 

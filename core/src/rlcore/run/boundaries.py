@@ -251,7 +251,7 @@ class Boundaries:
                     "the environment cannot save its state; checkpoint_interval sets another number",
                     behavior.name, f"{behavior.checkpoint_interval:,}",
                 )  # fmt: skip
-                self._run.configure(ranks.size, behaviors)
+                self._run.configure(self._context, behaviors)
                 self._run.store.write_configuration()
         return any(behavior.checkpoint_due for behavior in behaviors)
 

@@ -13,6 +13,7 @@ import attrs
 from rlcore.config.document import Block, ConfigErrors, Document, shown
 from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document, load_plugins_for, recorded
+from rlcore.config.named import with_records, with_sections_of
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline
 from rlcore.contracts.ranks import Launch, Ranks, launched
@@ -22,7 +23,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext, StopRequests
 from rlcore.plugins.known import PROGRAM
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins
+from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins, with_records_of_run
 from rlcore.run.timers import Timers
 from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
@@ -70,13 +71,15 @@ class PreparedRun:
         """A :data:`CloseDeadline`: the one that is set when something is closed."""
         return self.close_deadline(what, seconds)
 
-    def configure(self, ranks: int, behaviors: Iterable[BehaviorRun] = ()) -> None:
-        """Have checkpoints of ``ranks`` processes state the configuration that starts this run again.
+    def configure(self, context: RunContext, behaviors: Iterable[BehaviorRun] = ()) -> None:
+        """Have checkpoints state the configuration that starts this run again.
 
         It has no ``resume``, ``checkpoint``, ``force`` and ``inference``, and states the intervals of checkpoints that
-        the run chose for ``behaviors``, so that a new run with it does the same.
+        the run chose for ``behaviors``, so that a new run with it does the same. It also has the sections of the
+        plugins that took part in making the objects of the run, which are noted in ``context``.
         """
-        config = self.config
+        took_part = context.factories.plugins
+        config = with_sections_of(self.config, self.plugins, took_part)
         start = attrs.evolve(config.checkpoint_settings, resume=False, checkpoint=None, force=False, inference=False)
         chosen = {
             each.name: attrs.evolve(each.settings, checkpoint_interval=each.chosen_interval)
@@ -84,7 +87,7 @@ class PreparedRun:
             if each.chosen_interval is not None and each.settings.checkpoint_interval is None
         }
         config = attrs.evolve(config, checkpoint_settings=start, behaviors={**config.behaviors, **chosen})
-        self.store.configure(config, ranks)
+        self.store.configure(config, context.ranks.size, took_part)
 
 
 def prepare(
@@ -106,6 +109,7 @@ def _checked(
         if plugins is None:
             plugins = load_plugins_for(document_from_mapping(dump_config(config)))
             config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
+            config = with_records(config, plugins, dump_config(config))
         return config, plugins, Document(None)
     if isinstance(config, RunConfig | Mapping):
         config = document_from_mapping(config if isinstance(config, Mapping) else dump_config(config))
@@ -117,6 +121,7 @@ def _checked(
     document = config if isinstance(config, Document) else read_document(Path(config))
     if given is not None:
         document = _of_program(document, given)
+    document = with_records_of_run(document)
     if plugins is None:
         plugins = load_plugins_for(document)
     try:

@@ -350,6 +350,23 @@ class PluginSettings:
     local: list[str] = setting(
         factory=list, description="Plugins that are not installed: a module 'acme.hooks' or a file './hooks.py'."
     )
+    chosen: dict[str, list[str]] = setting(
+        factory=dict,
+        description="The records that a run learns with, as DISTRIBUTION/NAME by kind, such as trainer. A name without "
+        "a distribution means the one listed here. Runs write this.",
+    )
+    optional: dict[str, list[str]] = setting(
+        factory=dict,
+        description="The other records that a run uses, such as statistics writers. If one is missing, its block is "
+        "left out with a warning. Runs write this.",
+    )
+
+    def __attrs_post_init__(self) -> None:
+        for field in ("chosen", "optional"):
+            for kind, references in getattr(self, field).items():
+                for reference in references:
+                    if not all(reference.partition("/")):
+                        raise SettingError(field, f"{kind}: {reference!r} must be DISTRIBUTION/NAME")
 
 
 @attrs.frozen(kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
 import attrs
@@ -212,6 +213,18 @@ def field_types(cls: type) -> Mapping[str, Any]:
             f"{cls.__module__}.{cls.__qualname__}: {error}; a settings class needs its types at run time, "
             "so import them outside TYPE_CHECKING"
         ) from error
+
+
+def check_by_bases(settings: Any) -> None:
+    """Call each ``__attrs_post_init__`` of a base class that a subclass has replaced without calling it.
+
+    A class that adds a rule must not lose those of the class that it derives from. Raises what they raise.
+    """
+    own = [vars(cls)["__attrs_post_init__"] for cls in type(settings).__mro__ if "__attrs_post_init__" in vars(cls)]
+    for check, of_base in pairwise(own):
+        code = getattr(check, "__code__", None)
+        if code is not None and "__attrs_post_init__" not in code.co_names:
+            of_base(settings)
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:

@@ -1,11 +1,12 @@
 """The fingerprint of a checkpoint: everything outside its state that the numbers of a run depend on.
 
 A resumed run equals the run that was never stopped only if the fingerprints are equal; :func:`differences` names what
-differs. Values are texts, in six sections:
+differs. Values are texts, in seven sections:
 
 - ``libraries``: the versions of rlcore, torch and numpy.
 - ``environment``: the versions of the libraries that the environment's plugin names.
-- ``plugins``: distribution and version of each loaded plugin, by its name.
+- ``plugins``: distribution and version of each plugin that what is learned depends on, by its name.
+- ``loaded``: the same of each loaded plugin; :func:`other_plugins` compares it, and a resume does not depend on it.
 - ``computing``: the device and the threads of the trainers, the kind of processor, and Python.
 - ``processes``: the numbers of ranks and of workers.
 - ``configuration``: the SHA-256 of the part of the configuration that a training depends on.
@@ -16,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -25,9 +27,11 @@ from typing import Any
 from rlcore import __version__
 from rlcore.config.document import shown
 from rlcore.config.dump import dump_config
+from rlcore.config.named import listed_records
 from rlcore.contracts.saved_values import TreePath, leaves, mapped
 from rlcore.errors import dotted
 from rlcore.plugins.call import Plugins
+from rlcore.plugins.discover import Plugin
 from rlcore.records import ConfigSection, EnvironmentSpec
 from rlcore.settings import RunConfig
 
@@ -66,11 +70,15 @@ def device_of(config: RunConfig) -> str:
     return config.torch_settings.device or "cpu"
 
 
-def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str, dict[str, str]]:
-    """The fingerprint of a run of ``ranks`` processes, in this process."""
+def fingerprint(
+    plugins: Plugins, config: RunConfig, ranks: int = 1, took_part: Iterable[Plugin] = ()
+) -> dict[str, dict[str, str]]:
+    """The fingerprint of a run of ``ranks`` processes, in this process.
+
+    ``took_part`` are the plugins that made or wrapped objects of the run.
+    """
     environment = config.environment
     executor = environment.executor if environment is not None else None
-    loaded = {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}
     computing = {
         "device": device_of(config),
         "threads": str(config.torch_settings.num_threads or 1),
@@ -82,10 +90,36 @@ def fingerprint(plugins: Plugins, config: RunConfig, ranks: int = 1) -> dict[str
         "environment": {}
         if environment is None
         else dict(installed(plugins.record(EnvironmentSpec, environment.type).libraries)),
-        "plugins": loaded,
+        "plugins": _versions(_of_learning(plugins, config, took_part)),
+        "loaded": _versions(plugins.loaded),
         "computing": computing,
         "processes": {"ranks": str(ranks), "workers": str(executor.count if executor else 0)},
         "configuration": {"sha256": _digest(learning_part(dump_config(config), plugins))},
+    }
+
+
+def _of_learning(plugins: Plugins, config: RunConfig, took_part: Iterable[Plugin]) -> Iterable[Plugin]:
+    """The plugins whose records the run learns with, those that took part, and those of distributions that they need.
+
+    A plugin that is merely installed changes nothing of the run, whatever its version.
+    """
+    records = listed_records(config, plugins)
+    found = dict.fromkeys([*(record.plugin for record in records if record.plugin is not None), *took_part])
+    waiting = [*found]
+    for plugin in waiting:  # grows: a needed plugin may need more
+        needed = [each for each in plugins.loaded if plugin.needs_distribution_of(each) and each not in found]
+        found |= dict.fromkeys(needed)
+        waiting += needed
+    return found
+
+
+def _versions(plugins: Iterable[Plugin]) -> dict[str, str]:
+    """Distribution and version of each plugin by its name, or by DIST/NAME if several have the name."""
+    found = sorted(plugins, key=lambda each: (each.name, each.label))
+    several = Counter(plugin.name for plugin in found)
+    return {
+        (plugin.name if several[plugin.name] == 1 else plugin.label): f"{plugin.distribution} {plugin.version}".strip()
+        for plugin in found
     }
 
 
@@ -105,12 +139,23 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
         before, after = saved.get(section, {}), now.get(section, {})
         for name in sorted(before.keys() | after.keys() if before else ()):
             if name != _COMPARED_ELSEWHERE and before.get(name) != after.get(name):
-                was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
-                what = f"plugin {name!r}" if section == "plugins" else name
-                found.append(f"{what} {is_now} instead of {was}")
+                found.append(_changed(name, before, after, "plugin" if section == "plugins" else ""))
     if saved.get("configuration", now["configuration"]) != now["configuration"]:
         found.append(ANOTHER_CONFIGURATION)
     return found
+
+
+def other_plugins(saved: Fingerprint, now: Fingerprint) -> list[str]:
+    """The differences between the loaded plugins that no number of the training depends on, in words."""
+    before, after = saved.get("loaded", {}), now.get("loaded", {})
+    learning = saved.get("plugins", {}).keys() | now.get("plugins", {}).keys()
+    names = sorted((before.keys() | after.keys()) - learning) if before else []
+    return [_changed(name, before, after, "plugin") for name in names if before.get(name) != after.get(name)]
+
+
+def _changed(name: str, before: Mapping[str, str], after: Mapping[str, str], word: str) -> str:
+    was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
+    return f"{f'{word} {name!r}' if word else name} {is_now} instead of {was}"
 
 
 def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def training_status(
     metadata = {
         "stats_format_version": STATS_FORMAT_VERSION,
         **libraries,
-        "plugins": dict(made_with.get("plugins", {})),
+        "plugins": dict(made_with.get("loaded", {})),
         "run_steps": newest.step,
     }
     if (run.get("evaluation") or {}).get("score") is not None:

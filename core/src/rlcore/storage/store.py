@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rlcore.config.rewriting import without_not_supported
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
+from rlcore.plugins.discover import Plugin
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, require_run
@@ -43,6 +44,7 @@ from rlcore.storage.fingerprint import (
     fingerprint,
     fingerprint_in,
     learning_part,
+    other_plugins,
 )
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
@@ -175,6 +177,10 @@ class RunStore:
             return [*found, ANOTHER_CONFIGURATION]
         return [*found, f"{ANOTHER_CONFIGURATION} ({described(learning)})"] if learning else found
 
+    def other_plugins(self, saved: Mapping[str, Any]) -> list[str]:
+        """The differences between the loaded plugins that no number of the training depends on, in words."""
+        return other_plugins(fingerprint_in(saved[RUN]), self._fingerprint)
+
     def configuration_changes(self, learning: bool = False) -> list[str] | None:
         """The keys of the configuration that differ from those in the checkpoint that was read; None if it has none.
 
@@ -195,10 +201,13 @@ class RunStore:
 
     # ------------------------------------------------------------ writing
 
-    def configure(self, config: RunConfig, ranks: int = 1) -> None:
-        """Sets the configuration that checkpoints of this run, of ``ranks`` processes, hold."""
+    def configure(self, config: RunConfig, ranks: int = 1, took_part: Iterable[Plugin] = ()) -> None:
+        """Sets the configuration that checkpoints of this run, of ``ranks`` processes, hold.
+
+        ``took_part`` are the plugins that made or wrapped objects of the run.
+        """
         self._configuration = sealed(config_text(config))
-        self._fingerprint = fingerprint(self.plugins, config, ranks)
+        self._fingerprint = fingerprint(self.plugins, config, ranks, took_part)
 
     @property
     def configuration_sha256(self) -> str:

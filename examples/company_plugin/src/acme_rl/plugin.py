@@ -35,7 +35,8 @@ UPLOADER: StashKey[Uploader | None] = StashKey()
 
 @hookimpl
 def rlcore_config_sections() -> list[ConfigSection]:
-    return [ConfigSection(name=SECTION, target="acme_rl.settings:AcmeSettings", summary="Rules of the company.")]
+    target = "acme_rl.settings:AcmeSettings"
+    return [ConfigSection(name=SECTION, target=target, summary="Rules of the company.", affects_learning=False)]
 
 
 @hookimpl

@@ -27,6 +27,7 @@ from rlcore import (
     clash,
     echo,
     inspect_plugins,
+    namesakes,
     obstacles,
     python_command,
 )
@@ -148,9 +149,10 @@ def _diagnose(
 
 def _clashes(plugins: Plugins) -> Iterator[Finding]:
     """Clashes between plugins: of their names, of their records, and of stores of the status."""
-    for message, rivals in obstacles(plugins.found, plugins.selection):
+    refused = dict(obstacles(plugins.found, plugins.selection))
+    for message, rivals in (refused | dict(namesakes(plugins.found))).items():
         for plugin in rivals:
-            yield Finding(plugin.label, "error", "clash", message)
+            yield Finding(plugin.label, "error" if message in refused else "warning", "clash", message)
     for kind in plugins.kinds:
         for _, group in groupby(plugins.records(kind), key=lambda record: record.name):
             records = list(group)

@@ -132,8 +132,6 @@ class BehaviorArrays:
                 raise MismatchedValue(f"no {ACTION_MASK!r} for an agent that acts next, although there was one before")
             mask = self._mask[slot]
             mask[:] = action_mask(_joined(value[ACTION_MASK]), mask.shape)
-            if not mask.any():
-                raise MismatchedValue(f"an {ACTION_MASK} that allows nothing for an agent that acts next")
         elif info and ACTION_MASK in info:
             raise MismatchedValue(f"an info with {ACTION_MASK!r}, which the infos of the first reset did not have")
 

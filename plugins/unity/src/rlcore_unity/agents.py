@@ -7,10 +7,10 @@ ends. The next agent of that player, team and group then gets the slot, often wi
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,12 +18,11 @@ from rlcore import AgentBatch, BehaviorSpec
 from rlcore_mlagents_messages.observations import DamagedObservation, Sensor
 from rlcore_unity.census import NO_GROUP, Seats
 from rlcore_unity.player import Player
+from rlcore_unity.seating import NOWHERE, Seating
 from rlcore_unity.settings import MAX_AGENTS
 from rlcore_workers import PlayerFailed
 
 log = logging.getLogger("rlcore.plugin.unity")
-
-NOWHERE = -1  # the slot of an agent that has none
 
 
 class BehaviorArrays:
@@ -94,19 +93,6 @@ class BehaviorArrays:
         return None
 
 
-@attrs.define
-class _Free:
-    """Slots of one group that no agent has."""
-
-    slots: list[int]  # descending: the last one is taken first
-    size: int
-    group_id: int = NO_GROUP  # the player's number of the group that has it
-
-    @property
-    def unused(self) -> bool:
-        return len(self.slots) == self.size
-
-
 class Seated:
     """The agents of one behavior and team in one player.
 
@@ -114,6 +100,7 @@ class Seated:
         brain: The behavior and team.
         order: The slots of the agents of the latest message that wait for actions, in the player's order.
         without_slot: Agents of the latest message that wait for actions and have no slot, by their place in ``order``.
+        moved: How many agents moved to a slot of their group, which they joined after their first decision.
     """
 
     def __init__(self, player: Player, seats: Seats, arrays: BehaviorArrays, first: int) -> None:
@@ -123,17 +110,14 @@ class Seated:
         self._all = np.arange(first, first + len(seats.groups))
         self._seats = seats
         self._warned = False
+        self.moved = 0
         self.forget()
 
     def forget(self) -> None:
         """Have no agents any more: the player was reset."""
         self._slots: dict[int, int] = {}  # by number of agent
-        self._free = {group: _Free([], 0) for group in sorted(set(self._seats.groups))}
-        for slot, group in zip(reversed(self._all.tolist()), reversed(self._seats.groups), strict=True):
-            found = self._free[group]
-            found.slots.append(slot)
-            found.size += 1
-        self._group_of = dict(zip(self._all.tolist(), self._seats.groups, strict=True))
+        self._seating = Seating(self._all.tolist(), self._seats.groups, self._seats.joins)
+        self._alone: set[int] = set()  # numbers of agents that were in no group when they got a slot beside groups
         self.order: NDArray[np.intp] = np.zeros(0, np.intp)
         self.without_slot: list[tuple[int, Any]] = []
 
@@ -150,7 +134,7 @@ class Seated:
         return int(lost.sum())
 
     def receive(self, infos: Sequence[Any]) -> bool:
-        """Take what the agents of a message received; return whether an agent waits for an action.
+        """Take what the agents of a message received; return whether an agent that has a slot waits for an action.
 
         Raises PlayerFailed for what does not fit the behavior.
         """
@@ -165,14 +149,16 @@ class Seated:
         numbers = [info.id for info in deciding]
         if len(set(numbers)) < len(numbers):
             raise self._failed("lists an agent twice in one message")
+        begun = self._join(deciding) if self._alone else set()  # numbers of agents that begin an episode elsewhere
         slots = [self._slots.get(number, NOWHERE) for number in numbers]
         self.without_slot = []
-        if NOWHERE in slots:
-            known = [place for place, slot in enumerate(slots) if slot != NOWHERE]
+        if NOWHERE in slots or begun:
+            known = [place for place, slot in enumerate(slots) if slot != NOWHERE and numbers[place] not in begun]
             self._reward([slots[place] for place in known], [deciding[place] for place in known])
+            sizes = Counter(info.group_id for info in deciding)
             for place, info in enumerate(deciding):
                 if slots[place] == NOWHERE and numbers[place] not in ended:
-                    slots[place] = self._seat(info)
+                    slots[place] = self._seat(info, sizes[info.group_id])
                 if slots[place] == NOWHERE:
                     self.without_slot.append((place, info))
         else:
@@ -183,7 +169,12 @@ class Seated:
             self._decide([slots[place] for place in places], [deciding[place] for place in places])
         else:
             self._decide(slots, deciding)
-        return bool(slots)
+        return len(slots) > len(self.without_slot)
+
+    @property
+    def places(self) -> int:
+        """How many agents can have a slot at once."""
+        return len(self._all)
 
     def _reward(self, slots: list[int], infos: Sequence[Any]) -> None:
         """Note the rewards of agents."""
@@ -203,6 +194,7 @@ class Seated:
         arrays, slots, known = self._arrays, [], []
         for info in infos:
             slot = self._slots.pop(info.id, None)
+            self._alone.discard(info.id)
             if slot is None:
                 continue
             (arrays.truncated if info.max_step_reached else arrays.terminated)[slot] = True
@@ -212,36 +204,42 @@ class Seated:
         if slots:
             self._observe(slots, known, final=True)
             for slot in slots:
-                free = self._free[self._group_of[slot]].slots
-                free.append(slot)
-                free.sort(reverse=True)
+                self._seating.leave(slot)
 
-    def _seat(self, info: Any) -> int:
-        """Give an agent a free slot of its group; NOWHERE if there is none."""
-        group = info.group_id
-        free = None
-        if group == NO_GROUP:
-            free = self._free.get(-1) or next((each for each in self._free.values() if each.slots), None)
-        else:
-            others = [each for number, each in self._free.items() if number >= 0]
-            free = next((each for each in others if each.group_id == group), None)
-            if free is None:
-                others.sort(key=lambda each: each.group_id != NO_GROUP)  # those of a group that may return come last
-                free = next((each for each in others if each.unused), None)
-                if free is not None:
-                    free.group_id = group
-        if free is None or not free.slots:
-            if not self._warned:
-                self._warned = True
-                log.warning(
-                    "player %d: behavior %r has more agents at once than the %d places that were counted at the start; "
-                    "agents without a place act with zeros and are not learned from; set environment.agents to the "
-                    "largest number of agents (reported once)",
-                    self.player.number, self.brain.full_name, len(self._all),
-                )  # fmt: skip
-            return NOWHERE
-        slot = free.slots.pop()
-        self._slots[info.id] = slot
+    def _join(self, infos: Sequence[Any]) -> set[int]:
+        """Note which agents have joined their group since they got a slot; return the numbers of those that move.
+
+        One whose slot is of another group gets a slot of its own group, and begins an episode there. The one that was
+        open is dropped: a slot has no transition to another one.
+        """
+        moved = set()
+        for info in infos:
+            if info.group_id == NO_GROUP or info.id not in self._alone:
+                continue
+            self._alone.remove(info.id)
+            slot = self._slots[info.id]
+            self._slots[info.id] = self._seating.join(slot, info.group_id)
+            if self._slots[info.id] != slot:
+                self._arrays.aborted[slot] = True
+                moved.add(info.id)
+        self.moved += len(moved)
+        return moved
+
+    def _seat(self, info: Any, size: int) -> int:
+        """Give an agent a free slot of its group, of which the message has ``size``; NOWHERE if there is none."""
+        slot = self._seating.take(info.group_id, size)
+        if slot != NOWHERE:
+            self._slots[info.id] = slot
+            if info.group_id == NO_GROUP and self._seating.grouped:
+                self._alone.add(info.id)
+        elif not self._warned:
+            self._warned = True
+            log.warning(
+                "player %d: behavior %r has more agents at once than the %d places that were counted at the start; "
+                "agents without a place act with zeros and are not learned from; set environment.agents to the "
+                "largest number of agents (reported once)",
+                self.player.number, self.brain.full_name, len(self._all),
+            )  # fmt: skip
         return slot
 
     def _observe(self, slots: list[int], infos: Sequence[Any], final: bool) -> None:

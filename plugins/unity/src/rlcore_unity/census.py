@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -38,22 +38,35 @@ class _Counted:
 
     brain: Brain
     here: dict[int, int] = attrs.field(factory=dict)  # the group of each agent that is there, by id
+    joins: bool = False  # whether an agent has joined a group after it first reported
     most_alone: int = 0  # agents that are in no group, at once
     of_groups: list[int] = attrs.field(factory=list)  # the most agents of the largest group, of the second one, ...
+
+    @property
+    def kind(self) -> Hashable:
+        """Team, sensors and actions, which are alike for the behaviors that one agent may have."""
+        brain = self.brain
+        return brain.team, brain.sensors, brain.spec.continuous, brain.spec.discrete
 
     def add(self, infos: Iterable[Any]) -> bool:
         """Count agents; return whether there are more than before."""
         joined = False
+        first: set[int] = set()  # ids of agents that report for the first time
         for info in infos:
             if info.done:
                 self.here.pop(info.id, None)
-            else:
-                joined |= self.here.get(info.id, info.group_id) != info.group_id
-                self.here[info.id] = info.group_id
-        sizes = Counter(self.here.values())
-        alone = sizes.pop(NO_GROUP, 0)
+                continue
+            if info.id not in self.here:
+                first.add(info.id)
+            elif self.here[info.id] != info.group_id:
+                joined = True
+            self.here[info.id] = info.group_id
         if joined:
+            self.joins = True
             self.most_alone = 0  # those who were alone until now were on their way to a group
+        on_their_way = first if self.joins else set()
+        sizes = Counter(group for group in self.here.values() if group != NO_GROUP)
+        alone = sum(group == NO_GROUP and number not in on_their_way for number, group in self.here.items())
         together = [
             max(pair) for pair in zip_longest(self.of_groups, sorted(sizes.values(), reverse=True), fillvalue=0)
         ]
@@ -70,10 +83,12 @@ class Seats:
     Attributes:
         brain: The behavior and team.
         groups: The group of each place, numbered from 0; -1 for one in no group.
+        joins: Whether agents join their groups after their first decision.
     """
 
     brain: Brain
     groups: tuple[int, ...]
+    joins: bool = False
 
 
 class Census:
@@ -83,6 +98,9 @@ class Census:
         self._player, self._channels = player, channels
         self._found: dict[str, _Counted] = {}
         self._subscribed: set[str] = set()  # behaviors and teams that messages list, also without agents
+        # The most agents at once of all behaviors of one kind: any of them may have any of these behaviors, because
+        # ``SetModel`` gives an agent another one, with the same sensors and actions, for an episode.
+        self._alike = Counter[Hashable]()
 
     def take(self, output: Any, wanted: frozenset[str], agents: int | Mapping[str, int] | None) -> tuple[Seats, ...]:
         """Return the places that the player needs, from its first ``output`` on.
@@ -107,7 +125,10 @@ class Census:
             output = self._player.receive()
             decisions += 1
         found = [counted for _, counted in sorted(self._found.items())]
-        return tuple(Seats(each.brain, _groups(each, _wanted(each, agents))) for each in found)
+        for each in found:
+            if not each.of_groups:
+                each.most_alone = max(each.most_alone, self._alike[each.kind])
+        return tuple(Seats(each.brain, _groups(each, _wanted(each, agents)), each.joins) for each in found)
 
     def _add(self, output: Any) -> bool:
         grew = False
@@ -120,6 +141,10 @@ class Census:
             if name not in self._found:
                 self._found[name] = _Counted(self._player.brain(name, listed.value))
             grew |= self._found[name].add(listed.value)
+        alike = Counter[Hashable]()
+        for each in self._found.values():
+            alike[each.kind] += len(each.here)
+        self._alike |= alike  # the most of each kind
         return grew
 
     def _actions(self, output: Any) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from rlcore_workers import PlayerEnded, PlayerFailed, Restarts
 
 log = logging.getLogger("rlcore.plugin.unity")
 
+PATIENCE = 1_000  # exchanges in which agents wait, and none of them has a place
 CLOSE_MARGIN = 5.0  # seconds of closing beside those in which players end
 
 
@@ -60,6 +61,13 @@ class _Game:
     answered: list[str] = attrs.field(factory=list)  # behaviors of the latest message
     strangers: dict[str, Any] = attrs.field(factory=dict)  # actions for its agents of behaviors that are not known
     restarts: Restarts = attrs.field(factory=Restarts)
+
+    @property
+    def without_place(self) -> dict[str, int]:
+        """How many agents of the latest message wait for actions without a place, by behavior and team."""
+        waiting = {name: len(self.agents[name].without_slot) for name in self.answered}
+        waiting |= {name: len(part.value) for name, part in self.strangers.items()}
+        return {name: count for name, count in waiting.items() if count}
 
 
 class UnityEnvironment:
@@ -235,7 +243,8 @@ class UnityEnvironment:
 
     def stats(self) -> dict[str, float]:
         restarts = sum(game.restarts.count for game in self._games)
-        return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted)}
+        moved = sum(agents.moved for game in self._games for agents in game.agents.values())
+        return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted + moved)}
 
     def close(self) -> None:
         deadline = monotonic() + self._launch.end_seconds
@@ -257,11 +266,15 @@ class UnityEnvironment:
         parts: dict[str, Any] = dict(game.strangers)
         for name in game.answered:
             agents = game.agents[name]
-            if agents.order.size:
-                part = actions_of(actions[agents.brain.name], agents.order, hybrid)
-                for place, info in agents.without_slot:
-                    part.value[place].CopyFrom(neutral(agents.brain, [info]).value[0])
-                parts[name] = part
+            others = agents.without_slot
+            if not agents.order.size:
+                continue
+            if len(others) == agents.order.size:
+                parts[name] = neutral(agents.brain, [info for _, info in others])
+                continue
+            part = parts[name] = actions_of(actions[agents.brain.name], agents.order, hybrid)
+            for place, info in others:
+                part.value[place].CopyFrom(neutral(agents.brain, [info]).value[0])
         game.channels.set_parameters(self._parameters, self._samplers, self._seed_of(game))
         game.player.send(RLInput(agent_actions=parts, side_channel=game.channels.outgoing()))
 
@@ -274,21 +287,29 @@ class UnityEnvironment:
                 self._restart(game, doing, failure)
 
     def _receive(self, game: _Game) -> None:
-        """Take messages of a player until one of its agents waits for an action. Raises PlayerFailed."""
+        """Take messages of a player until an agent that has a place waits for an action.
+
+        Raises PlayerFailed, and EnvironmentFailed if none does for :data:`PATIENCE` exchanges, in which others wait.
+        """
+        exchanges = 0
         while True:
             output, acting = game.player.receive(), False
             game.answered, game.strangers = [], {}
             for name, listed in output.agentInfos.items():
+                if not listed.value:  # the behavior is subscribed, and none of its agents reports
+                    continue
                 agents = game.agents.get(name)
                 if agents is None:
-                    if listed.value:  # else the behavior is subscribed, and none of its agents reports
-                        self._do_without(game, name, listed.value)
+                    self._do_without(game, name, listed.value)
                     continue
                 game.answered.append(name)
                 acting |= agents.receive(listed.value)
             game.channels.hear(game.player, output.side_channel)
             if acting:
                 return
+            exchanges += bool(game.without_place)
+            if exchanges >= PATIENCE:
+                self._end(game.number, "a step", game.player.failed(_nobody_has_a_place(game, exchanges)))
             self._send_actions(game, {})
 
     def _do_without(self, game: _Game, name: str, agents: Sequence[Any]) -> None:
@@ -304,16 +325,28 @@ class UnityEnvironment:
         game.strangers[name] = neutral(brain, [info for info in agents if not info.done])
 
 
+def _nobody_has_a_place(game: _Game, exchanges: int) -> str:
+    waiting = ", ".join(f"{count} of {name[:100]!r}" for name, count in sorted(game.without_place.items())[:10])
+    places = ", ".join(f"{name!r} {agents.places}" for name, agents in sorted(game.agents.items())) or "none"
+    return (
+        f"no agent has a place, for {exchanges:,} exchanges, so nothing can be learned; agents that wait: {waiting}; "
+        f"places: {places}; list their behaviors in behaviors, so that the start waits for them, or set "
+        "environment.agents to the largest number of agents"
+    )
+
+
 def _arrays_of(seats: Sequence[Sequence[Seats]]) -> dict[str, BehaviorArrays]:
     """The arrays of each behavior, with the slots of all players. Raises EnvironmentFailed if players differ."""
     found: dict[str, list[tuple[int, Seats]]] = {}
     for env, own in enumerate(seats):
         for each in own:
             found.setdefault(each.brain.name, []).append((env, each))
-    return {name: BehaviorArrays(_spec_of(name, places)) for name, places in found.items()}
+    # Teams are those of the game: each may have a behavior of its own, as strikers and a goalkeeper have.
+    teams = {each.brain.team for own in seats for each in own}
+    return {name: BehaviorArrays(_spec_of(name, places, len(teams) > 1)) for name, places in found.items()}
 
 
-def _spec_of(name: str, places: Sequence[tuple[int, Seats]]) -> BehaviorSpec:
+def _spec_of(name: str, places: Sequence[tuple[int, Seats]], in_teams: bool) -> BehaviorSpec:
     spec = places[0][1].brain.spec
     env_index: list[int] = []
     teams: list[int] = []
@@ -332,6 +365,6 @@ def _spec_of(name: str, places: Sequence[tuple[int, Seats]]) -> BehaviorSpec:
     return attrs.evolve(
         spec,
         env_index=np.array(env_index, np.int64),
-        team=np.array(teams, np.int64) if len(set(teams)) > 1 else None,
+        team=np.array(teams, np.int64) if in_teams else None,
         group=np.array(groups, np.int64) if shared else None,
     )

@@ -179,11 +179,7 @@ class BatchCheck:
                 self._require(f"final_info {name!r}", array, (count,), _REAL)
         if mask is not None:
             self._require("final_action_mask", mask, (count, self._spec.mask_size), _BOOL)
-            barred = np.argwhere(~np.logical_or.reduceat(mask, self._branches, axis=1))
-            if len(barred):
-                row, branch = barred[0].tolist()
-                slot = slot_named(self._spec, int(ended[row]))
-                self._refuse("final_action_mask", f"allows no option of branch {branch} in the row of {slot}")
+            self._refuse_barred("final_action_mask", mask, ended)
 
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""
@@ -193,6 +189,9 @@ class BatchCheck:
                 self._require(what, array, self._flat, dtype)
         if batch.action_mask is not None:
             self._require("action_mask", batch.action_mask, (*self._flat, self._spec.mask_size), _BOOL)
+            # An agent that waits, or whose environment was lost, chooses nothing.
+            acting = slice(None) if batch.needs_action is None else batch.needs_action.nonzero()[0]
+            self._refuse_barred("action_mask", batch.action_mask[acting], np.arange(self._spec.slots)[acting])
         if batch.needs_action is not None:
             if self.takes_no_turns is not None and not batch.needs_action.all():
                 slot = slot_named(self._spec, int(batch.needs_action.argmin()))
@@ -205,6 +204,16 @@ class BatchCheck:
         shared = batch.group_reward
         if shared is not None and not float(shared.dot(shared)) <= LARGEST:
             self._refuse_non_finite("group reward", shared)
+
+    def _refuse_barred(self, what: str, mask: NDArray[np.bool_], slots: NDArray[np.integer[Any]]) -> None:
+        """Raise EnvironmentFailed for a branch in which ``mask`` [K, mask_size] of ``slots`` [K] allows nothing."""
+        if not self._branches.size:
+            return
+        allowed = np.logical_or.reduceat(mask, self._branches, axis=1)
+        if not allowed.all():
+            row, branch = np.argwhere(~allowed)[0].tolist()
+            slot = slot_named(self._spec, int(slots[row]))
+            self._refuse(what, f"allows no option of branch {branch} in the row of {slot}")
 
     def _warn_of_lost_rewards(self, batch: AgentBatch) -> None:
         """Warn once of a reward in a row whose transition stays open; an aborted episode is dropped with its reward."""

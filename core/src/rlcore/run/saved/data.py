@@ -104,10 +104,11 @@ def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, 
     raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}; {known}{none}")
 
 
-def read_saved_configuration(directory: Path) -> Document:
+def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
     """The configuration of the run in ``directory``.
 
-    Warns, with the keys that differ, if a checkpoint's copy is used because the file is missing, edited or damaged.
+    Warns, with the keys that differ, if a checkpoint's copy is used because the file is missing, edited or damaged;
+    not if ``silent``.
     Raises ConfigError if there is neither.
     """
     path = directory / CONFIGURATION
@@ -128,7 +129,8 @@ def read_saved_configuration(directory: Path) -> Document:
             if not found:
                 return document
             problem = f"was edited or is damaged ({described(found)})"
-    log.warning(
+    log.log(
+        logging.DEBUG if silent else logging.WARNING,
         "%s: %s; the configuration in checkpoint %s is used (to use another, give a file as CONFIG or keys with --set)",
         path, problem, copy.parent.name,
     )  # fmt: skip

@@ -16,10 +16,12 @@ import attrs
 
 from rlcore.config.document import ConfigErrors, Document
 from rlcore.config.load import environment_modules, local_references
+from rlcore.config.named import with_records_of
 from rlcore.contracts.saved_values import EACH, TEXT, has_form
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
+from rlcore.run.saved.data import read_saved_configuration
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.files.access import user_path
 from rlcore.storage.run_files import LOGS
@@ -73,6 +75,19 @@ def raise_with_absent_plugins(error: ConfigErrors, directory: Path | None, plugi
         raise error
     note = f"the run was made with plugins that are not installed: {', '.join(absent)}"
     raise ConfigErrors(error.problems, (note,)) from error
+
+
+def with_records_of_run(document: Document) -> Document:
+    """The document with the records that the run which it continues used, if it continues one.
+
+    A name then means the record of the run, and not that of another distribution which was installed since.
+    """
+    directory = directory_to_continue(document)
+    if directory is None:
+        return document
+    with suppress(RlcoreError):
+        return with_records_of(document, read_saved_configuration(directory, silent=True))
+    return document  # there is no run, which is reported when the run starts
 
 
 def directory_to_continue(document: Document) -> Path | None:

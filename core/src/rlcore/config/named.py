@@ -1,0 +1,213 @@
+"""The records that a configuration names: which ones a run uses, and which plugins' blocks it writes down.
+
+``plugins.chosen`` and ``plugins.optional`` of a run's ``configuration.yaml`` list them as DIST/NAME. A resume and a
+new run of the file then mean the same records by the same names, whatever is installed. A block whose plugin is gone is
+left out if nothing that is learned depends on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from rlcore.config.document import AFTER_THE_FILE, Block, Document, Items, value_at, with_value
+from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
+from rlcore.plugins.call import Plugins
+from rlcore.plugins.discover import Plugin
+from rlcore.records import ConfigSection, Record
+from rlcore.settings import PluginSettings, RunConfig
+from rlcore.settings.fields import chosen_by, field_info, settings_fields
+
+log = logging.getLogger(__name__)
+
+SECTION = ConfigSection.kind
+BLOCKS = ("chosen", "optional")  # of `plugins`: records that learning depends on, and the others
+EACH_BEHAVIOR = ("behaviors", "NAME")
+# The blocks around the block of a record, by its kind.
+_PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    SECTION: ((),),
+    "writer": (("stats",),),
+    "exporter": (("export",),),
+    "behavior": (EACH_BEHAVIOR, ("default_settings",)),
+}
+
+
+def with_records(config: RunConfig, plugins: Plugins, given: Collection[str]) -> RunConfig:
+    """The configuration, whose ``plugins`` block lists the records that it names.
+
+    ``given`` has the keys of the file. The section of a plugin is listed if the file has it, or if the plugin has
+    another record that the configuration names.
+    """
+    named = list(dict.fromkeys(_named(config, plugins)))
+    used = {record.plugin for record in named if record.kind != SECTION}
+    own = [record for record in named if record.kind != SECTION or record.name in given or record.plugin in used]
+    return attrs.evolve(config, plugins=_listed(config.plugins, own, plugins))
+
+
+def with_sections_of(config: RunConfig, plugins: Plugins, took_part: Iterable[Plugin]) -> RunConfig:
+    """The configuration, whose ``plugins`` block also lists the sections of the plugins that took part in the run."""
+    labels = {plugin.label for plugin in took_part}
+    sections = [each for each in plugins.records(SECTION) if each.plugin is not None and each.plugin.label in labels]
+    sections = [each for each in sections if each.name in config.sections]
+    listed = [record for block in BLOCKS for record in listed_records(config, plugins, block)]
+    return attrs.evolve(config, plugins=_listed(config.plugins, [*listed, *sections], plugins))
+
+
+def listed_records(config: RunConfig, plugins: Plugins, block: str = BLOCKS[0]) -> Iterator[Record]:
+    """The records that ``plugins.chosen`` lists, or ``plugins.optional``, as far as they are there."""
+    for kind, references in getattr(config.plugins, block).items():
+        for reference in references:
+            record = _found(plugins, kind, reference)
+            if record is not None:
+                yield record
+
+
+def _found(plugins: Plugins, kind: str, reference: str) -> Record | None:
+    try:
+        return plugins.record_of_kind(kind, reference)
+    except NotInstalled:
+        return None
+
+
+def _listed(settings: PluginSettings, records: Iterable[Record], plugins: Plugins) -> PluginSettings:
+    """The ``plugins`` block with lists of ``records``.
+
+    Optional records that are gone stay listed: the file from which a user resumes may still have their blocks.
+    """
+    chosen, optional = set[tuple[str, str]](), set[tuple[str, str]]()
+    for record in records:
+        (chosen if record.affects_learning else optional).add((record.kind, record.reference))
+    listed = _references({BLOCKS[1]: settings.optional})
+    optional |= {(kind, reference) for kind, reference in listed if _found(plugins, kind, reference) is None}
+    return attrs.evolve(settings, chosen=_by_kind(chosen), optional=_by_kind(optional))
+
+
+def _by_kind(references: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for kind, reference in sorted(references):
+        found.setdefault(kind, []).append(reference)
+    return found
+
+
+def _named(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
+    """Each record that the configuration names, a default included. One that is absent or unclear fails where used."""
+    for kind, reference in _names(attrs.evolve(config, preset=None)):
+        try:
+            record = plugins.record_of_kind(kind, reference)
+        except (NotInstalled, PluginError):
+            continue
+        used = [each for each in config.plugins.chosen.get(kind, ()) if each.rpartition("/")[2] == reference]
+        if used and record.reference not in used:  # by the plugins that a program gave
+            what = f"{kind} {reference!r} is that of {record.described}, and the run used {' and '.join(used)}"
+            raise PluginError(f"{what}; write {record.reference} to use the other one")
+        if "/" in record.reference:
+            yield record
+
+
+def _names(value: Any) -> Iterator[tuple[str, str]]:
+    """The kind and the name of each record that settings name, at any depth."""
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _names(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _names(each)
+    elif attrs.has(type(value)):
+        for kind, name in _own_names(value):
+            if isinstance(name, str):
+                yield kind, name
+        for attribute in settings_fields(type(value)).values():
+            yield from _names(getattr(value, attribute.name))
+
+
+def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
+    """The kind and the name of each record that the fields of a settings object name; a name may be None."""
+    fields = settings_fields(type(settings))
+    for base in type(settings).__mro__:
+        choice = chosen_by(base)
+        if choice is not None:
+            yield choice.kind, getattr(settings, fields[choice.key].name)
+    for attribute in fields.values():
+        info, value = field_info(attribute), getattr(settings, attribute.name)
+        if info.record is not None:
+            yield info.record, value
+        if info.chooses is not None and info.chooses.by == "key":
+            yield info.chooses.kind, getattr(settings, fields[info.chooses.key].name)
+        elif info.chooses is not None:  # a mapping from names to blocks; false turns a record off, null is no block
+            claimed = info.chooses.by == "claim"
+            yield from (
+                (info.chooses.kind, name)
+                for name, block in value.items()
+                if block is not False and not (claimed and block is None)
+            )
+
+
+# ---------------------------------------------------------------- what a run finds when it is continued
+
+
+def with_records_of(document: Document, saved: Document) -> Document:
+    """The document with the records that the configuration of a run lists, which ``saved`` is.
+
+    A kind and name that the document lists itself stays as it is.
+    """
+    own = document.data.get("plugins", Block())
+    theirs = saved.data.get("plugins")
+    if not isinstance(own, Block) or not isinstance(theirs, Mapping):
+        return document  # refused later, or of an earlier version
+    known = {(kind, each.rpartition("/")[2]) for kind, each in _references(own)}
+    for name in BLOCKS:
+        merged: Any = own.get(name, Block())
+        for kind, reference in _references({name: theirs.get(name)}):
+            if isinstance(merged, Block) and (kind, reference.rpartition("/")[2]) not in known:
+                both = Items((each, None) for each in (*merged.get(kind, ()), reference))
+                merged = merged.with_entry(kind, both, None)
+        if merged:
+            own = own.with_entry(name, merged, None)
+    return attrs.evolve(document, data=document.data.with_entry("plugins", own, document.data.origins.get("plugins")))
+
+
+def _references(block: Mapping[str, Any], names: Iterable[str] = BLOCKS) -> Iterator[tuple[str, str]]:
+    """The kind and DIST/NAME of each record that a ``plugins`` block lists; the block is not checked yet."""
+    for name in names:
+        kinds = block.get(name)
+        for kind, references in kinds.items() if isinstance(kinds, Mapping) else ():
+            for reference in references if isinstance(references, list) else ():
+                if isinstance(reference, str):
+                    yield kind, reference
+
+
+def without_blocks_of_absent(document: Document, plugins: Plugins) -> Document:
+    """The document without the blocks of ``plugins.optional`` whose plugins are not there, with a warning for each.
+
+    What the command line sets stays, and is refused.
+    """
+    block = document.data.get("plugins")
+    for kind, reference in _references(block if isinstance(block, Mapping) else {}, BLOCKS[1:]):
+        if _found(plugins, kind, reference) is not None:
+            continue
+        for path in tuple(_blocks_of(document, kind, reference)):
+            why = f"left out, because {reference} is not there; nothing that the run learns depends on it"
+            log.warning("%s: %s: %s", document.where(path), dotted(path), why)
+            document = attrs.evolve(document, data=_without(document.data, path))
+    return document
+
+
+def _without(data: Block, path: KeyPath) -> Block:
+    *above, key = map(str, path)
+    return with_value(data, above, lambda block: block.without(key)) if above else data.without(key)
+
+
+def _blocks_of(document: Document, kind: str, reference: str) -> Iterator[KeyPath]:
+    """The paths of the blocks of a record in a document, without those of the command line."""
+    behaviors = document.data.get("behaviors")
+    names = tuple(behaviors) if isinstance(behaviors, Mapping) else ()
+    for place in _PLACES.get(kind, ()):
+        for above in [("behaviors", name) for name in names] if place == EACH_BEHAVIOR else [place]:
+            block = value_at(document.data, above)
+            for key in (reference, reference.rpartition("/")[2]):
+                path = (*above, key)
+                if isinstance(block, Block) and key in block and document.origin(path).order < AFTER_THE_FILE:
+                    yield path
