@@ -33,6 +33,14 @@ settings.register_profile("quick", max_examples=40, deadline=None)
 settings.register_profile("deep", max_examples=1000, deadline=None)
 
 
+@pytest.fixture(autouse=True)
+def messages_of_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have messages say what to install from an index, whether the tests run in a checkout or not."""
+    from rlcore.plugins import installing
+
+    monkeypatch.setattr(installing, "checkout", lambda: None)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--nightly",

@@ -176,6 +176,7 @@ from .plugins.discover import Plugin as Plugin
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.failures import require_protocol as require_protocol
+from .plugins.installing import pip_install as pip_install
 from .plugins.manager import HookManager as HookManager
 from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry

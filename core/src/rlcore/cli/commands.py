@@ -82,7 +82,9 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         package = PACKAGES.get(("command", full))
         if package:
-            advice = f"pip install {package}, or turn the plugin on if it is installed"
+            from rlcore.plugins.installing import pip_install
+
+            advice = f"{pip_install(package)}, or turn the plugin on if it is installed"
             raise click.UsageError(f"no command {full!r}: it is a command of {package}; {advice}", ctx)
         known = (*self.lazy, *self._of_this_group(others))
         hint = did_you_mean(self.synonyms.get(name, name), known)

@@ -45,9 +45,10 @@ class RunCommand(click.Command):
             if plugins is None:
                 raise
             from rlcore.config.choices import Hints
+            from rlcore.plugins.installing import pip_install
 
             if package := PACKAGES.get(("option", error.option_name.removeprefix("--"))):
-                where = f"an option of {package}; pip install {package}, or turn it on if it is installed"
+                where = f"an option of {package}; {pip_install(package)}, or turn it on if it is installed"
                 raise ConfigError(f"{error.option_name}: {where}") from None
             said = Hints(plugins, {}).message((error.option_name,), "", True)
             if said:

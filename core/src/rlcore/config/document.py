@@ -268,7 +268,9 @@ class ConfigErrors(ConfigError):
         text = "; ".join((text, *dict.fromkeys(each.note for each in self.problems if each.note), *self.notes))
         packages = dict.fromkeys(problem.package for problem in self.problems if problem.package)
         if len(packages) > 1:  # rlcore without plugins lacks several: one line says what to install
-            text += f"; for all of it: pip install {' '.join(packages)}"
+            from rlcore.plugins.installing import pip_install
+
+            text += f"; for all of it: {pip_install(*packages)}"
         super().__init__(text)
 
     @property

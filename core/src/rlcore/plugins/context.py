@@ -18,6 +18,7 @@ import attrs
 
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
+from rlcore.plugins.installing import pip_install
 from rlcore.records import RewardProviderSpec
 from rlcore.storage.files.access import pattern_problem, user_path, working_directory
 
@@ -240,7 +241,7 @@ def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
         return f"load it with --allow-local or -p {plugin.label}"
     installed = next((each for each in found if _is_same(plugin, each)), None)
     if installed is None:
-        return f"pip install {plugin.distribution}"
+        return pip_install(plugin.distribution)
     return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
 
 

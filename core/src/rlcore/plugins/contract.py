@@ -80,9 +80,14 @@ def contracts() -> tuple[Contract, ...]:
 
 def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str:
     """Why a distribution that declares the contracts ``numbers``, and not this one, does not fit."""
-    advice = "rlcore" if max(numbers) > CONTRACT else f"{distribution}, or port it: {PORTING}"
+    from rlcore.plugins.installing import pip_install
+
+    older = max(numbers) <= CONTRACT
+    advice = pip_install(distribution if older else "rlcore", upgrade=True)
+    if older:
+        advice += f", or port it: {PORTING}"
     written = f"{distribution} {version} is written for contract {' and '.join(map(str, numbers))} of rlcore"
-    return f"{written}, and this rlcore has contract {CONTRACT}; pip install -U {advice}"
+    return f"{written}, and this rlcore has contract {CONTRACT}; {advice}"
 
 
 def successor(name: str) -> str | None:

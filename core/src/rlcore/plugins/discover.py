@@ -124,7 +124,11 @@ class Plugin:
     def required(self, error: BaseException) -> str:
         """Return ``; pip install NAME, which DIST requires`` if ``error`` is about such a NAME; else an empty text."""
         absent = canonical(str(error.name).partition(".")[0]) if isinstance(error, ModuleNotFoundError) else ""
-        return f"; pip install {absent}, which {self.distribution} requires" if absent in self.needs else ""
+        if absent not in self.needs:
+            return ""
+        from rlcore.plugins.installing import pip_install
+
+        return f"; {pip_install(absent)}, which {self.distribution} requires"
 
     @property
     def asked(self) -> bool:
@@ -212,11 +216,13 @@ def handshake(plugin: Plugin, version: str = __version__) -> str | None:
 
     Checks its bounds, because pip only warns when it breaks them, and its contract.
     """
+    from rlcore.plugins.installing import pip_install
+
     for requirement in map(Requirement, plugin.requires):
         if not requirement.specifier.contains(version, prereleases=True):
             return (
                 f"{plugin.distribution} {plugin.version} needs {requirement}, this is rlcore {version}; "
-                f"pip install -U rlcore {plugin.distribution} installs versions that fit"
+                f"{pip_install('rlcore', plugin.distribution, upgrade=True)} installs versions that fit"
             )
     if plugin.essential or not plugin.contracts or CONTRACT in plugin.contracts:
         return None

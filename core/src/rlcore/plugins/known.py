@@ -20,12 +20,6 @@ PACKAGES: dict[tuple[str, str], str] = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
-# The advice if no plugin for recordings is loaded.
-RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
-
-# The advice if no plugin exchanges between the processes that torchrun started.
-RANKS_ADVICE = "pip install rlcore-torch, or turn it on with -p torch if it is installed"
-
 # The environment.type of an environment that a Python program gives to its run.
 PROGRAM = "program"
 

@@ -16,7 +16,8 @@ import pluggy
 from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpace, did_you_mean
 from rlcore.plugins.discover import Plugin, canonical
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, RECORDING_ADVICE, first_package
+from rlcore.plugins.installing import or_turn_on, pip_install
+from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, first_package
 from rlcore.plugins.manager import Answer, HookManager
 from rlcore.plugins.select import Selection
 from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
@@ -95,7 +96,7 @@ class Registry:
         registered = self._manager.registries.get(kind)
         if registered is None:
             package = first_package(kind)
-            advice = f"; pip install {package}, or turn it on if it is installed" if package else ""
+            advice = f"; {pip_install(package)}, or turn it on if it is installed" if package else ""
             problem = f"unknown {kind} {reference!r}; no plugin that is on has any{advice}"
             raise NotInstalled(problem, package, self.absent)
         return self.record(registered[1], reference)
@@ -169,7 +170,7 @@ class Registry:
         if package in present:
             package = None  # it is installed, but off or broken
         if package:
-            parts.append(f"pip install {package}")
+            parts.append(pip_install(package))
         if source and canonical(source) not in present and not any(_is_of(source, record) for record in records):
             parts.append(f"nothing called {source!r} is installed")
         off = [plugin for plugin in self.found if not plugin.on]
@@ -231,7 +232,8 @@ class Registry:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
         found = self._manager.create("rlcore_create_recordings", lambda **_: None, plugins=self).value
         if found is None:
-            raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {RECORDING_ADVICE}")
+            advice = or_turn_on("rlcore-offline", "offline")
+            raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {advice}")
         return cast("Recordings", found)
 
 

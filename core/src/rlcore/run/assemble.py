@@ -16,7 +16,7 @@ from rlcore.contracts.policy import read_by
 from rlcore.contracts.process_generators import kept_process_generators
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
-from rlcore.plugins.known import RANKS_ADVICE
+from rlcore.plugins.installing import or_turn_on
 from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
@@ -56,7 +56,8 @@ def _join_ranks(run: PreparedRun) -> Ranks:
         return Ranks()
     ranks = run.plugins.create_ranks(launch, run.config, run.stops)
     if ranks is None:
-        raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {RANKS_ADVICE}")
+        advice = or_turn_on("rlcore-torch", "torch")
+        raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {advice}")
     return ranks
 
 

@@ -29,6 +29,7 @@ from rlcore import (
     inspect_plugins,
     namesakes,
     obstacles,
+    pip_install,
     python_command,
 )
 
@@ -143,7 +144,7 @@ def _diagnose(
                     record.resolve(attribute)
                 except PluginError as error:
                     extra = _missing_extra(plugin, error)
-                    advice = f"; pip install '{extra}' to use it" if extra else ""
+                    advice = f"; {pip_install(extra)} to use it" if extra else ""
                     yield found("warning" if extra else "error", "targets", f"{error}{advice}")
 
 

@@ -12,7 +12,16 @@ import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
-from rlcore import ConfigError, Environment, EnvironmentFailed, EnvironmentSettings, RlcoreError, one_line, repeating
+from rlcore import (
+    ConfigError,
+    Environment,
+    EnvironmentFailed,
+    EnvironmentSettings,
+    RlcoreError,
+    one_line,
+    pip_install,
+    repeating,
+)
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -181,5 +190,5 @@ def _install_hint(error: BaseException) -> str:
     text = str(error).lower()
     for extra, word in (("video", "moviepy"), ("mujoco", "mujoco"), ("box2d", "box2d"), ("video", "pygame")):
         if word in text:
-            return f"; run: pip install 'rlcore-gymnasium[{extra}]'"
+            return f"; run: {pip_install(f'rlcore-gymnasium[{extra}]')}"
     return "; run: pip install 'gymnasium[jax]'" if "jax" in text else ""

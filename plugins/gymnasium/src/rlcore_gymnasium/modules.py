@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Collection
 from importlib.util import find_spec
 
-from rlcore import ConfigError, KeyPath
+from rlcore import ConfigError, KeyPath, pip_install
 from rlcore_gymnasium.worlds import to_install
 
 
@@ -27,7 +28,7 @@ def not_importable(name: str | None, module: str, reason: str, key: KeyPath) -> 
     """The error about a ``name`` whose module cannot be imported."""
     absent = "not installed" in reason or "No module named" in reason
     package = to_install(module) if absent else ""
-    hint = f"; run: pip install {package}" if package else ""
+    hint = f"; run: {pip_install(*shlex.split(package))}" if package else ""
     if not package and "." not in module and not is_importable(module):
         hint = f", and there is no {module}.py beside the configuration"
     if "NoSuchDisplay" in reason:  # of pyglet, which MiniWorld opens when it is imported

@@ -11,10 +11,9 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import RecordVideo
 
-from rlcore import EnvironmentFailed, RlcoreError, RunStateError, one_line
+from rlcore import EnvironmentFailed, RlcoreError, RunStateError, one_line, pip_install
 
 RENDER_MODE = "rgb_array"
-_EXTRA = "run: pip install 'rlcore-gymnasium[video]'"
 _NO_DISPLAY = (
     "; without a display, set the environment variable MUJOCO_GL=egl for MuJoCo, SDL_VIDEODRIVER=dummy for pygame, "
     "PYGLET_HEADLESS=true for pyglet"
@@ -59,7 +58,8 @@ class FilmedEpisodes(RecordVideo):
                 warnings.simplefilter("ignore")
                 super()._capture_frame()  # type: ignore[no-untyped-call]
         except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvironmentFailed(f"{self._env_id}: cannot record video: {one_line(error)}; {_EXTRA}") from error
+            advice = f"run: {pip_install('rlcore-gymnasium[video]')}"
+            raise EnvironmentFailed(f"{self._env_id}: cannot record video: {one_line(error)}; {advice}") from error
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:

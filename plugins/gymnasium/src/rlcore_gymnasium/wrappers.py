@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore import ConfigError, RlcoreError, did_you_mean, one_line
+from rlcore import ConfigError, RlcoreError, did_you_mean, one_line, pip_install
 from rlcore_gymnasium.modules import is_importable, not_importable
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class WrapperEntry:
         except RlcoreError:
             raise
         except gymnasium.error.DependencyNotInstalled as error:
-            raise self.error(f"{one_line(error)}; run: pip install 'rlcore-gymnasium[images]'") from error
+            raise self.error(f"{one_line(error)}; run: {pip_install('rlcore-gymnasium[images]')}") from error
         except (Exception, SystemExit) as error:
             raise self.error(f"{self.name} cannot wrap {env}: {one_line(error)}") from error
         return wrapped

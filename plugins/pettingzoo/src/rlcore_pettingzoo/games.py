@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ import attrs
 import pettingzoo
 from pettingzoo.env_registry.exceptions import FailedToImport
 
-from rlcore import ConfigError, EnvironmentFailed, KeyPath, RlcoreError, did_you_mean, one_line, repeating
+from rlcore import ConfigError, EnvironmentFailed, KeyPath, RlcoreError, did_you_mean, one_line, pip_install, repeating
 from rlcore_pettingzoo.settings import PettingZooSettings, WrapperSettings
 
 ID = ("environment", "id")
@@ -98,7 +99,7 @@ def _of_openspiel(env_id: str) -> Game:
 
 
 def _missing(env_id: str, install: str, error: BaseException) -> EnvironmentFailed:
-    hint = f"; run: pip install {install}" if install else ""
+    hint = f"; run: {pip_install(*shlex.split(install))}" if install else ""
     return EnvironmentFailed(f"{env_id}: a package it needs is not installed{hint} ({one_line(error)})")
 
 

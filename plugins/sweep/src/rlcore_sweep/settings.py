@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import SettingError, did_you_mean, name_problem, setting
+from rlcore import SettingError, did_you_mean, name_problem, pip_install, setting
 
 __all__ = ["EnvironmentCase", "ParameterSettings", "SweepSettings"]
 
@@ -153,7 +153,8 @@ class SweepSettings:
         if all(parameter.choices is not None for parameter in self.parameters.values()):
             raise SettingError("parameters", "sampler: cmaes needs a range; choices are drawn at random")
         if find_spec("cmaes") is None:
-            raise SettingError("sampler", "cmaes needs a package that is missing; pip install 'rlcore-sweep[cmaes]'")
+            advice = pip_install("rlcore-sweep[cmaes]")
+            raise SettingError("sampler", f"cmaes needs a package that is missing; {advice}")
 
     @property
     def lag(self) -> int:

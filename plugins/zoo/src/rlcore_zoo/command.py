@@ -143,7 +143,9 @@ def show_command(name: str, as_json: bool) -> None:
 
 def about(entry: Entry) -> list[str]:
     """The lines about an entry, above its file."""
-    lines = [f"pip install {' '.join(entry.world.needs)}", f"rlcore run zoo:{entry.name}"]
+    from rlcore import pip_install
+
+    lines = [pip_install(*entry.world.needs), f"rlcore run zoo:{entry.name}"]
     if entry.needs_environment:
         lines[-1] += " --env PROGRAM"
     if entry.world.random is not None:

@@ -21,6 +21,7 @@ from rlcore import (
     cells,
     did_you_mean,
     echo,
+    pip_install,
     read_checkpoint,
     require_output,
     saved_array,
@@ -183,7 +184,7 @@ def _print_cycles(standings: Standings) -> None:
     if pay_off.cycles:
         echo("in a cycle, ratings do not say who wins; look at the pay-off matrix")
     if pay_off.nash is None:
-        echo("Nash averaging needs scipy: pip install 'rlcore-ghost[league]'")
+        echo(f"Nash averaging needs scipy: {pip_install('rlcore-ghost[league]')}")
         return
     mixture = {name: share for name, share in pay_off.nash.items() if share >= 0.005}
     if len(mixture) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore import ConfigError, cells, write_atomically
+from rlcore import ConfigError, cells, pip_install, write_atomically
 from rlcore_ghost.ratings.standings import Standings
 
 __all__ = ["save_plot"]
@@ -23,7 +23,7 @@ def save_plot(standings: Standings, path: Path, title: str) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ConfigError("--plot needs matplotlib: pip install 'rlcore-ghost[league]'") from error
+        raise ConfigError(f"--plot needs matplotlib: {pip_install('rlcore-ghost[league]')}") from error
     # A figure with a canvas of its own: pyplot has global state and may open a window.
     figure = Figure(figsize=(13.0, 6.0), layout="constrained")
     formats = FigureCanvasAgg(figure).get_supported_filetypes()

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import ConfigError, did_you_mean, one_line
+from rlcore import ConfigError, did_you_mean, one_line, pip_install
 
 __all__ = ["World", "atari_game", "find_world"]
 
@@ -65,7 +65,7 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
 
         from rlcore_gymnasium.plugin import registered
     except ModuleNotFoundError as error:
-        advice = "its spaces are needed; pip install rlcore-gymnasium"
+        advice = f"its spaces are needed; {pip_install('rlcore-gymnasium')}"
         raise ConfigError(f"--env {env_id}: {one_line(error)}: {advice}") from error
     game = atari_game(env_id)
     module, _, name = env_id.rpartition(":")
@@ -109,7 +109,7 @@ def _first_made(env_id: str, front: str, candidates: Sequence[str], options: Map
             env.close()
     words = problem.lower().replace("mujoco_py", "")  # the package of old versions, which no extra has
     extra = next((extra for word, extra in _EXTRAS.items() if word in words and "mujoco-py" not in words), None)
-    advice = f"; pip install 'rlcore-gymnasium[{extra}]'" if extra else ""
+    advice = f"; {pip_install(f'rlcore-gymnasium[{extra}]')}" if extra else ""
     raise ConfigError(f"--env {env_id}: cannot be made: {problem}{advice}")
 
 

@@ -1,0 +1,107 @@
+"""The command that installs a package, for messages: from the checkout that rlcore came from, or from an index.
+
+While no version is released, ``pip install rlcore-ppo`` finds nothing, and afterwards it finds a version that may not
+fit a checkout. So a message names the directory in the checkout where there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import importlib_metadata as metadata
+
+CONSTRAINTS = "constraints.txt"
+_CORE = "rlcore"
+_FOLDERS = ("plugins", "builtin_trainers")  # of a checkout, with a directory for each distribution
+_REQUIREMENT = re.compile(r"\s*([\w.-]+)\s*(\[[^\]]*\])?(.*)")
+
+
+def pip_install(*requirements: str, upgrade: bool = False) -> str:
+    """Return the command that installs ``requirements``, such as ``rlcore-gymnasium[images]``, to be copied.
+
+    If rlcore came from a checkout, distributions of rlcore are installed from there, with those that they need and that
+    are not installed. The paths are relative in the checkout, and absolute outside.
+    """
+    words = ["pip", "install", *(["-U"] if upgrade else [])]
+    root = checkout()
+    places = {} if root is None else _places(root, requirements)
+    if root is not None and any(places.values()):
+        words += ["-c", _shown(root / CONSTRAINTS, root).removeprefix("./")]
+    for requirement, place in (places or dict.fromkeys(requirements)).items():
+        extras = (_REQUIREMENT.fullmatch(requirement) or {2: ""})[2]
+        words.append(requirement if place is None or root is None else _shown(place, root) + (extras or ""))
+    return shlex.join(words)
+
+
+def or_turn_on(package: str, plugin: str) -> str:
+    """Return the advice about a plugin that is not loaded: how to install it, or how to turn it on."""
+    return f"{pip_install(package)}, or turn it on with -p {plugin} if it is installed"
+
+
+@cache
+def checkout() -> Path | None:
+    """The directory of the checkout that rlcore is imported or was installed from; None if it came from an index."""
+    import rlcore
+
+    found = [Path(rlcore.__file__).resolve().parents[2]]
+    with suppress(metadata.PackageNotFoundError, ValueError, TypeError):
+        source = json.loads(metadata.distribution(_CORE).read_text("direct_url.json") or "{}")
+        if "dir_info" in source:
+            found.insert(0, Path(url2pathname(urlsplit(source["url"]).path)))
+    roots = [core.parent for core in found if (core / "pyproject.toml").is_file()]
+    return next((root for root in roots if (root / CONSTRAINTS).is_file()), None)
+
+
+def _places(root: Path, requirements: tuple[str, ...]) -> dict[str, Path | None]:
+    """The directory of each requirement in the checkout, and of what it needs of the checkout; None for others."""
+    found: dict[str, Path | None] = {}
+    waiting = list(dict.fromkeys(requirements))
+    for requirement in waiting:  # grows: what is needed may need more
+        name = _name(requirement)
+        found[requirement] = _directory(root, name)
+        place = found[requirement]
+        if place is not None and name != _CORE:
+            named = {_name(each) for each in waiting}
+            waiting += [each for each in _needs(place) if each not in named and not _is_installed(each)]
+    return found
+
+
+def _name(requirement: str) -> str:
+    match = _REQUIREMENT.fullmatch(requirement)
+    return re.sub(r"[-_.]+", "-", match[1]).lower() if match else requirement
+
+
+def _directory(root: Path, distribution: str) -> Path | None:
+    if distribution == _CORE:
+        return root / "core"
+    places = [root / folder / distribution.removeprefix(f"{_CORE}-") for folder in _FOLDERS]
+    return next((each for each in places if (each / "pyproject.toml").is_file()), None)
+
+
+def _needs(place: Path) -> list[str]:
+    """The distributions of rlcore that the one in ``place`` requires."""
+    project = tomllib.loads((place / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [name for name in map(_name, project.get("dependencies", ())) if name.startswith(f"{_CORE}-")]
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _shown(path: Path, root: Path) -> str:
+    here = Path.cwd()
+    if not here.is_relative_to(root):
+        return str(path)
+    return f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)
