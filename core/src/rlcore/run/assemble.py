@@ -153,14 +153,17 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         store.restore_status(context)
         state.begin_episodes(0)
     else:
-        saved_by, of_other_ranks = number_of_ranks(saved), OF_RANKS in saved["run"]
-        if of_other_ranks:
-            state.restore_learned(saved, directory.path, saved_by)
+        by, others = "with", next(filter(None, ranks.all_gather(state.other_places(saved))), None)
+        if OF_RANKS in saved["run"]:
+            by, others = "by", (in_words(number_of_ranks(saved)), in_words(ranks.size))
+        if others is not None:
+            then, now = others
+            state.restore_learned(saved, directory.path, f"{by} {then}")
             log.warning(
-                "the checkpoint was saved by %s and is resumed by %s: weights, optimizers, counters and lessons "
+                "the checkpoint was saved %s %s and is resumed %s %s: weights, optimizers, counters and lessons "
                 "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that "
                 "was never stopped",
-                in_words(saved_by), in_words(ranks.size),
+                by, then, by, now,
             )  # fmt: skip
         else:
             state.restore(saved, directory.path)
@@ -171,8 +174,8 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         training.resumed_from = directory.checkpoints / str(store.saved_step)
         run.configure(context, state.behaviors.values())
         training.differences = _differences(training, saved)
-        if of_other_ranks:
-            training.differences += (f"{in_words(ranks.size)} instead of {in_words(saved_by)}",)
+        if others is not None:
+            training.differences += (f"{others[1]} instead of {others[0]}",)
     for behavior in state.behaviors.values():
         behavior.set_boundaries()
     if evaluation.overdue is not None:

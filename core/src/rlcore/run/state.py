@@ -169,7 +169,7 @@ class RunState:
         """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = _checkpoint_in(state, where)
-        self._require_alike(state, where, "behaviors", "environments (environment.num_envs)", "environment_parameters")
+        self._require_alike(state, where, "behaviors", "environment_parameters")
         for name, behavior in self.behaviors.items():
             _require_sections(saved[name], behavior, where)
         if curricula is not None:
@@ -210,19 +210,47 @@ class RunState:
         for behavior in self.behaviors.values():
             _, behavior.batch = self._first_batch(behavior, batches, doing)
 
-    def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
-        """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.
+    def other_places(self, saved: Mapping[str, Any]) -> tuple[str, str] | None:
+        """How many environments and agents a checkpoint has, and how many there are here; None if they are the same.
 
-        ``run.episodes`` of ``saved`` is the number of the latest episode. New episodes start.
+        Both are in words. Agents that come and go are counted at each start, and a scene may have been built again.
+        """
+        state, environment = saved["run"], self.environment
+        if environment is None or state["episodes"] is None:
+            return None
+        then, now = np.size(state["episodes"]), environment.num_envs
+        if then != now:
+            return f"environment.num_envs {then}", f"{now}"
+        for name, behavior in self.behaviors.items():
+            places = state[SPECS].get(name)
+            if places is None:
+                continue
+            spec, count = behavior.spec, len(places["env_index"])
+            if count != spec.slots:
+                return f"{count} agents of {name!r}", f"{spec.slots}"
+            for what in ("env_index", "team", "group"):
+                if not np.array_equal(_places(places.get(what)), _places(getattr(spec, what))):
+                    return (
+                        f"other {what.removesuffix('_index')}s of the agents of {name!r}",
+                        "those of this environment",
+                    )
+        return None
+
+    def restore_learned(self, saved: Mapping[str, Any], where: Path, saved_with: str) -> None:
+        """Restore all but what belongs to environments and agents from a checkpoint of others, or of other ranks.
+
+        ``run.episodes`` of ``saved`` are the numbers of episodes, or that of the latest. New episodes start.
+        ``saved_with``, such as ``with 3 agents of 'Walk'``, is what differs, for messages.
         """
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = _checkpoint_in(state, where)
         self._require_alike(state, where, "behaviors", "environment_parameters")
-        for behavior in self.behaviors.values():
+        for name, behavior in self.behaviors.items():
+            _require_sections(saved[name], behavior, where)
             if environment is None or not isinstance(behavior.trainer, PortableTrainer):
                 raise RunStateError(
-                    f"{where}: was saved by {ranks} rank{'' if ranks == 1 else 's'}, and trainer "
-                    f"{behavior.settings.trainer_type!r} cannot continue with another number; resume with as many"
+                    f"{where}: was saved {saved_with}, and trainer {behavior.settings.trainer_type!r} cannot continue "
+                    "with another number; resume with as many"
                 )
         if curricula is not None:
             with loading_state(checkpoint, "environment_parameters"):
@@ -231,7 +259,7 @@ class RunState:
             _load(behavior, "load_learned", saved[name], checkpoint)
             with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_without_slots(state["behaviors"][name])
-        self.begin_episodes(state["episodes"] + 1)
+        self.begin_episodes(int(np.max(state["episodes"], initial=0)) + 1)
 
     # ------------------------------------------------------------ what other runs learned
 
@@ -262,14 +290,10 @@ class RunState:
 
     def _require_alike(self, state: Mapping[str, Any], where: Path, *what: str) -> None:
         """Raise RunStateError unless the run of a checkpoint and this one have the same ``what``."""
-        then, environment, curricula = state.get("curricula"), self.environment, self.curricula
+        then, curricula = state.get("curricula"), self.curricula
         names = [] if then is None else [name for each in then["curricula"].values() for name in each["parameters"]]
         found: dict[str, tuple[Iterable[Any], Iterable[Any]]] = {
             "behaviors": (state["behaviors"], self.behaviors),
-            "environments (environment.num_envs)": (
-                () if state["episodes"] is None else (np.size(state["episodes"]),),
-                () if environment is None else (environment.num_envs,),
-            ),
             "environment_parameters": (names, () if curricula is None else curricula.parameters),
         }
         for each in what:
@@ -279,6 +303,11 @@ class RunState:
                     f"{where}: {each}: the checkpoint has {saved}, this configuration {here}; resume with the "
                     "configuration of the run"
                 )
+
+
+def _places(column: Any) -> Any:
+    """An array over slots; an empty one for one that a behavior does not have."""
+    return () if column is None else np.asarray(column)
 
 
 def _load(behavior: BehaviorRun, method: str, state: Any, origin: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import ConfigError, SettingError, is_plain_name, setting
+from rlcore import ConfigError, SettingError, setting
 
 WAYS = ("attribute", "reset_option", "constructor")
 # Attributes and indices that lead to a number, such as unwrapped.model.opt.gravity[2].
@@ -23,15 +23,11 @@ class ParameterRoute:
     """
 
     attribute: str | None = setting(
-        None,
-        "Attribute that is set before each reset, such as unwrapped.length or unwrapped.model.opt.gravity[2].",
-        foreign=is_plain_name,
+        None, "Attribute that is set before each reset, such as unwrapped.length or unwrapped.model.opt.gravity[2]."
     )
-    reset_option: str | None = setting(None, "Key of reset(options={...}).", foreign=is_plain_name)
+    reset_option: str | None = setting(None, "Key of reset(options={...}).")
     constructor: str | None = setting(
-        None,
-        "Argument of the constructor: the environment is created again for an episode with another value.",
-        foreign=is_plain_name,
+        None, "Argument of the constructor: the environment is created again for an episode with another value."
     )
     whole: bool | None = setting(None, "Whether values must be whole numbers; by default as in the environment.")
 

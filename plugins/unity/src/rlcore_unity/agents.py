@@ -236,7 +236,7 @@ class Seated:
             self._warned = True
             log.warning(
                 "player %d: behavior %r has more agents at once than the %d places that were counted at the start; "
-                "agents without a place act with zeros and are not learned from; set environment.agents to the "
+                "agents without a place act with zeros and are not learned from; resume with environment.agents, the "
                 "largest number of agents (reported once)",
                 self.player.number, self.brain.full_name, len(self._all),
             )  # fmt: skip
