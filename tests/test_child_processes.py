@@ -81,9 +81,7 @@ gymnasium.register("Mine-v0", CartPoleEnv, max_episode_steps=50)
 HOOKS = """
 from tracked_runs import FileTracker  # a tracker whose store is a file
 
-import rlcore
-from rlcore_trackers.hooks import hooks_of, make_writer
-from rlcore_trackers.settings import TrackerSettings
+from rlcore_trackers.hooks import TrackerSpec, hooks_of, make_writer
 
 
 class Lake(FileTracker):
@@ -91,12 +89,13 @@ class Lake(FileTracker):
 
 
 def create(settings, run):
-    return make_writer("lake", "hooks:Lake", settings, run)
+    return make_writer(SPEC, settings, run)
 
 
-rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(rlcore.StatsWriterSpec(
-    name="lake", target="hooks:create", settings="rlcore_trackers.settings:TrackerSettings"
-))
+SPEC = TrackerSpec(
+    name="lake", target="hooks:create", settings="rlcore_trackers.settings:TrackerSettings", tracker="hooks:Lake"
+)
+rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)
 """
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "mine:Mine-v0", "num_envs": 2},

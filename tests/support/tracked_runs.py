@@ -74,6 +74,25 @@ def nothing_sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             proxy.accept()
 
 
+def send_by_hand(
+    run: Path, name: str, block: Mapping[str, Any], *options: str, code: int = 0, given: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Send what is left of a run, by the command; with ``given``, a configuration of the user has the ``block``.
+
+    Without, it is that of the run.
+    """
+    known = {"plugins": {"local": [str(Path(__file__).with_name("lake_plugin.py"))]}, "stats": {name: dict(block)}}
+    of_run = {"behaviors": {"Walker": {}, "Striker": {}}}
+    (run / "configuration.yaml").write_text(json.dumps(of_run if given else of_run | known))
+    mine = run.parent / "mine.yaml"
+    mine.write_text(json.dumps(known))
+    command = [sys.executable, "-m", "rlcore_trackers", str(run), name]
+    command += [*(("--config", str(mine)) if given else ()), *options]
+    done = subprocess.run(command, check=False, timeout=100, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
 def killed_twice(
     name: str, tracker: str, settings: TrackerSettings, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[str, int, float]]:

@@ -154,6 +154,42 @@ def test_the_loss_has_half_the_weight_for_baselines(make_trainer: MakeTrainer, g
     assert float(found.reported["Losses/Baseline Loss"]) == pytest.approx(sums["baseline"], rel=1e-5)
 
 
+def test_a_ratio_beyond_float32_has_no_gradient(make_trainer: MakeTrainer, generator: torch.Generator) -> None:
+    """With an advantage that is not negative, as in float64, where the ratio is not infinite."""
+    behavior = BehaviorSpec(
+        "Agent", (ObservationSpec("seen", (2,), np.float32),), discrete=(3,),
+        env_index=np.zeros(3, np.int64), group=np.zeros(3, np.int64),
+    )  # fmt: skip
+    trainer = make_trainer(behavior)
+    mates = Mates(
+        (torch.randn(6, 2, 2, generator=generator),), torch.ones(6, 2) > 0, torch.randn(6, 2, 3, generator=generator)
+    )
+    batch = Minibatch(
+        inputs=(torch.randn(6, 2, generator=generator),),
+        raw=None,
+        choices=torch.zeros(6, 1, dtype=torch.int64),
+        mask=None,
+        old_log_prob=torch.tensor([-200.0, -200.0, -200.0, -1.0, -1.2, -0.8]),
+        old_value=torch.zeros(6, 1),
+        advantage=torch.tensor([2.0, 0.0, 0.5, 1.0, -1.0, 0.3]),
+        returns=torch.ones(6, 1),
+        beside=mates.columns(),
+    )
+
+    def gradients(batch: Minibatch) -> list[torch.Tensor]:
+        trainer.model.zero_grad()
+        trainer.loss(batch).total.backward()  # type: ignore[no-untyped-call]
+        return [
+            parameter.grad.float().clone() for parameter in trainer.model.parameters() if parameter.grad is not None
+        ]
+
+    found = gradients(batch)
+    trainer.model.double()
+    exact = gradients(batch.map(lambda x: x.double() if x.is_floating_point() else x))
+    for ours, theirs in zip(found, exact, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_hybrid_actions_of_mates_are_stored_as_they_were_taken(make_trainer: MakeTrainer) -> None:
     environment = IdentityEnvironment(4, continuous=2, discrete=(3, 2))
     [behavior] = environment.behaviors.values()

@@ -220,6 +220,33 @@ def test_the_gradient_by_hand_is_that_of_the_loss(
             torch.testing.assert_close(parameter.grad, gradient * clip, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("space", SPACES)
+def test_a_ratio_beyond_float32_of_an_advantage_that_is_not_negative_has_no_gradient(
+    make_trainer: MakeTrainer, space: str
+) -> None:
+    """By autograd, and by hand; compared with the loss in float64, where no ratio is infinite."""
+    trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": True})
+    batch = random_minibatch(trainer, ROWS, masked=False)
+    batch.old_log_prob[:12] = -200.0  # the logarithm of the ratio is near 195
+    batch.advantage[:12] = torch.tensor([0.0, 0.5, 3.0]).repeat(4)
+    weights = list(trainer.model.parameters())
+    expected = trainer.loss(batch)
+    gradients = torch.autograd.grad(expected.total, weights)
+    found = trainer.minimize(trainer.loss, batch)  # by hand
+    assert trainer._by_hand is not None
+    torch.testing.assert_close(found.total, expected.total.detach(), rtol=2e-5, atol=2e-5)
+
+    precise = make_trainer(IdentityEnvironment(3, **SPACES[space]))
+    precise.model.double()
+    in_float64 = batch.map(lambda x: x.double() if x.is_floating_point() else x)
+    exact = torch.autograd.grad(precise.loss(in_float64).total, list(precise.model.parameters()))
+    norm = torch.linalg.vector_norm(torch.cat([each.flatten() for each in exact]))
+    clip = min(1.0, trainer.hyperparameters.max_grad_norm / float(norm))
+    for parameter, gradient, of_float64 in zip(weights, gradients, exact, strict=True):
+        torch.testing.assert_close(gradient, of_float64.float(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(parameter.grad, of_float64.float() * clip, rtol=1e-4, atol=1e-5)
+
+
 class Overriding(PPOTrainer):
     def loss(self, batch: Minibatch) -> Loss:
         found = super().loss(batch)

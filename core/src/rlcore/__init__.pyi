@@ -6,6 +6,7 @@ from .config.document import Document as Document
 from .config.document import Problems as Problems
 from .config.dump import dump_config as dump_config
 from .config.dump import write_config as write_config
+from .config.foreign import named_by_a_stranger as named_by_a_stranger
 from .config.load import config_from_mapping as config_from_mapping
 from .config.load import environment_modules as environment_modules
 from .config.load import load_config as load_config
@@ -244,6 +245,8 @@ from .settings.fields import field_info as field_info
 from .settings.fields import field_types as field_types
 from .settings.fields import setting as setting
 from .settings.fields import settings_fields as settings_fields
+from .settings.foreign import foreign_values as foreign_values
+from .settings.foreign import is_plain_name as is_plain_name
 from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import Checkpoint as Checkpoint
 from .storage.checkpoints import find_checkpoints as find_checkpoints

@@ -227,6 +227,8 @@ class StatsWriterSpec(Record):
         settings: The attrs class of its block, as ``"package.module:Name"``; None if it has no settings.
         default_on: Whether the writer runs unless the configuration says ``stats: {name: false}``.
         inference: Whether the writer also runs under ``--inference``, which leaves the run's files alone.
+        foreign: Whether a configuration of a stranger may have the writer, because it writes into the run directory
+            and to the terminal only, whatever its settings are.
     """
 
     kind: ClassVar[str] = "writer"
@@ -239,6 +241,7 @@ class StatsWriterSpec(Record):
     settings: str | None = attrs.field(default=None, validator=check_target)
     default_on: bool = False
     inference: bool = False
+    foreign: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -263,6 +266,9 @@ class EnvironmentSpec(Record):
             behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
         libraries: Distributions that what the environment computes depends on, such as ``("gymnasium", "mujoco")``.
             Checkpoints note the versions of those that are installed, and a resume with other ones says so.
+        foreign: Whether a configuration of a stranger may choose an ``id``, and words in ``options``, ``parameters``
+            and ``wrappers``, because they name installed code only. Keys of ``block`` say it for themselves, by
+            ``setting(foreign=...)``.
         adapter: ``function(made: object, settings: EnvironmentSettings, run: RunContext)``, as
             ``"package.module:name"``; it returns the :class:`rlcore.Environment` for an object that a Python program
             gave to ``Run(config, environment=...)``, and None for an object of another kind. ``run.given`` makes more
@@ -280,6 +286,7 @@ class EnvironmentSpec(Record):
     video: bool = False
     names_behaviors: bool = True
     libraries: tuple[str, ...] = ()
+    foreign: bool = False
     adapter: str | None = attrs.field(default=None, validator=check_target)
 
 

@@ -19,7 +19,6 @@ from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
 
 def tracked(run: Path, **settings: object) -> Tracked:
     return Tracked(
-        tracker="",
         id="0123456789abcdef",
         run_id="walk",
         directory=run,

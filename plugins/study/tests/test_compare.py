@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from scipy.stats import mannwhitneyu
 
 from rlcore_devkit import RunRlcore
 
@@ -45,6 +46,21 @@ def test_one_study_has_a_row_for_each_seed_and_one_for_the_whole(two: None, run_
     assert rows[6][:3] == ["base", "5 seeds", "IQM"]
     assert rows[6][3].startswith("3.00 (") and rows[6][4:] == ["1,000", "7 min 30 s"]
     assert "score: mean return of the last 100 training episodes" in done.stdout
+
+
+def test_scores_that_do_not_overlap_say_what_so_few_seeds_can_tell(write_run: Any, run_rlcore: RunRlcore) -> None:
+    for seed in range(1, 6):
+        write_run(f"base-seed-{seed}", seed, width=1, mean_reward=float(seed))
+        write_run(f"wide-seed-{seed}", seed, width=2, mean_reward=10.0 + seed)
+    done = run_rlcore("compare", "base", "wide")
+    row = next(row for row in table(done.stdout) if row[1:2] == ["better than"])
+    assert row[3:] == ["1.00", "1.00 to 1.00 (5 against 5 tell 0.48 to 1.00)"]
+    assert "5 against 5 cannot tell 1.00 from 0.48" in done.stderr and "in 0.0079 of such studies" in done.stderr
+    (pair,) = json.loads(run_rlcore("compare", "base", "wide", "--json").stdout)["improvement"]
+    exact = mannwhitneyu([1, 2, 3, 4, 5], [11, 12, 13, 14, 15], method="exact").pvalue
+    assert pair["smallest_p"] == pytest.approx(exact)
+    # The end of the interval is the probability with which five pairs of five are won in 2.5% of studies.
+    assert pair["could_be"] ** 5 == pytest.approx(0.025)
 
 
 def test_configurations_are_compared_in_pairs(two: None, run_rlcore: RunRlcore) -> None:

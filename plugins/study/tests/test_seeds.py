@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +16,7 @@ import pytest
 from studies import Study, wait_until
 
 from rlcore_devkit import RunRlcore
+from rlcore_study.lines import Summaries
 from rlcore_study.seeds import read_seeds
 
 SEEDS = ("--seeds", "1-3", "--jobs", "2")
@@ -139,6 +142,33 @@ def test_a_seed_that_fails_is_named_and_the_others_are_trained(study: Study) -> 
     assert done.stderr.endswith("1 of 3 runs is not done: s-seed-2; the same command with --resume continues it\n")
     assert [study.outcome(run) for run in (RUNS[0], RUNS[2])] == ["done", "done"]
     assert (study.place("s-seed-2") / "mine.txt").read_text() == "not a run"
+
+
+@pytest.mark.faults
+def test_forced_seeds_show_no_number_of_the_runs_that_they_replace(study: Study) -> None:
+    assert study.run("--seeds", "1-2", "--jobs", "2", "--max-steps", "600").returncode == 0
+    again = study.run("--seeds", "1-2", "--jobs", "2", "--max-steps", "200", "--force")
+    assert again.returncode == 0, again.stderr
+    assert not [line for line in again.stdout.splitlines() if re.search(r"\b600\b", line)]
+    failed = study.run("--seeds", "1-2", "--jobs", "2", "--force", "--set", "environment.options={nonsense: 1}")
+    assert failed.returncode != 0
+    assert "s-seed-1, s-seed-2: the earlier run is still there, and not shown" in failed.stdout + failed.stderr
+    assert not [line for line in failed.stdout.splitlines() if line.split()[:1] == ["s-seed-1"] and " done " in line]
+
+
+def test_summaries_of_a_run_that_is_replaced_are_not_read(tmp_path: Path) -> None:
+    def write(step: int) -> None:
+        line = {"behavior": "A", "step": step, "stats": {"Environment/Cumulative Reward": 1.0}}
+        (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+
+    write(600)
+    anew = Summaries(tmp_path)
+    anew.begin_anew()
+    assert not anew.read() and anew.steps == 0
+    write(50)  # into the same file, perhaps
+    assert anew.read() and anew.steps == 50
+    continued = Summaries(tmp_path)
+    assert continued.read() and continued.steps == 50
 
 
 @pytest.mark.learning

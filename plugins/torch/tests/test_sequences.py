@@ -105,6 +105,11 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
     shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
     np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
     assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
+    for equal in (0.1, 100.0, 1e-20, 0.0):
+        assert not standardize(torch.full((2048,), equal)).any(), "equal values but for the rounding of their mean"
+    close_by = standardize(torch.tensor([100.0, 100.001]).repeat(100))
+    torch.testing.assert_close(close_by.abs(), torch.ones(200), rtol=1e-2, atol=0.0)
+    assert standardize(torch.tensor([1.0, float("nan")])).isnan().all()
     assert explained_variances(x := np.ones((2, 1), np.float32), x, [""]) == {"Losses/Explained Variance": 0.0}
 
 

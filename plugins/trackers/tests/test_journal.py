@@ -11,6 +11,7 @@ import pytest
 
 from rlcore_trackers import journal as module
 from rlcore_trackers.journal import Journal, Places
+from rlcore_trackers.tracker import Task
 
 
 def entry(step: int, behavior: str = "Walker") -> dict[str, object]:
@@ -75,11 +76,12 @@ def test_a_backup_by_hard_links_gets_no_entry_and_a_removed_journal_is_begun_aga
 def test_a_resumed_run_keeps_its_id_and_another_run_has_another(places: Places, tmp_path: Path) -> None:
     places.folder.mkdir()
     ids = []
-    for settings in ({"project": "a"}, {"project": "b"}):
-        places.write_tracked("lake:Lake", "walk", settings, {"debug": False})
-        tracked = places.read_tracked()
+    for project in ("a", "b"):
+        task = Task(tracker="lake:Lake", run_id="walk", settings={"project": project}, configuration={})
+        places.write_id()
+        tracked = places.tracked(task)
         ids.append(tracked.id)
-        assert (tracked.settings, tracked.run_id, tracked.directory) == (settings, "walk", tmp_path)
+        assert (tracked.settings, tracked.run_id, tracked.directory) == (task.settings, "walk", tmp_path)
     other = Places(tmp_path, "river")
-    other.write_tracked("lake:Lake", "walk", {}, {})
-    assert ids[0] == ids[1] != other.read_tracked().id
+    other.write_id()
+    assert ids[0] == ids[1] != other.tracked(task).id

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tracked_runs import context, in_senders, journaled, killed_twice, stats, until, writer
+from lake_plugin import SPEC
+from tracked_runs import context, in_senders, journaled, killed_twice, send_by_hand, stats, until, writer
 
 from rlcore_trackers import TrackerSettings
 from rlcore_trackers.hooks import checkpoint_saved, make_writer, run_finished
@@ -116,7 +117,7 @@ def test_a_tracker_that_hangs_at_the_end_is_given_up_and_the_command_of_the_warn
     tracked = writer("lake", STORE, TrackerSettings(finish_timeout=0.0), tmp_path, Walker=100)
     tracked.write("Walker", 200, stats(1.0))
     tracked.close()  # at once, long before its sender has started
-    subprocess.run([sys.executable, *command.split()[1:]], check=True, timeout=60)
+    send_by_hand(tmp_path, "lake", {})
     assert stored(tmp_path) == [100, 200]
 
 
@@ -140,7 +141,7 @@ def test_a_sender_whose_training_was_killed_sends_the_rest_and_ends(tmp_path: Pa
     until(lambda: (tmp_path / "store").exists())
     assert stored(tmp_path) == [100, 200]
     # The lock is free again when the sender has ended.
-    subprocess.run([sys.executable, "-m", "rlcore_trackers", str(tmp_path), "lake"], check=True, timeout=60)
+    send_by_hand(tmp_path, "lake", {})
     assert stored(tmp_path) == [100, 200]
 
 
@@ -172,7 +173,7 @@ def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
     first, last = "checkpoint 100 100", "checkpoint 200 200"
     for chosen, kept in (("none", []), ("last", [last]), ("all", [first, last])):
         run = context(tmp_path / chosen)
-        tracked = make_writer("lake", STORE, TrackerSettings(checkpoints=chosen), run)
+        tracked = make_writer(SPEC, TrackerSettings(checkpoints=chosen), run)
         for step in (100, 200):
             path = run.directory / f"checkpoints/{step}"
             path.mkdir(parents=True)
@@ -182,7 +183,7 @@ def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
         found = run.directory / "kept"
         assert (found.read_text().splitlines() if found.exists() else []) == kept
         assert not run.held_checkpoints._held.total()
-    subprocess.run([sys.executable, "-m", "rlcore_trackers", str(run.directory), "lake"], check=True, timeout=60)
+    send_by_hand(run.directory, "lake", {})
     assert found.read_text().splitlines() == kept  # the next sender knows what was sent
 
 

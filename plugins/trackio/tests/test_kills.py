@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tracked_runs import in_senders, killed_twice, stats, trained_and_killed_twice, writer, written_while_locked
+from tracked_runs import (
+    in_senders,
+    killed_twice,
+    send_by_hand,
+    stats,
+    trained_and_killed_twice,
+    writer,
+    written_while_locked,
+)
 
 from rlcore import CUMULATIVE_REWARD
 from rlcore_trackio.settings import TrackioSettings
@@ -64,7 +70,7 @@ def test_films_and_checkpoints_are_kept_once_beside_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_senders(monkeypatch)
-    folder, run = tmp_path / "trackio", tmp_path / "run"
+    folder, run = tmp_path / "trackio", tmp_path / "ppo"
     tracked = writer("trackio", TRACKER, TrackioSettings(directory=str(folder), group="seeds"), run)
     tracked.write("Walker", 100, stats(1.0))
     (run / "checkpoints/100").mkdir(parents=True)
@@ -74,10 +80,10 @@ def test_films_and_checkpoints_are_kept_once_beside_the_configuration(
     tracked.close()
     (tmp_path / "films").mkdir()
     (tmp_path / "films/walk.mp4").write_bytes(b"film")
-    command = [sys.executable, "-m", "rlcore_trackers", str(run), "trackio", "--video", str(tmp_path / "films")]
-    subprocess.run(command, check=True, timeout=100)
+    block, films = {"directory": str(folder), "group": "seeds"}, ("--video", str(tmp_path / "films"))
+    send_by_hand(run, "trackio", block, *films)
     (run / "trackers/trackio.files").unlink()  # as if both processes were killed before they could note the files
-    subprocess.run(command, check=True, timeout=100)
+    send_by_hand(run, "trackio", block, *films)
     with closing(sqlite3.connect(folder / "rlcore.db")) as database:
         rows = [json.loads(row) for (row,) in database.execute("SELECT metrics FROM metrics ORDER BY id")]
         artifacts = database.execute("SELECT name, version FROM artifacts JOIN artifact_versions").fetchall()

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from rlcore import Choice, NotInstalled, PluginError, SettingError, TrainerSpec, did_you_mean, read_settings, setting
+from rlcore import (
+    Choice,
+    NotInstalled,
+    PluginError,
+    SettingError,
+    TrainerSpec,
+    did_you_mean,
+    is_plain_name,
+    read_settings,
+    setting,
+)
 from rlcore_ghost.records import OpponentSamplerSpec
 
 if TYPE_CHECKING:
@@ -51,7 +61,9 @@ class OpponentSettings:
     chosen: ClassVar[Choice] = Choice("opponent")
 
     type: str | None = setting(
-        None, "Type of opponent: a registered name, or DISTRIBUTION/NAME; by default, the name of the block."
+        None,
+        "Type of opponent: a registered name, or DISTRIBUTION/NAME; by default, the name of the block.",
+        foreign=True,
     )
 
 
@@ -64,13 +76,19 @@ class RunOpponentSettings(OpponentSettings):
     """Settings of the opponent ``run``, the policy of a checkpoint of another run."""
 
     path: str = setting(
-        description="Directory of a run or of one of its checkpoints, or the id of a run beside this one."
+        description="Directory of a run or of one of its checkpoints, or the id of a run beside this one.",
+        foreign=is_plain_name,
     )
     checkpoint: int | str = setting(
-        "last", "Which checkpoint of the run: last, best or a step.", check=_checkpoint_problem
+        "last",
+        "Which checkpoint of the run: last, best or a step.",
+        check=_checkpoint_problem,
+        foreign=True,
     )
     behavior: str | None = setting(
-        None, "Behavior of the run whose policy plays; by default, the one of the same name, or the only one."
+        None,
+        "Behavior of the run whose policy plays; by default, the one of the same name, or the only one.",
+        foreign=True,
     )
 
 
@@ -83,7 +101,9 @@ class AgainstSettings:
         description="Opponents by name, with type and settings; the policies play `episodes` episodes against each.",
     )
     score_against: str | None = setting(
-        None, "The opponent whose mean reward is the score; by default, the score is the mean over all opponents."
+        None,
+        "The opponent whose mean reward is the score; by default, the score is the mean over all opponents.",
+        foreign=True,
     )
 
     def __attrs_post_init__(self) -> None:
@@ -135,7 +155,9 @@ class SelfPlaySettings:
         True, "Whether the Elo rating estimates the advantage of each team of a behavior, such as the first move."
     )
     opponents: str = setting(
-        "uniform", "How stored policies are chosen: uniform, latest, pfsp, fixed, or a plugin's sampler."
+        "uniform",
+        "How stored policies are chosen: uniform, latest, pfsp, fixed, or a plugin's sampler.",
+        foreign=True,
     )
     opponents_parameters: dict[str, Any] = setting(factory=dict, description="Settings of the sampler of opponents.")
     fixed_opponents: dict[str, OpponentSettings] = setting(
@@ -155,6 +177,7 @@ class SelfPlaySettings:
         "What decides a game: the sign of the final `reward` (with the group's), the `return`, or `info.NAME`, a "
         "number that the environment reports at the end.",
         check=_result_problem,
+        foreign=True,
     )
     truncated_games: str = setting(
         "skip", "How a game that a time limit cut off is rated: not at all, or by its result.", choices=("skip", "rate")

@@ -40,6 +40,7 @@ from rlcore_torch import (
     Rollout,
     make_distribution,
     mean_over_rows,
+    probability_ratio,
 )
 
 __all__ = ["POCATrainer"]
@@ -112,7 +113,7 @@ class POCATrainer(OnPolicyTrainer):
         log_prob, entropy = self.likelihood(batch, columns, logits, self.hyperparameters.beta > 0.0)
 
         log_ratio = log_prob - batch.old_log_prob
-        ratio = log_ratio.exp()
+        ratio = probability_ratio(log_ratio, batch.advantage)
         clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         policy_loss = -torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage).mean()
 

@@ -93,6 +93,7 @@ class LossByHand:
             log_prob = sum(part.log_prob for part in parts)
             ratio = np.exp(np.subtract(log_prob, old_log_prob[piece], out=log_ratio[piece]))
             surrogate = ratio * advantage
+            np.putmask(surrogate, advantage == 0.0, 0.0)  # an infinite ratio has no weight there either
             clipped = np.minimum(np.maximum(ratio, least, out=ratio), most, out=ratio)
             clipped *= advantage
             policy_loss -= float(np.minimum(surrogate, clipped).sum())

@@ -15,7 +15,15 @@ from torch.nn.functional import mse_loss
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_ppo.by_hand import loss_by_hand
 from rlcore_ppo.settings import PPOSettings
-from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, mean_over_rows, with_gradient_by_hand
+from rlcore_torch import (
+    ActorCritic,
+    Loss,
+    Minibatch,
+    OnPolicyTrainer,
+    mean_over_rows,
+    probability_ratio,
+    with_gradient_by_hand,
+)
 
 __all__ = ["PPOTrainer"]
 
@@ -85,7 +93,7 @@ class PPOTrainer(OnPolicyTrainer):
         log_prob, entropy, value = self.evaluate(batch, self.hyperparameters.beta > 0.0)
 
         log_ratio = log_prob - batch.old_log_prob
-        ratio = log_ratio.exp()
+        ratio = probability_ratio(log_ratio, batch.advantage)
         clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         policy_loss = -torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage).mean()
 

@@ -96,7 +96,11 @@ def evaluate_command(
     from rlcore.config.load import load_document, located
     from rlcore.config.rewriting import apply_overrides
     from rlcore.run.saved.data import find_run, read_saved_configuration
-    from rlcore.run.saved.provenance import raise_with_absent_plugins, refuse_code_of_others
+    from rlcore.run.saved.provenance import (
+        raise_with_absent_plugins,
+        refuse_code_of_others,
+        refuse_names_of_others,
+    )
     from rlcore.run.saved.run import SavedRun
     from rlcore.storage.run_files import require_outside_runs
 
@@ -122,6 +126,8 @@ def evaluate_command(
         config, document = load_document(document, plugins, measuring=True)
     except ConfigErrors as error:
         raise_with_absent_plugins(error, directory, plugins)
+    if not chosen.allow_local:
+        refuse_names_of_others(config, plugins, directory, document, environments=True)
     with located(document):
         saved = SavedRun.load(directory, config, plugins, checkpoint)
 

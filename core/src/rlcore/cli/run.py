@@ -170,7 +170,7 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     from rlcore.config.reading import document_from_mapping, read_document
     from rlcore.config.rewriting import apply_overrides
     from rlcore.run.run import Run
-    from rlcore.run.saved.provenance import refuse_code_of_others, with_records_of_run
+    from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others, with_records_of_run
 
     options, saved = taken(flags), config is None and flags["env"] is None
     if saved:
@@ -186,6 +186,8 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
         refuse_code_of_others(document, run_directory(flags), local=True)
     document = with_records_of_run(document)
     run = Run(document, chosen.load(document, allow_local=True))
+    if saved and not chosen.allow_local:
+        refuse_names_of_others(run.config, run.plugins, run_directory(flags), document)
     if config is not None:
         refuse_configuration_of_another(config, run)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:

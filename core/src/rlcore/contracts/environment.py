@@ -142,6 +142,9 @@ class BehaviorSpec:
             environments are never in one group. None: no rewards are shared.
         goal_rules: The rules of a goal environment, by which hindsight replay learns with other goals; None: there are
             none. A checkpoint does not have them.
+        many_games: Whether one environment may hold several games of the same teams side by side, which begin and end
+            apart and which nothing tells apart, as the fields of a Unity player; else each environment is one game. A
+            checkpoint does not have it.
     """
 
     name: str
@@ -154,6 +157,7 @@ class BehaviorSpec:
     team: NDArray[np.int64] | None = None
     group: NDArray[np.int64] | None = None
     goal_rules: GoalRules | None = attrs.field(default=None, repr=False, kw_only=True)
+    many_games: bool = attrs.field(default=False, repr=False, kw_only=True)
 
     @property
     def slots(self) -> int:

@@ -55,12 +55,14 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             target="rlcore.plugins.core:JsonlWriter.create",
             summary="metrics.jsonl in the run directory, one summary a line",
             default_on=True,
+            foreign=True,
         ),
         StatsWriterSpec(
             name="console",
             target="rlcore.cli.terminal:ConsoleWriter.create",
             summary="a line for each summary on the terminal",
             default_on=True,
+            foreign=True,
             inference=True,
         ),
     ]

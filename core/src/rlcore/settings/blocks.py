@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import attrs
 
 from rlcore.settings.fields import Choice, SettingError, setting
+from rlcore.settings.foreign import is_plain_name
 from rlcore.storage.files.access import network_problem
 
 # The largest values that settings accept. They are far above what training needs, and low enough to refuse a typing
@@ -52,7 +53,9 @@ class ExtrinsicSettings(RewardSettings):
     """Settings of the reward ``extrinsic``, the environment's own."""
 
     network_settings: dict[str, Any] | None = setting(
-        None, "Without effect: ML-Agents has the key in every reward signal, and this one has no network."
+        None,
+        "Without effect: ML-Agents has the key in every reward signal, and this one has no network.",
+        foreign=True,
     )
 
 
@@ -65,7 +68,9 @@ class AbsentRewardSettings(RewardSettings):
 class BehaviorSettings:
     """How one behavior learns: a block of ``behaviors``, or ``default_settings``."""
 
-    trainer_type: str = setting("ppo", "Trainer of the behavior: a registered name, or DISTRIBUTION/NAME.")
+    trainer_type: str = setting(
+        "ppo", "Trainer of the behavior: a registered name, or DISTRIBUTION/NAME.", foreign=True
+    )
     hyperparameters: Any = setting(None, "The trainer's own settings.", chooses=Choice("trainer", "trainer_type"))
     network_settings: Any = setting(
         factory=PolicySettings,
@@ -81,6 +86,7 @@ class BehaviorSettings:
         None,
         "Checkpoint directory, or run directory, whose weights the behavior starts with.",
         check=network_problem,
+        foreign=is_plain_name,
     )
     keep_checkpoints: int = setting(5, "Number of checkpoints to keep; 0 or less keeps all.", maximum=MAX_CHECKPOINTS)
     even_checkpoints: bool = setting(
@@ -131,7 +137,7 @@ class CurriculumSettings:
 
     chosen: ClassVar[Choice] = Choice("curriculum")
 
-    type: str = setting("lessons", "Type of curriculum: a registered name, or DISTRIBUTION/NAME.")
+    type: str = setting("lessons", "Type of curriculum: a registered name, or DISTRIBUTION/NAME.", foreign=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -157,7 +163,7 @@ class ExecutorSettings:
 
     chosen: ClassVar[Choice] = Choice("executor", "executor")
 
-    executor: str = setting("processes", "How workers run: a registered name, or DISTRIBUTION/NAME.")
+    executor: str = setting("processes", "How workers run: a registered name, or DISTRIBUTION/NAME.", foreign=True)
     count: int = setting(
         description="Number of workers, which share the environments as equally as possible.",
         minimum=1,
@@ -178,7 +184,7 @@ class EnvironmentSettings:
 
     chosen: ClassVar[Choice] = Choice("environment", attribute="block")
 
-    type: str = setting("gymnasium", "Type of environment: a registered name, or DISTRIBUTION/NAME.")
+    type: str = setting("gymnasium", "Type of environment: a registered name, or DISTRIBUTION/NAME.", foreign=True)
     id: str | None = setting(None, "Which environment of that type.")
     num_envs: int | None = setting(
         None,
@@ -293,29 +299,34 @@ class EnvSettings:
 class CheckpointSettings:
     """The name of the run, and how it starts."""
 
-    run_id: str = setting("ppo", "Name of the run; its directory is results_dir/run_id.")
-    initialize_from: str | None = setting(None, "Run id whose weights this run starts with, at step 0.")
+    run_id: str = setting("ppo", "Name of the run; its directory is results_dir/run_id.", foreign=is_plain_name)
+    initialize_from: str | None = setting(
+        None, "Run id whose weights this run starts with, at step 0.", foreign=is_plain_name
+    )
     initialize_lessons_from: str | None = setting(
-        None, "Run of rlcore or ML-Agents whose lessons this run starts with: its id or directory (an rlcore key)."
+        None,
+        "Run of rlcore or ML-Agents whose lessons this run starts with: its id or directory (an rlcore key).",
+        foreign=is_plain_name,
     )
     resume: bool = setting(False, "Resume the run from its last checkpoint.")
     checkpoint: str | None = setting(
         None,
         "Checkpoint to resume or to act from: a step, or best; by default the newest intact one (an rlcore key).",
+        foreign=is_plain_name,
     )
     asynchronous: bool = setting(
         False, "Write the checkpoints of an interval while the training continues (an rlcore key)."
     )
     force: bool = setting(False, "Replace an existing run of this name.")
     inference: bool = setting(False, "Act with the saved policy without learning.")
-    results_dir: str = setting("results", "Directory of run directories.")
+    results_dir: str = setting("results", "Directory of run directories.", foreign=is_plain_name)
 
 
 @attrs.frozen(kw_only=True)
 class TorchSettings:
     """Device and threads of PyTorch."""
 
-    device: str | None = setting(None, "Device such as cpu or cuda:0; by default, the trainer chooses.")
+    device: str | None = setting(None, "Device such as cpu or cuda:0; by default, the trainer chooses.", foreign=True)
     num_threads: int | None = setting(
         None, "Threads of a trainer; null: what is fastest (an rlcore key).", minimum=1, maximum=MAX_THREADS
     )
@@ -345,8 +356,10 @@ class PluginSettings:
     """The choice of plugins to load. It is made before any plugin is imported."""
 
     autoload: bool = setting(True, "Load every installed plugin that is not disabled.")
-    enable: list[str] = setting(factory=list, description="Plugins to load, by NAME or DISTRIBUTION/NAME.")
-    disable: list[str] = setting(factory=list, description="Plugins not to load.")
+    enable: list[str] = setting(
+        factory=list, description="Plugins to load, by NAME or DISTRIBUTION/NAME.", foreign=is_plain_name
+    )
+    disable: list[str] = setting(factory=list, description="Plugins not to load.", foreign=is_plain_name)
     local: list[str] = setting(
         factory=list, description="Plugins that are not installed: a module 'acme.hooks' or a file './hooks.py'."
     )

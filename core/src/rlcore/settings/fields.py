@@ -85,6 +85,8 @@ class FieldInfo:
         record: Kind of the record that the text names, such as ``"schedule"``; None for other values.
         key: Whether a file may have the field; rlcore fills in the others.
         chooses: The record, named by another key, whose settings class the value has; None for other values.
+        foreign: Whether a configuration of a stranger may set the field, or a function of a text that says so; None:
+            numbers, switches and known names may be set, other texts not.
     """
 
     description: str
@@ -97,6 +99,7 @@ class FieldInfo:
     record: str | None = None
     key: bool = True
     chooses: Choice | None = None
+    foreign: bool | Callable[[str], bool] | None = None
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
@@ -152,6 +155,7 @@ def setting(
     secret: bool = False,
     record: str | None = None,
     chooses: Choice | None = None,
+    foreign: bool | Callable[[str], bool] | None = None,
 ) -> Any:
     """Declare a field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
 
@@ -164,9 +168,25 @@ def setting(
     ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again. ``record`` is
     the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only.
     ``chooses`` says whose settings the field has, if another key names a record.
+
+    ``foreign`` says whether a configuration that ``rlcore pull`` downloads may set the field. By default, numbers,
+    switches, and names of records, ``choices`` and ``Literal`` may be set. A text that names no program, file, address
+    or code of this machine needs ``foreign=True``, or a function that returns whether it is such a text
+    (``rlcore.is_plain_name``). A switch or number that starts, opens or sends something needs ``foreign=False``.
     """
     allowed = tuple(choices) if choices is not None else None
-    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, check, secret, record, chooses=chooses)
+    info = FieldInfo(
+        description,
+        minimum,
+        maximum,
+        exclusive_minimum,
+        allowed,
+        check,
+        secret,
+        record,
+        chooses=chooses,
+        foreign=foreign,
+    )
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)

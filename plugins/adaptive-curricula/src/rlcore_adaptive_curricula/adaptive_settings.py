@@ -22,7 +22,9 @@ Problem = tuple[tuple[str | int, ...], str]
 class AdaptiveSettings(CurriculumSettings):
     """The episodes and the measure that an adaptive curriculum uses."""
 
-    behavior: str | None = setting(None, "The behavior whose episodes count; required if there are several.")
+    behavior: str | None = setting(
+        None, "The behavior whose episodes count; required if there are several.", foreign=True
+    )
     measure: str = setting(
         "reward",
         "The measure of an episode: the agent's return, the group's return (0 without group rewards), or the length.",

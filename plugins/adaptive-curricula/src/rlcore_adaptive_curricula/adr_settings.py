@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class AdrSettings(RangeSettings):
     """Automatic domain randomization of one parameter."""
 
-    type: str = setting("adr", "The kind of curriculum.")
+    type: str = setting("adr", "The kind of curriculum.", foreign=True)
     initial: float | Bounds = setting(
         description="The range at the start: a value, or a range of values. The range never becomes smaller than this."
     )

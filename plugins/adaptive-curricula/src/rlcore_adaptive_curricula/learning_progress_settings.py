@@ -12,7 +12,7 @@ from rlcore_adaptive_curricula.adaptive_settings import RangeSettings
 class LearningProgressSettings(RangeSettings):
     """Prefers values of a parameter at which the agent's measure changes."""
 
-    type: str = setting("learning_progress", "The kind of curriculum.")
+    type: str = setting("learning_progress", "The kind of curriculum.", foreign=True)
     bins: int = setting(10, "Number of regions of equal width within the limits.", minimum=2, maximum=100_000)
     window: int = setting(
         40,

@@ -16,7 +16,7 @@ SCORES = ("change", "learnability")
 class PrioritizedLevelsSettings(AdaptiveSettings):
     """Levels of an environment; levels that teach most are repeated."""
 
-    type: str = setting("prioritized_levels", "The kind of curriculum.")
+    type: str = setting("prioritized_levels", "The kind of curriculum.", foreign=True)
     levels: int = setting(description="Number of levels.", minimum=1, maximum=10_000_000)
     first_level: int = setting(0, "Number of the first level.")
     score: str = setting(

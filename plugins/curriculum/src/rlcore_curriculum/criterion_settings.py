@@ -20,12 +20,13 @@ MEASURES = (REWARD, PROGRESS, GROUP_REWARD, f"{STAT}TAG")
 class CriterionSettings:
     """The criterion that completes a lesson: a measure above a threshold, after enough episodes of the lesson."""
 
-    behavior: str = setting(description="The behavior whose episodes, steps or statistics count.")
+    behavior: str = setting(description="The behavior whose episodes, steps or statistics count.", foreign=True)
     measure: str = setting(
         REWARD,
         "The compared value: the mean return of the lesson's latest min_lesson_length episodes (reward, or "
         "group_reward for group rewards), the share of max_steps that is over (progress), or stat:TAG, the mean of any "
         "statistic in the latest summary.",
+        foreign=True,
     )
     threshold: float = setting(0.0, "The value that the measure must exceed; for progress, a share between 0 and 1.")
     min_lesson_length: int = setting(
@@ -58,8 +59,8 @@ class DemotionSettings:
         minimum=1,
         maximum=1_000_000,
     )
-    behavior: str | None = setting(None, "As in completion_criteria, which is also the default.")
-    measure: str | None = setting(None, "As in completion_criteria, which is also the default.")
+    behavior: str | None = setting(None, "As in completion_criteria, which is also the default.", foreign=True)
+    measure: str | None = setting(None, "As in completion_criteria, which is also the default.", foreign=True)
     signal_smoothing: bool = setting(True, "As in completion_criteria.")
     require_reset: bool = setting(False, "As in completion_criteria.")
 

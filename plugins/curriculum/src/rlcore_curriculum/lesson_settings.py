@@ -29,7 +29,7 @@ EPISODES, LEGACY = "episodes", "legacy"
 class LessonSettings:
     """One lesson of a parameter: the value of its episodes, and the criteria that end the lesson."""
 
-    name: str = setting(description="Name of the lesson.")
+    name: str = setting(description="Name of the lesson.", foreign=True)
     value: float | SamplerSettings = setting(description="The parameter's value, or a sampler.")
     completion_criteria: CriterionSettings | tuple[CriterionSettings, ...] | None = setting(
         None,

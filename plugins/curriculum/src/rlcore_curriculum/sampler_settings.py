@@ -23,7 +23,7 @@ Path = tuple[str | int, ...]
 class SamplerSettings:
     """A sampler, which draws a value for each episode."""
 
-    sampler_type: str = setting(description="The sampler: a registered name, or DISTRIBUTION/NAME.")
+    sampler_type: str = setting(description="The sampler: a registered name, or DISTRIBUTION/NAME.", foreign=True)
     sampler_parameters: dict[str, Any] = setting(factory=dict, description="The sampler's own settings.")
 
     def spec(self, plugins: Registry) -> SamplerSpec:

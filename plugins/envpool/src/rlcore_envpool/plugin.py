@@ -20,6 +20,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             block="rlcore_gymnasium.settings:ObservedEnvironmentSettings",
             names_behaviors=False,
             libraries=("envpool", "envpool-assets"),
+            foreign=True,
             summary="any environment of EnvPool with one agent, by its id; stepped by threads in C++",
         )
     ]

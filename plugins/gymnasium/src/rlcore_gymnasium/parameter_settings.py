@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import ConfigError, SettingError, setting
+from rlcore import ConfigError, SettingError, is_plain_name, setting
 
 WAYS = ("attribute", "reset_option", "constructor")
 # Attributes and indices that lead to a number, such as unwrapped.model.opt.gravity[2].
@@ -23,11 +23,15 @@ class ParameterRoute:
     """
 
     attribute: str | None = setting(
-        None, "Attribute that is set before each reset, such as unwrapped.length or unwrapped.model.opt.gravity[2]."
+        None,
+        "Attribute that is set before each reset, such as unwrapped.length or unwrapped.model.opt.gravity[2].",
+        foreign=is_plain_name,
     )
-    reset_option: str | None = setting(None, "Key of reset(options={...}).")
+    reset_option: str | None = setting(None, "Key of reset(options={...}).", foreign=is_plain_name)
     constructor: str | None = setting(
-        None, "Argument of the constructor: the environment is created again for an episode with another value."
+        None,
+        "Argument of the constructor: the environment is created again for an episode with another value.",
+        foreign=is_plain_name,
     )
     whole: bool | None = setting(None, "Whether values must be whole numbers; by default as in the environment.")
 

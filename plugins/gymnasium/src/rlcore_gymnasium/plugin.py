@@ -39,6 +39,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             video=True,
             names_behaviors=False,
             libraries=("gymnasium", "mujoco"),
+            foreign=True,
             adapter="rlcore_gymnasium.given:adapt",
             summary="any environment registered with Gymnasium, by its id",
         )

@@ -28,6 +28,7 @@ class ObservationSettings:
         None,
         "With entities: the key of the observation that says which rows are there, a mask or a number of first rows. "
         "It is not observed by itself.",
+        foreign=True,
     )
     max_entities: int | None = setting(
         None, "Of a Sequence, whose elements are entities: the largest number of them.", minimum=1, maximum=65_536

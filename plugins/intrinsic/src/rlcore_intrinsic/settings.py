@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore import BehaviorSettings, RewardSettings, RunConfig, setting
+from rlcore import BehaviorSettings, RewardSettings, RunConfig, is_plain_name, setting
 from rlcore_torch import NetworkSettings
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class RNDSettings(ExplorationSettings):
 class GAILSettings(LearningRewardSettings):
     """How the discriminator of GAIL learns."""
 
-    demo_path: str = setting(description="Recorded episodes of the expert: a path, or a name that a format knows.")
+    demo_path: str = setting(
+        description="Recorded episodes of the expert: a path, or a name that a format knows.", foreign=is_plain_name
+    )
     use_actions: bool = setting(
         False, "Whether the discriminator sees actions, and whether the episode terminated, beside observations."
     )

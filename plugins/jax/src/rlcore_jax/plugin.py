@@ -20,6 +20,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             settings="rlcore_jax.settings:PgxSettings",
             names_behaviors=False,
             libraries=("jax", "pgx"),
+            foreign=True,
             summary="a game of pgx, by its id; all environments are one compiled program of JAX",
         ),
         EnvironmentSpec(
@@ -28,6 +29,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             settings="rlcore_jax.settings:PlaygroundSettings",
             names_behaviors=False,
             libraries=("jax", "playground", "mujoco", "mujoco-mjx"),
+            foreign=True,
             summary="a task of MuJoCo Playground's control suite, by its name; one compiled program of JAX",
         ),
     ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rlcore import StatsWriterSpec
-from rlcore_trackers.hooks import hooks_of
+from rlcore_trackers.hooks import TrackerSpec, hooks_of
 
-rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(
-    StatsWriterSpec(
-        name="mlflow",
-        target="rlcore_mlflow.writer:create",
-        settings="rlcore_mlflow.settings:MlflowSettings",
-        summary="runs of MLflow in an SQLite database",
-    )
+SPEC = TrackerSpec(
+    name="mlflow",
+    target="rlcore_mlflow.writer:create",
+    settings="rlcore_mlflow.settings:MlflowSettings",
+    summary="runs of MLflow in an SQLite database",
+    tracker="rlcore_mlflow.tracker:MlflowTracker",
 )
+rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)

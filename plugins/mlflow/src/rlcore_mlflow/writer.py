@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlcore_mlflow.plugin import SPEC
 from rlcore_mlflow.settings import MlflowSettings
 from rlcore_trackers.hooks import make_writer
 
@@ -14,4 +15,4 @@ if TYPE_CHECKING:
 
 def create(settings: MlflowSettings | None, run: RunContext) -> TrackerWriter:
     """Create the writer: the target of its record."""
-    return make_writer("mlflow", "rlcore_mlflow.tracker:MlflowTracker", settings or MlflowSettings(), run)
+    return make_writer(SPEC, settings or MlflowSettings(), run)

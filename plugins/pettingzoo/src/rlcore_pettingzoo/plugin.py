@@ -18,6 +18,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             target="rlcore_pettingzoo.environment:make_environment",
             settings="rlcore_pettingzoo.settings:PettingZooSettings",
             libraries=("pettingzoo", "open-spiel"),
+            foreign=True,
             adapter="rlcore_pettingzoo.environment:adapt",
             summary="any environment of PettingZoo or game of OpenSpiel, by its id",
         )

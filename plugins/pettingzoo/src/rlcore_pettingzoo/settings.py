@@ -41,13 +41,14 @@ class WrapperSettings:
 class BehaviorAgents:
     """The agents of one behavior, and their teams."""
 
-    agents: list[str] = setting(description="Names of agents, or patterns such as player_*.")
+    agents: list[str] = setting(description="Names of agents, or patterns such as player_*.", foreign=True)
     team: int | str | dict[str, int] | None = setting(
         None,
         "Number of the team of these agents; each: every agent is a team of its own, numbered by its place in the "
         "game's list of agents; or a mapping of names or patterns to numbers. By default, each in a game that is "
         "played in turns, else one team for each behavior.",
         check=_is_team,
+        foreign=True,
     )
 
 
@@ -75,5 +76,7 @@ class PettingZooSettings:
         "game, or the observations of all agents side by side.",
     )
     final_info: list[str] = setting(
-        factory=list, description="Numbers of an agent's last info that belong to the result of its episode, by name."
+        factory=list,
+        description="Numbers of an agent's last info that belong to the result of its episode, by name.",
+        foreign=True,
     )

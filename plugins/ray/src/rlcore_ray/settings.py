@@ -58,7 +58,9 @@ class RaySettings(WorkerSettings):
         check=_bind_problem,
     )
     allow_public_bind: bool = setting(
-        False, "Whether Ray may listen on network interfaces: whoever can use Ray can run any code on this machine."
+        False,
+        "Whether Ray may listen on network interfaces: whoever can use Ray can run any code on this machine.",
+        foreign=False,
     )
 
     def __attrs_post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,10 +14,18 @@ from rlcore import CUMULATIVE_REWARD, EVALUATION_REWARD, DamagedFile, cells, ech
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Lines", "Summaries"]
+__all__ = ["Lines", "Summaries", "identity"]
 
 METRICS = "metrics.jsonl"
 MAX_BYTES = 2**34  # of a file of summaries
+
+
+def identity(file: Path) -> tuple[int, ...] | None:
+    """What a file keeps while nobody replaces or changes it, also if its directory is renamed; None without a file."""
+    with suppress(OSError):
+        found = file.stat()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return None
 
 
 class Summaries:
@@ -30,11 +39,18 @@ class Summaries:
     def __init__(self, directory: Path) -> None:
         self._file = directory / METRICS
         self._read = 0  # bytes
+        self._replaced: tuple[int, ...] | None = None
         self._steps: dict[str, int] = {}
         self._values: dict[str, dict[str, float]] = {CUMULATIVE_REWARD: {}, EVALUATION_REWARD: {}}  # by behavior
 
+    def begin_anew(self) -> None:
+        """Ignore the file that is there: it is of the run that this one replaces, as long as nothing changes it."""
+        self._replaced = identity(self._file)
+
     def read(self) -> bool:
         """Read what is new. Returns whether there is anything."""
+        if self._replaced is not None and self._replaced == identity(self._file):
+            return False
         try:
             with open_regular(self._file, MAX_BYTES) as file:
                 if file.seek(0, 2) < self._read:  # a resumed run has dropped the lines that it writes again

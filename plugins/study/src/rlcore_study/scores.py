@@ -9,7 +9,7 @@ import attrs
 
 from rlcore_study.groups import Group
 from rlcore_study.runs import ReportedRun, at_path
-from rlcore_study.statistics import FEW_SEEDS, Interval, iqm, probability_of_improvement
+from rlcore_study.statistics import FEW_SEEDS, Interval, iqm, probability_of_improvement, separated_bound, smallest_p
 
 __all__ = ["Comparison", "GroupScore", "Pair", "compared"]
 
@@ -36,11 +36,34 @@ class GroupScore:
 
 @attrs.frozen
 class Pair:
-    """How probable it is that a seed of ``better`` has a larger score than a seed of ``than``; names of groups."""
+    """How probable it is that a seed of ``better`` has a larger score than a seed of ``than``; names of groups.
+
+    Attributes:
+        better: The name of a group.
+        than: The name of another group.
+        probability: The probability with the interval of the bootstrap.
+        seeds: The numbers of scores of ``better`` and of ``than``.
+    """
 
     better: str
     than: str
     probability: Interval
+    seeds: tuple[int, int]
+
+    @property
+    def separated(self) -> bool:
+        """Whether every score of ``better`` is larger than every score of ``than``."""
+        return self.probability.value == 1
+
+    @property
+    def could_be(self) -> float | None:
+        """The smallest probability that the seeds do not exclude, if they are separated; None otherwise."""
+        return separated_bound(*self.seeds) if self.separated else None
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest two-sided p of the test of Mann and Whitney that so many seeds can give."""
+        return smallest_p(*self.seeds)
 
 
 @attrs.frozen(eq=False)
@@ -70,7 +93,7 @@ class Comparison:
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each run that does not count, and for each group with too few seeds."""
+        """A sentence for each run that does not count, each group with too few seeds, and each pair without overlap."""
         return list(self._warnings())
 
     def _warnings(self) -> Iterator[str]:
@@ -91,6 +114,14 @@ class Comparison:
                     f"{each.group.name}: {count or 'no'} seed{'s' * (count != 1)} with a score; with fewer than "
                     f"{FEW_SEEDS}, intervals are too narrow to be trusted"
                 )
+        for pair in self.pairs:
+            if pair.could_be is not None:
+                ours, theirs = pair.seeds
+                yield (
+                    f"{pair.better} better than {pair.than}: no scores overlap, so the interval has no width and says "
+                    f"nothing; {ours} against {theirs} cannot tell 1.00 from {pair.could_be:.2f}, and equal "
+                    f"configurations would be as far apart in {pair.smallest_p:.2g} of such studies (Mann and Whitney)"
+                )
 
 
 def compared(groups: Sequence[Group]) -> Comparison:
@@ -101,7 +132,11 @@ def compared(groups: Sequence[Group]) -> Comparison:
     for first, second in combinations([each for each in scored if each.scores], 2):
         found = probability_of_improvement([first.scores], [second.scores])
         better, than = first.group.name, second.group.name
-        pairs.append(Pair(better, than, found) if found.value >= 0.5 else Pair(than, better, found.reversed))
+        ours, theirs = len(first.scores), len(second.scores)
+        if found.value >= 0.5:
+            pairs.append(Pair(better, than, found, (ours, theirs)))
+        else:
+            pairs.append(Pair(than, better, found.reversed, (theirs, ours)))
     return Comparison(evaluated, scored, tuple(pairs))
 
 

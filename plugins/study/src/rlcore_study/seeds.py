@@ -27,12 +27,14 @@ from rlcore import (
     user_path,
 )
 from rlcore_study.command import print_study
+from rlcore_study.lines import identity
 from rlcore_study.names import run_id
 from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by_side
 
 __all__ = ["read_seeds", "run_seeds"]
 
 _PART = re.compile(r"(\d+)(?:-(\d+))?")
+CONFIGURATION = "configuration.yaml"
 MAX_SEEDS = 10_000  # a larger range is a slip
 
 
@@ -85,17 +87,27 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
         else:
             new = _with((str(_any_configuration(runs)), *own), given)
             jobs.append(Job(directory.name, directory, words_of_run, True, new))
+    replaced = {directory: identity(directory / CONFIGURATION) for directory in runs.values()}
     failed: list[Ended] = []
     number = side_by_side(jobs, at_once, lambda each: failed.append(each) if each.code else None)
     if number is not None:
         echo("interrupted; the same command with --resume continues", err=True)
         return 128 + number
-    print_study(list(runs.values()))
+    earlier = [each.job.directory for each in failed if _is_earlier(each, replaced[each.job.directory])]
+    print_study([directory for directory in runs.values() if directory not in earlier])
+    if earlier:
+        kept = ", ".join(directory.name for directory in earlier)
+        echo(f"{kept}: the earlier run is still there, and not shown; --force replaces it when the new one starts")
     if failed:
         names, one = ", ".join(each.job.run_id for each in failed), len(failed) == 1
         many = f"{len(failed)} of {len(seeds)} runs {'is' if one else 'are'} not done"
         echo(f"{many}: {names}; the same command with --resume continues {'it' if one else 'them'}", err=True)
     return failed[0].code if failed else 0
+
+
+def _is_earlier(ended: Ended, before: tuple[int, ...] | None) -> bool:
+    """Whether a run that was to begin anew failed before it replaced the run that is in its directory."""
+    return not ended.job.resume and before is not None and before == identity(ended.job.directory / CONFIGURATION)
 
 
 def _read(options: Mapping[str, Any]) -> tuple[list[int], int]:
@@ -131,7 +143,7 @@ def _refuse_existing(directories: Any) -> None:
 
 def _any_configuration(runs: Mapping[int, Path]) -> Path:
     """The configuration of one of the runs, for those that have not begun. Raises RunStateError if there is none."""
-    found = [file for directory in runs.values() if (file := directory / "configuration.yaml").is_file()]
+    found = [file for directory in runs.values() if (file := directory / CONFIGURATION).is_file()]
     if not found:
         first = next(iter(runs.values()))
         raise RunStateError(f"{first}: there is no run to resume, nor of another of these seeds; name the CONFIG")

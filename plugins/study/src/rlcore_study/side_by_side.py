@@ -131,8 +131,9 @@ class Running:
         job, words = self.job, self.job.words
         if job.resume and has_checkpoint(job.directory):
             words = ("--resume", *words)
-        elif job.new is not None:
-            words = job.new
+        else:
+            self.summaries.begin_anew()
+            words = job.words if job.new is None else job.new
         self._process = subprocess.Popen(
             python_command("-m", "rlcore_study.child", "run", *words),
             stdin=subprocess.PIPE,  # closed when this process ends, however it ends

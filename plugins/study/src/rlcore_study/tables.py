@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore_study.scores import Comparison, GroupScore
+from rlcore_study.scores import Comparison, GroupScore, Pair
 from rlcore_study.statistics import Interval
 
 __all__ = ["duration", "number", "rows_of_groups", "rows_of_pairs", "rows_of_runs", "to_json", "whole"]
@@ -40,10 +40,18 @@ def rows_of_groups(comparison: Comparison) -> list[tuple[str, ...]]:
 def rows_of_pairs(comparison: Comparison) -> list[tuple[str, ...]]:
     """A row for each pair of groups, under headings; empty for one group."""
     rows = [
-        (pair.better, "better than", pair.than, f"{pair.probability.value:.2f}", ends(pair.probability))
+        (pair.better, "better than", pair.than, f"{pair.probability.value:.2f}", _ends_of(pair))
         for pair in comparison.pairs
     ]
     return [("configuration", "", "configuration", "probability", "95% interval"), *rows] if rows else []
+
+
+def _ends_of(pair: Pair) -> str:
+    """The ends of the interval; beside one without width, what so many seeds can tell."""
+    if pair.could_be is None:
+        return ends(pair.probability)
+    ours, theirs = pair.seeds
+    return f"{ends(pair.probability)} ({ours} against {theirs} tell {number(pair.could_be)} to {number(1.0)})"
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
@@ -74,7 +82,13 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             for each in comparison.groups
         ],
         "improvement": [
-            {"better": pair.better, "than": pair.than, "probability": plain(pair.probability)}
+            {
+                "better": pair.better,
+                "than": pair.than,
+                "probability": plain(pair.probability),
+                "could_be": pair.could_be,
+                "smallest_p": pair.smallest_p,
+            }
             for pair in comparison.pairs
         ],
         "warnings": comparison.warnings,

@@ -14,5 +14,6 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             settings="rlcore_tensorboard.settings:TensorBoardSettings",
             summary="event files for TensorBoard, with ML-Agents' tags",
             default_on=True,
+            foreign=True,
         )
     ]

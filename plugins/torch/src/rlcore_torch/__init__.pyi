@@ -87,6 +87,7 @@ from .on_policy.collection import RolloutTrainer as RolloutTrainer
 from .on_policy.minibatch import Loss as Loss
 from .on_policy.minibatch import Minibatch as Minibatch
 from .on_policy.minibatch import Rollout as Rollout
+from .on_policy.minibatch import probability_ratio as probability_ratio
 from .on_policy.sequences import Sequences as Sequences
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .on_policy.trainer import mean_over_rows as mean_over_rows

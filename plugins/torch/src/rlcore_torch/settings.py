@@ -16,6 +16,7 @@ from rlcore import (
     RunConfig,
     SettingError,
     TrainerSpec,
+    is_plain_name,
     setting,
 )
 
@@ -198,8 +199,11 @@ class NetworkSettings(PolicySettings):
         (),
         "Observations that only critics read, such as the state of a simulator (an rlcore key); acting, evaluation and "
         "export do not need them.",
+        foreign=True,
     )
-    vis_encode_type: str = setting("simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.")
+    vis_encode_type: str = setting(
+        "simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.", foreign=True
+    )
     vis_encode_settings: Any = setting(
         None,
         "The encoder's own settings, if it has any (an rlcore key); null for its defaults.",
@@ -209,6 +213,7 @@ class NetworkSettings(PolicySettings):
         None,
         "Encoder of vector observations: a name that a plugin registers (an rlcore key); null for none, so that "
         "they enter the hidden layers as they are.",
+        foreign=True,
     )
     vector_encode_settings: Any = setting(
         None,
@@ -219,6 +224,7 @@ class NetworkSettings(PolicySettings):
         None,
         "Distribution of continuous actions: a registered name, or DISTRIBUTION/NAME (an rlcore key); null for the "
         "trainer's own, which is gaussian if the key is allowed.",
+        foreign=True,
     )
     action_distribution_settings: Any = setting(
         None,
@@ -347,7 +353,7 @@ class OptimizerSettings:
 
     chosen: ClassVar[Choice] = Choice("optimizer")
 
-    type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.")
+    type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.", foreign=True)
 
 
 def is_extrinsic(name: str) -> bool:
@@ -434,14 +440,14 @@ class ReplaySamplerSettings:
 
     chosen: ClassVar[Choice] = Choice("replay_sampler")
 
-    type: str = setting("uniform", "Type of sampler: a registered name, or DISTRIBUTION/NAME.")
+    type: str = setting("uniform", "Type of sampler: a registered name, or DISTRIBUTION/NAME.", foreign=True)
 
 
 @attrs.frozen(kw_only=True)
 class PrioritizedSamplerSettings(ReplaySamplerSettings):
     """Proportional prioritized replay (Schaul et al. 2016, arXiv:1511.05952)."""
 
-    type: str = setting("prioritized", "Type of sampler: a registered name, or DISTRIBUTION/NAME.")
+    type: str = setting("prioritized", "Type of sampler: a registered name, or DISTRIBUTION/NAME.", foreign=True)
     alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
     beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)
     final_beta: float = setting(1.0, "Value of beta at max_steps; beta grows linearly.", minimum=0.0, maximum=1.0)
@@ -505,14 +511,18 @@ class OfflineSettings(MinibatchSettings):
     For these trainers ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps.
     """
 
-    demo_path: str = setting(description="Recorded data: a dataset, a directory of datasets, or .demo files.")
+    demo_path: str = setting(
+        description="Recorded data: a dataset, a directory of datasets, or .demo files.", foreign=is_plain_name
+    )
 
 
 @attrs.frozen(kw_only=True)
 class BehavioralCloningSettings:
     """Imitation of demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
 
-    demo_path: str = setting(description="Recorded data: a dataset, a directory of datasets, or .demo files.")
+    demo_path: str = setting(
+        description="Recorded data: a dataset, a directory of datasets, or .demo files.", foreign=is_plain_name
+    )
     strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
     steps: int = setting(
         0, "Agent steps over which imitation fades out; 0 for imitation without end.", minimum=0, maximum=MAX_STEPS

@@ -6,7 +6,8 @@ summaries it has, and sends the others. So a library that hangs, raises, prints 
 nothing, and a summary is in the store exactly once, wherever the training or the sender was killed.
 """
 
+from rlcore_trackers.hooks import TrackerSpec
 from rlcore_trackers.settings import TrackerSettings
 from rlcore_trackers.tracker import Tracked, TrackedFile, TrackedSummary, Tracker, flat, text
 
-__all__ = ["Tracked", "TrackedFile", "TrackedSummary", "Tracker", "TrackerSettings", "flat", "text"]
+__all__ = ["Tracked", "TrackedFile", "TrackedSummary", "Tracker", "TrackerSettings", "TrackerSpec", "flat", "text"]

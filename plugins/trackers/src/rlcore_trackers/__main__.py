@@ -1,4 +1,9 @@
-"""``python -m rlcore_trackers RUN NAME`` sends what a run's journal has and the tracker's store lacks."""
+"""``python -m rlcore_trackers RUN NAME`` sends what a run's journal has and the tracker's store lacks.
+
+The run may be another person's. The tracker is one that an installed plugin registers, only files inside the run are
+sent, and where they go is what the user says: in the configuration of ``--config``, or with ``--allow-local``. Without
+them, the configuration of the run may only choose what leads nowhere else, such as the name of a project.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rlcore import RlcoreError, RunStateError, one_line
 from rlcore_trackers.journal import Journal, Places
 from rlcore_trackers.lock import take
 from rlcore_trackers.sender import Moved, Sender
+from rlcore_trackers.task import task_of_user
+from rlcore_trackers.tracker import Task, TrackedFile
 
 PATIENCE = 10.0  # seconds that the command waits for another sender
 FILMS = (".mp4", ".webm", ".gif")
@@ -21,11 +29,15 @@ FILMS = (".mp4", ".webm", ".gif")
 
 def main() -> int:
     """Return 0 if the store has everything, 1 if something is left, 2 if there is nothing to read."""
-    parser = argparse.ArgumentParser(prog="python -m rlcore_trackers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rlcore_trackers", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("run", type=Path, help="the run directory")
     parser.add_argument("name", help="the tracker: wandb, mlflow or trackio")
     parser.add_argument(
         "--video", type=Path, action="append", default=[], help="also send a film, or a folder of films"
+    )
+    parser.add_argument("--config", type=Path, help="take stats.NAME from this file in place of the run's own")
+    parser.add_argument(
+        "--allow-local", action="store_true", help="use the store that the run itself names, and its local plugins"
     )
     parser.add_argument("--session", help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
@@ -34,9 +46,18 @@ def main() -> int:
     if not places.file("json").exists():
         print(f"{places.file('json')}: there is none; the run was not tracked with {options.name}", file=sys.stderr)
         return 2
-    if options.video and not _journal_films(places, options.video):
+    films = _films(places, options.video)
+    if options.video and not films:
         print("--video: there is no film with the ending mp4, webm or gif", file=sys.stderr)
         return 2
+    if options.session:
+        task = Task(**json.load(sys.stdin.buffer))  # of the run, before the lock becomes the standard input
+    else:
+        try:
+            task = task_of_user(places, options.config, options.allow_local)
+        except RlcoreError as error:
+            print(f"error: {one_line(error)}", file=sys.stderr)
+            return 2
     tell = _messages() if options.session else _print
     # A sender of an earlier process may still be at work, and its program of the tracker's library too.
     until = time.monotonic() + PATIENCE
@@ -45,22 +66,25 @@ def main() -> int:
         print("another process is sending the journal of this run, new entries too", file=sys.stderr)
         return 1
     try:
-        return 1 if Sender(places, options.session, options.parent, tell).run() else 0
+        return 1 if Sender(places, task, options.session, options.parent, tell, films).run() else 0
+    except RunStateError as error:
+        tell({"warning": one_line(error)})
+        return 2
     except Moved:
         tell({"warning": f"{places.folder}: was moved or removed; a resume sends the rest"})
         return 1
 
 
-def _journal_films(places: Places, paths: list[Path]) -> int:
-    """Journal the films among ``paths`` and in its folders. Returns their number."""
+def _films(places: Places, paths: list[Path]) -> list[TrackedFile]:
+    """The films among ``paths`` and in its folders, at the last step that the journal has."""
+    if not paths:
+        return []
     journal = Journal(places)
     step = max((step for _, step in journal.keys), default=0)
-    found = [film for path in paths for film in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    films = [film for film in found if film.suffix.lower() in FILMS and film.is_file()]
-    for film in films:
-        journal.append({"file": "video", "path": str(film.absolute()), "step": step})
     journal.close()
-    return len(films)
+    found = [film for path in paths for film in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    films = [film.absolute() for film in found if film.suffix.lower() in FILMS and film.is_file()]
+    return [TrackedFile(kind="video", path=film, step=step) for film in films]
 
 
 def _messages() -> Any:

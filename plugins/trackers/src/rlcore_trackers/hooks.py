@@ -6,17 +6,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore import StashKey, hookimpl
+import attrs
+
+from rlcore import StashKey, StatsWriterSpec, check_target, hookimpl
 
 if TYPE_CHECKING:
-    from rlcore import RunContext, StatsWriterSpec
+    from rlcore import RunContext
     from rlcore_trackers.settings import TrackerSettings
     from rlcore_trackers.writer import TrackerWriter
 
 WRITERS = StashKey["dict[str, TrackerWriter]"]()
 
 
-def hooks_of(spec: StatsWriterSpec) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+@attrs.frozen(kw_only=True)
+class TrackerSpec(StatsWriterSpec):
+    """The record of a tracker, a statistics writer whose summaries a second process sends to a store.
+
+    Attributes:
+        tracker: The class of the tracker, as ``"package.module:Name"``; see :class:`rlcore_trackers.Tracker`. Nothing
+            else is imported to send a run: what the files of a run name is not.
+    """
+
+    tracker: str = attrs.field(validator=check_target)
+
+
+def hooks_of(spec: TrackerSpec) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """``rlcore_stats_writers``, ``rlcore_checkpoint_saved`` and ``rlcore_run_finished`` of the tracker in ``spec``."""
 
     @hookimpl
@@ -34,12 +48,12 @@ def hooks_of(spec: StatsWriterSpec) -> tuple[Callable[..., Any], Callable[..., A
     return rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished
 
 
-def make_writer(name: str, tracker: str, settings: TrackerSettings, run: RunContext) -> TrackerWriter:
-    """Create the statistics writer of the tracker ``name``, and note it for the hooks of the run."""
+def make_writer(spec: TrackerSpec, settings: TrackerSettings, run: RunContext) -> TrackerWriter:
+    """Create the statistics writer of a tracker, and note it for the hooks of the run."""
     from rlcore_trackers.writer import TrackerWriter
 
-    writer = TrackerWriter(name, tracker, settings, run)
-    run.stash.setdefault(WRITERS, {})[name] = writer
+    writer = TrackerWriter(spec.name, spec.tracker, settings, run)
+    run.stash.setdefault(WRITERS, {})[spec.name] = writer
     return writer
 
 

@@ -1,7 +1,7 @@
 """The journal of a run for one tracker: ``trackers/NAME.jsonl``, one JSON object a line, appended and never changed.
 
 It says what the store is to have. It does not say what the store has: the store is asked, because a note of what was
-sent may be missing after a kill. Files beside it: ``NAME.json``, the run as the tracker sees it; ``NAME.lock``, the
+sent may be missing after a kill. Files beside it: ``NAME.json``, the name of the run in the store; ``NAME.lock``, the
 lock of the sender; ``NAME.files``, the artifacts that were sent; ``NAME.log``, what the tracker's library printed.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,10 +17,19 @@ from typing import Any, BinaryIO
 
 import attrs
 
-from rlcore import WatchedDirectory, open_to_append, parse_json, read_object, read_regular, write_atomically
-from rlcore_trackers.tracker import SummaryKey, Tracked
+from rlcore import (
+    RunStateError,
+    WatchedDirectory,
+    open_to_append,
+    parse_json,
+    read_object,
+    read_regular,
+    write_atomically,
+)
+from rlcore_trackers.tracker import SummaryKey, Task, Tracked
 
 FOLDER = "trackers"
+_ID = re.compile(r"[0-9a-f]{16}")
 MAX_JOURNAL = 1_000_000_000  # bytes, as for metrics.jsonl
 
 
@@ -43,24 +53,37 @@ class Places:
         endings = ("json", "jsonl", "lock", "files", "log")
         return [f"{FOLDER}/{self.name}", *(f"{FOLDER}/{self.name}.{ending}" for ending in endings)]
 
-    def write_tracked(
-        self, tracker: str, run_id: str, settings: Mapping[str, Any], configuration: Mapping[str, Any]
-    ) -> None:
-        """Write the run as the tracker sees it; a run that was tracked before keeps its id."""
+    def write_id(self) -> None:
+        """Write the random name of the run in the store; a run that was tracked before keeps it."""
         path = self.file("json")
-        known = read_object(path).get("id") if path.exists() else None
-        about = {
-            "tracker": tracker,
-            "id": known or secrets.token_hex(8),
-            "run_id": run_id,
-            "settings": dict(settings),
-            "configuration": dict(configuration),
-        }
-        write_atomically(path, json.dumps(about, indent=1).encode())
+        if not path.exists():
+            write_atomically(path, json.dumps({"id": secrets.token_hex(8)}, indent=1).encode())
 
-    def read_tracked(self) -> Tracked:
-        """Return the run as the tracker sees it."""
-        return Tracked(**read_object(self.file("json")), directory=self.directory, place=self.folder / self.name)
+    def tracked(self, task: Task) -> Tracked:
+        """Return the run of ``task`` as the tracker sees it.
+
+        Raises RunStateError if the id is not one that rlcore wrote, and for links to places outside of the run.
+        """
+        path = self.file("json")
+        name = read_object(path).get("id")
+        if not isinstance(name, str) or not _ID.fullmatch(name):
+            raise RunStateError(f"{path}: has no id of a tracked run, 16 hexadecimal digits; the run is not sent")
+        place = self.folder / self.name
+        for each in (self.folder, place):
+            if not self.inside(each):
+                raise RunStateError(f"{each}: leads out of the run directory; put a folder there")
+        return Tracked(
+            id=name,
+            run_id=task.run_id,
+            directory=self.directory,
+            place=place,
+            settings=task.settings,
+            configuration=task.configuration,
+        )
+
+    def inside(self, path: Path) -> bool:
+        """Whether ``path`` is in the run directory once symbolic links are followed."""
+        return path.resolve().is_relative_to(self.directory.resolve())
 
 
 class Journal:

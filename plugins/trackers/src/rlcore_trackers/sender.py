@@ -12,17 +12,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import attrs
+
 from rlcore import python_command
 from rlcore_trackers.journal import Places, entries
 from rlcore_trackers.lock import replaced
-from rlcore_trackers.tracker import SummaryKey, Tracked, TrackedFile, TrackedSummary, Tracker, text
+from rlcore_trackers.tracker import SummaryKey, Task, TrackedFile, TrackedSummary, Tracker, text
 
 POLL = 0.2  # seconds between two looks at the journal
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds after an error; doubled each time
@@ -42,18 +44,30 @@ class Sender:
     """
 
     def __init__(
-        self, places: Places, session: str | None, parent: int | None, tell: Callable[[dict[str, Any]], None]
+        self,
+        places: Places,
+        task: Task,
+        session: str | None,
+        parent: int | None,
+        tell: Callable[[dict[str, Any]], None],
+        films: Sequence[TrackedFile] = (),
     ) -> None:
-        """``parent`` is the process that has the session and tells its end; without one, the journal is complete."""
+        """``parent`` is the process that has the session and tells its end; without one, the journal is complete.
+
+        ``films`` are sent too, from wherever they are: the user named them. Raises RunStateError as
+        :meth:`Places.tracked`.
+        """
         self.ended: str | None = None
         self._places, self._session, self._tell = places, session, tell
-        self._tracked = places.read_tracked()
+        self._class, self._tracked = task.tracker, places.tracked(task)
         self._parent = parent
         self._inode, self._offset = 0, 0
         self._known: dict[SummaryKey, TrackedSummary] = {}
         self._summaries: list[TrackedSummary] = []  # not sent, as far as is known
-        self._files: list[dict[str, Any]] = []
+        self._files: list[TrackedFile] = []
+        self._refused: list[TrackedFile] = []
         self._files_sent = self._read_files_sent()
+        self._files += [film for film in films if self._key(film) not in self._files_sent]
         self._tracker: Tracker | None = None
 
     def run(self) -> int:
@@ -112,17 +126,44 @@ class Sender:
         self._offset += whole
         for entry in entries(content[:whole]):
             if "summary" in entry:
-                summary = TrackedSummary(
-                    behavior=entry["summary"], step=entry["step"], time=entry["time"], means=entry["means"],
-                    index=len(self._known),
-                )  # fmt: skip
-                if summary.key not in self._known:
-                    self._known[summary.key] = summary
-                    self._summaries.append(summary)
-            elif "file" in entry and _file_key(entry) not in self._files_sent and entry not in self._files:
-                self._files.append(entry)
+                self._add_summary(entry)
+            elif "file" in entry:
+                self._add_file(entry)
             elif "end" in entry and entry.get("session") == self._session:
                 self.ended = entry["end"]
+
+    def _add_summary(self, entry: Mapping[str, Any]) -> None:
+        if not (isinstance(entry["summary"], str) and _are_numbers(entry.get("step"), entry.get("time"))):
+            return
+        if not (isinstance(entry.get("means"), dict) and _are_numbers(*entry["means"].values())):
+            return
+        summary = TrackedSummary(
+            behavior=entry["summary"],
+            step=entry["step"],
+            time=float(entry["time"]),
+            means=entry["means"],
+            index=len(self._known),
+        )
+        if summary.key not in self._known:
+            self._known[summary.key] = summary
+            self._summaries.append(summary)
+
+    def _add_file(self, entry: Mapping[str, Any]) -> None:
+        """Note a file that is to be sent. The journal names files of the run alone: it may be another person's."""
+        kind, named, step = entry["file"], entry.get("path"), entry.get("step")
+        if kind not in ("checkpoint", "report") or not isinstance(named, str) or not isinstance(step, int):
+            return
+        if "\0" in named:
+            return
+        file = TrackedFile(kind=kind, path=self._places.directory / named, step=step)
+        if self._key(file) in self._files_sent or file in self._files or file in self._refused:
+            return
+        inside = self._places.inside
+        if file.kind == "report" or (inside(file.path) and all(map(inside, file.path.rglob("*")))):
+            self._files.append(file)
+        else:
+            self._refused.append(file)
+            self._tell({"warning": f"{named!r} in the journal is outside of the run, and is not sent"})
 
     def _wait(self, seconds: float) -> None:
         """Wait, but not once the session has ended."""
@@ -138,21 +179,21 @@ class Sender:
 
     def _send(self) -> None:
         if self._tracker is None:
-            self._tracker = _open(self._tracked)
+            module, _, name = self._class.partition(":")
+            self._tracker = getattr(import_module(module), name)(self._tracked)
             self._ask()
         tracker = self._tracker
         while self._summaries:
             tracker.send(self._summaries[:BATCH])
             del self._summaries[:BATCH]
         while self._files:
-            entry = self._files[0]
+            file = self._files[0]
             with TemporaryDirectory() as folder:
-                report = entry["file"] == "report"
-                path = self._report(Path(folder)) if report else self._places.directory / entry["path"]
+                path = self._report(Path(folder)) if file.kind == "report" else file.path
                 if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
-                    tracker.send_file(TrackedFile(kind=entry["file"], path=path, step=entry["step"]))
-                    self._note_file(entry)
-            self._tell({"sent": entry["path"]})
+                    tracker.send_file(attrs.evolve(file, path=path))
+                    self._note_file(file)
+            self._tell({"sent": self._named(file)})
             self._files.pop(0)
 
     def _ask(self) -> None:
@@ -183,10 +224,19 @@ class Sender:
         path = self._places.file("files")
         return set(path.read_text("utf-8").split("\n")) if path.exists() else set()
 
-    def _note_file(self, entry: dict[str, Any]) -> None:
-        self._files_sent.add(_file_key(entry))
+    def _note_file(self, file: TrackedFile) -> None:
+        self._files_sent.add(self._key(file))
         with self._places.file("files").open("a", encoding="utf-8") as stream:
-            stream.write(_file_key(entry) + "\n")
+            stream.write(self._key(file) + "\n")
+
+    def _named(self, file: TrackedFile) -> str:
+        """The path of a file as the journal has it."""
+        inside = file.path.is_relative_to(self._places.directory)
+        name = str(file.path.relative_to(self._places.directory) if inside else file.path)
+        return "" if file.kind == "report" else name
+
+    def _key(self, file: TrackedFile) -> str:
+        return json.dumps([file.kind, self._named(file), file.step])
 
     def _report(self, folder: Path) -> Path:
         """Write the page of the run into ``folder``; what rlcore-report says is in the log."""
@@ -197,11 +247,5 @@ class Sender:
         return page
 
 
-def _file_key(entry: dict[str, Any]) -> str:
-    return json.dumps([entry["file"], entry["path"], entry["step"]])
-
-
-def _open(tracked: Tracked) -> Tracker:
-    module, _, name = tracked.tracker.partition(":")
-    tracker: Tracker = getattr(import_module(module), name)(tracked)
-    return tracker
+def _are_numbers(*values: object) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

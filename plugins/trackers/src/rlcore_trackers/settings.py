@@ -13,7 +13,7 @@ from rlcore import setting
 class TrackerSettings:
     """Settings of every tracker."""
 
-    project: str = setting("rlcore", "Name of the project, or experiment, that the run belongs to.")
+    project: str = setting("rlcore", "Name of the project, or experiment, that the run belongs to.", foreign=True)
     checkpoints: Literal["none", "last", "all"] = setting(
         "last", "Checkpoints to keep as artifacts: the last one when the run ends, all, or none."
     )

@@ -17,8 +17,7 @@ class Tracked:
     """A run as a tracker sees it.
 
     Attributes:
-        tracker: The class of the tracker, as ``"package.module:Name"``.
-        id: Random name of the run in the tracker's store; a resumed run has the same.
+        id: Random name of the run in the tracker's store, 16 hexadecimal digits; a resumed run has the same.
         run_id: The id of the run, the name of its directory.
         directory: The run directory.
         place: Directory inside the run directory for files of the tracker; it may not exist.
@@ -26,11 +25,29 @@ class Tracked:
         configuration: The complete configuration of the run, as plain data.
     """
 
-    tracker: str
     id: str
     run_id: str
     directory: Path
     place: Path
+    settings: Mapping[str, Any]
+    configuration: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """What a sender is to send where: from the process of the run, or from a configuration of the user.
+
+    No file in the run directory has it, because the directory may be another person's.
+
+    Attributes:
+        tracker: The class of the tracker, as ``"package.module:Name"``.
+        run_id: The id of the run.
+        settings: The tracker's block under ``stats``, as plain data.
+        configuration: The complete configuration of the run, as plain data.
+    """
+
+    tracker: str
+    run_id: str
     settings: Mapping[str, Any]
     configuration: Mapping[str, Any]
 

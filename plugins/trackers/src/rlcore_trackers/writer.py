@@ -13,14 +13,16 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore import CheckpointHold, StatSummary, dump_config, python_command
+from rlcore import CheckpointHold, StatSummary, dump_config, foreign_values, python_command
 from rlcore_trackers.journal import Journal, Places
 from rlcore_trackers.settings import TrackerSettings
+from rlcore_trackers.tracker import Task
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -45,7 +47,10 @@ class TrackerWriter:
         self._places = Places(run.directory, name)
         run.own_files(*self._places.patterns)
         self._journal = Journal(self._places)
-        self._places.write_tracked(tracker, run.run_id, attrs.asdict(settings), dump_config(run.config))
+        self._places.write_id()
+        self._task = Task(
+            tracker=tracker, run_id=run.run_id, settings=attrs.asdict(settings), configuration=dump_config(run.config)
+        )
         self._session = secrets.token_hex(8)
         self._starts = 0
         self._warned = False
@@ -118,10 +123,17 @@ class TrackerWriter:
             self._log.info("%s", self._end["note"])
 
     def _left(self, what: str) -> None:
+        # The command asks whoever gives it to trust a run that names a store; this process knows the run.
+        trusted = " --allow-local" if any(foreign_values(self.settings)) else ""
         self._log.warning(
-            "%s; the journal in %s has what was not sent: 'python -m rlcore_trackers %s %s' sends it, and so does a "
-            "resume", what, self._places.folder, self._run.directory, self._name,
-        )  # fmt: skip
+            "%s; the journal in %s has what was not sent: 'python -m rlcore_trackers %s %s%s' sends it, and so does a "
+            "resume",
+            what,
+            self._places.folder,
+            self._run.directory,
+            self._name,
+            trusted,
+        )
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self._run.directory) if path.is_relative_to(self._run.directory) else path)
@@ -143,11 +155,18 @@ class TrackerWriter:
         self._starts += 1
         command = python_command("-m", "rlcore_trackers", str(self._run.directory), self._name)
         try:
-            with self._places.file("log").open("ab") as log:
+            # A file, because a pipe would have the training wait until the sender has started. It has no name, so
+            # that no password in the settings is left behind.
+            with self._places.file("log").open("ab") as log, TemporaryFile() as task:
+                task.write(json.dumps(attrs.asdict(self._task)).encode())
+                task.seek(0)
                 self._sender = subprocess.Popen(
                     [*command, "--session", self._session, "--parent", str(os.getpid())],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
-                )  # fmt: skip
+                    stdin=task,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                )
         except OSError as error:
             self._warn(f"the process that sends cannot be started: {error}; the journal is sent later")
             return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rlcore import StatsWriterSpec
-from rlcore_trackers.hooks import hooks_of
+from rlcore_trackers.hooks import TrackerSpec, hooks_of
 
-rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(
-    StatsWriterSpec(
-        name="trackio",
-        target="rlcore_trackio.writer:create",
-        settings="rlcore_trackio.settings:TrackioSettings",
-        summary="runs of Trackio in its local database",
-    )
+SPEC = TrackerSpec(
+    name="trackio",
+    target="rlcore_trackio.writer:create",
+    settings="rlcore_trackio.settings:TrackioSettings",
+    summary="runs of Trackio in its local database",
+    tracker="rlcore_trackio.tracker:TrackioTracker",
 )
+rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)

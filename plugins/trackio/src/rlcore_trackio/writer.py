@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rlcore_trackers.hooks import make_writer
+from rlcore_trackio.plugin import SPEC
 from rlcore_trackio.settings import TrackioSettings
 
 if TYPE_CHECKING:
@@ -19,4 +20,4 @@ def create(settings: TrackioSettings | None, run: RunContext) -> TrackerWriter:
     settings = settings or TrackioSettings()
     if settings.directory is not None:
         settings = attrs.evolve(settings, directory=str(run.absolute(settings.directory)))
-    return make_writer("trackio", "rlcore_trackio.tracker:TrackioTracker", settings, run)
+    return make_writer(SPEC, settings, run)

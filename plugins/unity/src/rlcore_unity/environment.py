@@ -367,4 +367,5 @@ def _spec_of(name: str, places: Sequence[tuple[int, Seats]], in_teams: bool) -> 
         env_index=np.array(env_index, np.int64),
         team=np.array(teams, np.int64) if in_teams else None,
         group=np.array(groups, np.int64) if shared else None,
+        many_games=True,  # a scene mostly has many copies of its field, and no message numbers them
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import EnvironmentSettings, SettingError, setting
+from rlcore import EnvironmentSettings, SettingError, is_plain_name, setting
 
 EDITOR_PORT = 5004  # where Unity's editor looks for a trainer
 LARGEST_PORT = 65_535
@@ -88,6 +88,7 @@ class UnitySettings(EnvironmentSettings):
         "Version of ML-Agents' Python package that players are told: 0.25.0 for players of package 1.x, which refuse "
         "later ones.",
         check=_version_problem,
+        foreign=is_plain_name,
     )
     max_message_mb: int = setting(256, "Megabytes that one message of a player may have.", minimum=1, maximum=1_024)
     side_channels: list[str] = setting(

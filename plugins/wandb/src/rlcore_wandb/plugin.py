@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rlcore import StatsWriterSpec
-from rlcore_trackers.hooks import hooks_of
+from rlcore_trackers.hooks import TrackerSpec, hooks_of
 
-rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(
-    StatsWriterSpec(
-        name="wandb",
-        target="rlcore_wandb.writer:create",
-        settings="rlcore_wandb.settings:WandbSettings",
-        summary="runs of Weights & Biases, written offline by default",
-    )
+SPEC = TrackerSpec(
+    name="wandb",
+    target="rlcore_wandb.writer:create",
+    settings="rlcore_wandb.settings:WandbSettings",
+    summary="runs of Weights & Biases, written offline by default",
+    tracker="rlcore_wandb.tracker:WandbTracker",
 )
+rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)

@@ -15,8 +15,10 @@ class WandbSettings(TrackerSettings):
     """Settings of Weights & Biases."""
 
     mode: Literal["offline", "online"] = setting(
-        "offline", "offline writes files that 'wandb sync' uploads; online sends to the server of 'wandb login'."
+        "offline",
+        "offline writes files that 'wandb sync' uploads; online sends to the server of 'wandb login'.",
+        foreign=False,
     )
     entity: str | None = setting(None, "User or team that the project belongs to; by default that of the login.")
-    group: str | None = setting(None, "Group of runs, such as the seeds of one configuration.")
-    tags: list[str] = setting(factory=list, description="Tags of the run.")
+    group: str | None = setting(None, "Group of runs, such as the seeds of one configuration.", foreign=True)
+    tags: list[str] = setting(factory=list, description="Tags of the run.", foreign=True)

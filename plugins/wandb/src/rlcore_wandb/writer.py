@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore_trackers.hooks import make_writer
+from rlcore_wandb.plugin import SPEC
 from rlcore_wandb.settings import WandbSettings
 
 if TYPE_CHECKING:
@@ -14,4 +15,4 @@ if TYPE_CHECKING:
 
 def create(settings: WandbSettings | None, run: RunContext) -> TrackerWriter:
     """Create the writer: the target of its record."""
-    return make_writer("wandb", "rlcore_wandb.tracker:WandbTracker", settings or WandbSettings(), run)
+    return make_writer(SPEC, settings or WandbSettings(), run)

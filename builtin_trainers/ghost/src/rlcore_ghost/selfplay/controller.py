@@ -7,6 +7,9 @@ A *game* of an environment is over when every agent with self-play has ended its
 each team, the mean over those of its agents that have a number; more is better, and equal numbers are a draw. A game
 is not rated if an agent's episode was aborted or cut, or, by default, truncated, or if a team has no number.
 
+In environments with ``many_games``, nothing says which agents play with one another, and each side of the learning team
+is a game of its own: see :mod:`rlcore_ghost.selfplay.sides`.
+
 With several ranks, each has the games of its own N environments. The learning team, the match log and the ratings are
 the same in all: games are exchanged where they are rated.
 
@@ -39,6 +42,7 @@ from rlcore import (
 from rlcore_ghost.selfplay.elo import EloTable
 from rlcore_ghost.selfplay.finished_games import FinishedGames
 from rlcore_ghost.selfplay.match_log import MatchLog
+from rlcore_ghost.selfplay.sides import FinishedSides
 
 __all__ = ["CONTROLLER", "Controller"]
 
@@ -67,6 +71,9 @@ class Controller:
         results: Sum and number of the results of each player that learns, 0 to 1 each, until statistics take them.
         first: The behavior whose trainer saves the controller.
         first_env: Number, in the run, of the first of the N environments.
+        many_games: Whether environments hold several games each.
+        drawn: [N, T] the player of each team, unless it learns, in games that begin from now on.
+        playing: ``drawn`` of the games that begin in the step that behaviors observe now.
         games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
             order of their names; later games count more.
         score: [B, players] sum of the results of these games, 1 for a game that the learning policy won.
@@ -81,6 +88,7 @@ class Controller:
         sides: Sequence[int] = (),
         exchange: Ranks | None = None,
         first_env: int = 0,
+        many_games: bool = False,
     ) -> None:
         """``agents`` [N] is the number of agents with self-play of each environment.
 
@@ -90,6 +98,7 @@ class Controller:
         """
         self.exchange: Ranks = exchange or Ranks()
         self.first_env = first_env
+        self.many_games = many_games
         self.teams = tuple(sorted(teams))
         self.learning_team = 0
         self.changes = 0
@@ -100,6 +109,9 @@ class Controller:
         self.team = np.zeros(envs, np.int64)  # [N]
         self.game = np.zeros(envs, np.int64)  # [N] number of the latest game
         self.resets = 0  # of all environments at once
+        self.drawn = np.zeros((envs, count), np.int64)
+        self.playing = self.drawn
+        self._behaviors_observed = 0  # in the step that is observed now
         self.log = MatchLog(count)
         self.elo = EloTable(initial_elo, elo_k, sides)
         self.games = np.zeros((0, 0))
@@ -198,6 +210,8 @@ class Controller:
     def observed(self, name: str) -> None:
         """The behavior ``name`` observed a step of the environments; games that end in it are reported after this."""
         self.finished.step += 1
+        if self.many_games:
+            self._begin_step()
         if name != self.first or not self.acting.after_step():
             return
         idle = self.acting.idle
@@ -211,6 +225,16 @@ class Controller:
                 "learn until they act",
                 self.teams[team], behavior, self.acting.window,
             )  # fmt: skip
+
+    def _begin_step(self) -> None:
+        """Decide, for all behaviors alike, who plays in the games that begin in the step that they observe now.
+
+        What one of them changes after it has observed the step is for games that begin later.
+        """
+        if not self._behaviors_observed:
+            self.team[:] = self.learning_team
+            self.playing = self.drawn.copy()
+        self._behaviors_observed = (self._behaviors_observed + 1) % len(self._reported)
 
     def _warn_once(self, about: str, message: str, *arguments: Any) -> None:
         if about not in self._warned and not self.exchange.rank:
@@ -246,14 +270,7 @@ class Controller:
         if not over.any():
             return
         rated = over & ~self._void & self._counted.all(1)
-        self._cut_off += int(np.count_nonzero(over[np.unique(env[cut_off])]))
-        if self._cut_off >= UNRATED_GAMES and not self.rated and not len(self.finished):
-            self._warn_once(
-                "time limit",
-                "no game has been rated: a time limit ended %d games, and such games are not rated; set "
-                "self_play.truncated_games: rate if their results are to count",
-                self._cut_off,
-            )  # fmt: skip
+        self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
         players, owners = self._players[rated], self._owner[rated]
         values = self._value[rated] / self._counted[rated]
         self._clear(over)
@@ -261,6 +278,41 @@ class Controller:
             ranks = (values[:, None, :] > values[:, :, None]).sum(2)  # [M, T] teams that did better
             uneven = np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))
             self.finished.add(np.flatnonzero(rated), players=players, ranks=ranks, owners=owners, uneven=uneven)
+
+    def report_sides(self, name: str, player: int, sides: FinishedSides, cut_off: int) -> None:
+        """The games of these M sides of a behavior ended, whose ``player`` learns; ``cut_off`` more by a time limit.
+
+        Each is a game against every other team, whose results are not known: it has lost what the side has won.
+        """
+        self._note_cut_off(cut_off)
+        rated = np.flatnonzero(~sides.void)
+        rated = rated[np.argsort(self._envs[name][sides.slot[rated]], kind="stable")]
+        if not len(rated):
+            return
+        slot, value = sides.slot[rated], sides.value[rated]
+        env, own, row = self._envs[name][slot], self._teams[name][slot], np.arange(len(rated))
+        teams = len(self.teams)
+        for next_one in range(1, teams):
+            other = (own + next_one) % teams
+            players = np.repeat(sides.opponents[rated, other][:, None], teams, axis=1)  # [M, T]
+            owners = np.repeat(self._owner[env, other][:, None], teams, axis=1)
+            ranks = np.repeat((value > 0).astype(np.int64)[:, None], teams, axis=1)
+            players[row, own] = player
+            owners[row, own] = self._owner[env, own]
+            ranks[row, own] = value < 0
+            uneven = np.zeros(len(rated), np.bool_)
+            self.finished.add(env, players=players, ranks=ranks, owners=owners, uneven=uneven)
+
+    def _note_cut_off(self, games: int) -> None:
+        """A time limit ended this many ``games``, so that they are not rated."""
+        self._cut_off += games
+        if self._cut_off >= UNRATED_GAMES and not self.rated and not len(self.finished):
+            self._warn_once(
+                "time limit",
+                "no game has been rated: a time limit ended %d games, and such games are not rated; set "
+                "self_play.truncated_games: rate if their results are to count",
+                self._cut_off,
+            )  # fmt: skip
 
     def _clear(self, over: NDArray[np.bool_]) -> None:
         self._open[over] = self._agents[over]

@@ -151,7 +151,8 @@ def controller_of(run: RunContext, blocks: Blocks) -> Controller:
                 raise ConfigError(problem, key=("behaviors", name, ENTRY, shared))
         agents += np.bincount(spec.env_index, minlength=run.num_envs)
     sides = [list(blocks).index(owners[team]) for team in sorted(owners)] if settings.elo_advantage else []
-    return Controller(owners, agents, settings.initial_elo, settings.elo_k, sides, run.ranks, run.first_env)
+    many = any(spec.many_games for spec, _ in blocks.values())
+    return Controller(owners, agents, settings.initial_elo, settings.elo_k, sides, run.ranks, run.first_env, many)
 
 
 def _owners(blocks: Blocks) -> dict[int, str]:

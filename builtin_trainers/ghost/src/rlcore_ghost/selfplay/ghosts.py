@@ -143,6 +143,12 @@ class Ghosts:
         drawn: NDArray[np.int64] = self.assigned[self._own_team[slots], self._env[slots]]
         return drawn
 
+    def tell(self) -> None:
+        """Tell the controller which players were drawn for episodes that begin from now on."""
+        places = np.where(self.assigned == LEARNER, self.final, self.assigned)[self._own_team, self._env]
+        players = np.array([self.player, *(-1 if each is None else each.player for each in self.pool.members)])
+        self.controller.drawn[self._env - self.controller.first_env, self.team] = players[places + 1]
+
     def play(self, slots: NDArray[np.intp], places: NDArray[np.int64] | int) -> None:
         """Let these ``slots`` act with the policies at these ``places``."""
         self.place[slots] = places
@@ -251,6 +257,7 @@ class Ghosts:
         if (places == LEARNER).any() and settings.learn_from == "learning_team":
             places[places == LEARNER] = self.latest()
         self.assigned[:] = places
+        self.tell()
         self._free()
 
     def candidates(self) -> Candidates:
@@ -303,4 +310,5 @@ class Ghosts:
         self.pool.fill_places(self.assigned, state, "assigned")
         self.pool.fill_places(self.place, state, "place")
         fill(self._memory, state, "memory")
+        self.tell()
         self.play(np.arange(0), LEARNER)

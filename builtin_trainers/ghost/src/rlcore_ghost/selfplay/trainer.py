@@ -35,6 +35,7 @@ from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.seats import Seats
+from rlcore_ghost.selfplay.sides import Sides
 from rlcore_ghost.settings import INFO
 
 __all__ = ["GhostTrainer"]
@@ -76,6 +77,8 @@ class GhostTrainer(TrainerWrapper):
         self._parts = (behavior.continuous, len(behavior.discrete))
         self._rows: AgentBatch | None = None  # the inner trainer's batch for `_rows_of`
         self._rows_of: AgentBatch | None = None
+        # Where an environment holds several games, nothing else says when one of them is over.
+        self._sides = Sides(behavior, len(self.controller.teams)) if self.controller.many_games else None
         self._resets = 0
         self._awake = False  # whether the inner trainer acts and observes: in any rank, someone sits or may sit down
         self._changed_at = 0  # steps of the trainer
@@ -107,6 +110,8 @@ class GhostTrainer(TrainerWrapper):
         everyone, learned = np.arange(len(self._env)), self._awake
         self._forget(everyone)
         self._assign(everyone)
+        if self._sides is not None:
+            self._sides.reset()
         self._rows, self._rows_of = self.seats.batch(batch), batch
         self._awake = self._is_awake()
         if learned or self._awake:
@@ -129,6 +134,8 @@ class GhostTrainer(TrainerWrapper):
         if not acted.all():
             acted[self._team[needed]] = True
         self.ghosts.act(batch, actions)
+        if self._sides is not None:
+            self._sides.act(needed, lambda: self.controller.drawn[self._env])
         self._fresh[needed] = False
         return actions
 
@@ -204,6 +211,7 @@ class GhostTrainer(TrainerWrapper):
         self._stopped = True
         self.controller.retire(self.teams.tolist())
         self.ghosts.final = self.ghosts.latest()
+        self.ghosts.tell()
         self._awake = False
         learning = np.flatnonzero(self.learning_slots)
         self.seats.leave(learning)
@@ -213,6 +221,9 @@ class GhostTrainer(TrainerWrapper):
 
     def _episodes_over(self, over: NDArray[np.intp], batch: AgentBatch) -> None:
         """The episodes of the slots ``over`` [K] ended: rate games, and decide who learns in the next episodes."""
+        if self._sides is not None:
+            self._sides_over(self._sides, over, batch)
+            return
         first = over[~self._done[over]]
         self._done[first] = True
         ended = np.bincount(self._env[first], minlength=len(self._playing))
@@ -231,6 +242,15 @@ class GhostTrainer(TrainerWrapper):
         # Agents that died early have waited for the end of the game.
         waiting = self._fresh & finished[self._env]
         self._assign(np.flatnonzero(waiting) if waiting[over].all() else np.union1d(over, np.flatnonzero(waiting)))
+
+    def _sides_over(self, sides: Sides, over: NDArray[np.intp], batch: AgentBatch) -> None:
+        """As :meth:`_episodes_over`, where each side is a game: its next episode waits for no other agent."""
+        cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
+        finished = sides.end(over, self._value(over, batch), self._void(over, batch) | cut_off)
+        late = finished.void & batch.truncated[finished.slot]
+        self.controller.report_sides(self.name, self._player, finished, int(np.count_nonzero(late)))
+        self._forget(over)
+        self._assign(over)
 
     def _void(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.bool_]:
         """Whether the game of each of these slots [K] is not to be rated, however long it took."""
@@ -269,6 +289,10 @@ class GhostTrainer(TrainerWrapper):
         learns[learns] = self.seats.sit(slots[learns])
         ghost[ghost == LEARNER] = self.ghosts.final
         self.ghosts.play(slots, np.where(learns, LEARNER, ghost))
+        if self._sides is not None:
+            env = self._env[slots]
+            rated = learns & (self.controller.team[env] == self._team[slots])
+            self._sides.begin(slots, rated, self.controller.playing[env])
 
     def _is_awake(self) -> bool:
         """Whether an agent of any rank sits in a seat, or may sit down in the next game."""
@@ -310,6 +334,7 @@ class GhostTrainer(TrainerWrapper):
         own = {
             **ghosts,
             **self.seats.state_dict(),
+            **({} if self._sides is None else {"sides": self._sides.state_dict()}),
             **{name: getattr(self, f"_{name}").copy() for name in ARRAYS},
             "awake": self._awake,
             "counts": {**ghosts["counts"], **{name: getattr(self, f"_{name}") for name in COUNTS}},
@@ -353,6 +378,8 @@ class GhostTrainer(TrainerWrapper):
         own = saved_mapping(state, ENTRY)
         self.ghosts.load_agents(own)
         self.seats.load_state_dict(own)
+        if self._sides is not None:
+            self._sides.load_state_dict(saved_mapping(own, "sides"))
         self._awake = saved_bool(own, "awake")
         for name in ARRAYS:
             fill(getattr(self, f"_{name}"), own, name)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import attrs
 
 from rlcore.config.document import ConfigErrors, Document
+from rlcore.config.foreign import named_by_a_stranger
 from rlcore.config.load import environment_modules, local_references
 from rlcore.config.named import with_records_of
 from rlcore.contracts.saved_values import EACH, TEXT, has_form
@@ -22,7 +23,7 @@ from rlcore.errors import ConfigError, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
 from rlcore.run.saved.data import read_saved_configuration
-from rlcore.settings import CheckpointSettings
+from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.files.access import user_path
 from rlcore.storage.run_files import LOGS
 from rlcore.storage.status import metadata_of
@@ -42,6 +43,26 @@ def refuse_code_of_others(document: Document, directory: Path, local: bool) -> N
         raise ConfigError(
             f"{directory}: was written by another user, and its configuration has code imported: {', '.join(named)}; "
             "--allow-local allows it"
+        )
+
+
+def refuse_names_of_others(
+    config: RunConfig, plugins: Plugins, directory: Path, document: Document, *, environments: bool = False
+) -> None:
+    """Raises ConfigError if another user wrote the run directory and its configuration names more than it may.
+
+    That is a program, an address or another thing of this machine: see :mod:`rlcore.config.foreign`. With
+    ``environments``, only those of environments count, for a command that uses no other block.
+    """
+    if written_by_this_user(directory, Path(document.path or directory)):
+        return
+    named = named_by_a_stranger(config, plugins)
+    if environments:
+        named = [each for each in named if each.startswith(("environment.", "evaluation.environment."))]
+    if named:
+        raise ConfigError(
+            f"{directory}: was written by another user, and its configuration names what may be anything: "
+            f"{', '.join(named)}; --allow-local allows it"
         )
 
 

@@ -40,7 +40,7 @@ from rlcore.run.evaluation.episodes import PlayedEnvironment
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
-from rlcore.run.saved.provenance import refuse_code_of_others
+from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
@@ -92,7 +92,10 @@ class SavedRun:
         plugins = load_plugins_for(document, allow_local=allow_local, lenient=True)
         for message in () if allow_local else left_out(document, plugins):
             log.warning("%s", message)
-        return cls.load(directory, load_config(document, plugins, measuring=True), plugins, checkpoint)
+        config = load_config(document, plugins, measuring=True)
+        if not allow_local:
+            refuse_names_of_others(config, plugins, directory, document, environments=True)
+        return cls.load(directory, config, plugins, checkpoint)
 
     @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:

@@ -22,13 +22,16 @@ from rlcore_torch.networks.networks import Inputs
 from rlcore_torch.on_policy.sequences import Sequences, SequenceTable
 from rlcore_torch.template import Statistic
 
-__all__ = ["Loss", "Minibatch", "Rollout"]
+__all__ = ["Loss", "Minibatch", "Rollout", "probability_ratio"]
 
 Places = NDArray[np.int64]
 
 # Parts of a minibatch beside its inputs, and parts of a loss; those before the last are means over rows.
 COLUMNS = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
 PARTS = ("total", "policy", "value", "entropy", "log_ratio")
+
+ROUNDING = 8  # units in the last place: what sums of thousands of equal numbers are off by
+MOST_LOG_RATIO = 80.0  # its exponential is far beyond each clip range, and float32 has infinity from 88.8 on
 
 
 @attrs.define(eq=False)
@@ -225,6 +228,17 @@ def standardized_parts(advantage: Tensor, sizes: Sequence[int]) -> Sequence[Tens
     return [standardize(part) for part in advantage.split(list(sizes))]  # type: ignore[no-untyped-call]
 
 
+def probability_ratio(log_ratio: Tensor, advantage: Tensor) -> Tensor:
+    """Return the ratios [B] of new to old probabilities for a clipped surrogate, from their logarithms [B].
+
+    Where ``advantage`` [B] is not negative, a ratio beyond the clip range has no gradient, and its size does not
+    matter. It stays finite there: autograd multiplies the gradient 0 by the ratio, and 0 times infinity is NaN. With
+    a negative advantage the ratio counts in full, and the loss is infinite if it is.
+    """
+    limited = log_ratio.clamp(max=MOST_LOG_RATIO)
+    return torch.where(advantage < 0.0, log_ratio, limited).exp()
+
+
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """Estimate KL(old || new) from samples of old: the mean of (r - 1) - log r.
 
@@ -234,6 +248,11 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
 
 
 def standardize(advantage: Tensor) -> Tensor:
-    """Shift and scale to mean 0 and standard deviation 1 along the last axis; a single value becomes 0."""
+    """Shift and scale to mean 0 and standard deviation 1 along the last axis; equal values become 0.
+
+    Values are equal if they differ by no more than rounding: divided by its spread, rounding would be of size 1.
+    """
     deviation = advantage - advantage.mean(-1, keepdim=True)
-    return deviation / (advantage.std(-1, correction=0, keepdim=True) + 1e-8)
+    spread = advantage.std(-1, correction=0, keepdim=True)
+    rounding = ROUNDING * torch.finfo(advantage.dtype).eps * advantage.abs().amax(-1, keepdim=True)
+    return torch.where(spread <= rounding, 0.0, deviation / (spread + 1e-8))  # NaN stays

@@ -1,0 +1,52 @@
+"""What a configuration of a stranger names on this machine, by the allow-lists of settings classes and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.document import shown
+from rlcore.errors import KeyPath, dotted
+from rlcore.plugins.call import Plugins
+from rlcore.records import EnvironmentSpec, StatsWriterSpec
+from rlcore.settings import EnvironmentSettings, RunConfig
+from rlcore.settings.foreign import foreign_values, is_plain_name
+
+
+def named_by_a_stranger(config: RunConfig, plugins: Plugins) -> list[str]:
+    """What in a configuration a stranger must not choose: keys with their values, environments, statistics writers.
+
+    Nothing of it is harmful by itself: it names a program, a file, an address or code, which may be any, or its plugin
+    does not say that it does not. Whoever trusts the configuration may allow it all.
+    """
+    found = [f"{dotted(path)}: {shown(value)}" for path, value in _values(config, plugins)]
+    for name, settings in config.stats.items():
+        if settings is not False and not plugins.record(StatsWriterSpec, name).foreign:
+            found.append(f"stats.{name}: a statistics writer that may send them somewhere")
+    return found
+
+
+def _values(config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, Any]]:
+    blocks = [
+        block for block, settings in _environments(config) if plugins.record(EnvironmentSpec, settings.type).foreign
+    ]
+    for path, value in foreign_values(config):
+        within = [path[len(block) :] for block in blocks if path[: len(block)] == block]
+        if path[0] != "stats" and not (within and _is_of_installed_code(within[0], value)):
+            yield path, value
+
+
+def _environments(config: RunConfig) -> Iterator[tuple[KeyPath, EnvironmentSettings]]:
+    if config.environment is not None:
+        yield ("environment",), config.environment
+    if config.evaluation is not None and config.evaluation.environment is not None:
+        yield ("evaluation", "environment"), config.evaluation.environment
+
+
+def _is_of_installed_code(within: KeyPath, value: Any) -> bool:
+    """Whether a key inside the block of an environment, whose ids name installed code only, has a name and no place."""
+    if within == ("id",):
+        return is_plain_name(value)
+    words = within[:1] in (("options",), ("parameters",), ("wrappers",)) and is_plain_name(value)
+    return words and "/" not in value and not Path(value).exists()
