@@ -610,6 +610,7 @@ def main(names: Iterable[str]) -> None:
     wanted = list(names)
     if wanted == ["public-names"]:
         print("\n".join(public_names()))
+        return
     if wanted == ["contract-names"]:
         print(contract_names())
         return

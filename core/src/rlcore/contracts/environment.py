@@ -140,6 +140,8 @@ class BehaviorSpec:
         team: [S] number of the team of each slot; None: all slots are in one team.
         group: [S] number of the group whose reward each slot shares, negative for a slot in no group; slots of two
             environments are never in one group. None: no rewards are shared.
+        start: The environment's own number for option 0 of each branch, which an adapter adds to the options of
+            :class:`Actions`; empty: all are 0. Programs that act with a saved policy need it.
         goal_rules: The rules of a goal environment, by which hindsight replay learns with other goals; None: there are
             none. A checkpoint does not have them.
         many_games: Whether one environment may hold several games of the same teams side by side, which begin and end
@@ -158,6 +160,7 @@ class BehaviorSpec:
     group: NDArray[np.int64] | None = None
     goal_rules: GoalRules | None = attrs.field(default=None, repr=False, kw_only=True)
     many_games: bool = attrs.field(default=False, repr=False, kw_only=True)
+    start: tuple[int, ...] = attrs.field(default=(), repr=False, kw_only=True)
 
     @property
     def slots(self) -> int:
@@ -534,6 +537,8 @@ def _checked(spec: ObservationSpec, values: ArrayLike) -> NDArray[Any]:
     wanted = f"[rows, {', '.join(map(str, shape))}]" if shape else "[rows]"
     if array.ndim == 0 or array.shape[1:] != shape:
         hint = "; of a single row, give array[None]" if array.shape == shape else ""
+        if spec.kind == "one_hot" and array.dtype.kind in "iu":
+            hint = "; it has indicators: 1 in the column of a choice, 0 in the others"
         raise ValueError(f"observation {spec.name!r} has shape {list(array.shape)} and must have {wanted}{hint}")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"observation {spec.name!r} has type {array.dtype} and must have {spec.dtype}")

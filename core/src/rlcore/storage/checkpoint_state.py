@@ -122,6 +122,7 @@ def spec_state(spec: BehaviorSpec) -> dict[str, Any]:
         "bounds": bounds,
         "continuous": spec.continuous,
         "discrete": list(spec.discrete),
+        **({"start": list(spec.start)} if spec.start else {}),
         "low": spec.low.copy(),
         "high": spec.high.copy(),
         "env_index": spec.env_index.copy(),
@@ -171,7 +172,16 @@ def saved_spec(name: str, state: Mapping[str, Any]) -> BehaviorSpec:
         saved_array(state, "high", np.float32, (state["continuous"],)),
         state["env_index"],
         *(saved_array(state, key, np.int64, (slots,)) if key in state else None for key in ("team", "group")),
+        start=_start(state),
     )
+
+
+def _start(state: Mapping[str, Any]) -> tuple[int, ...]:
+    start = state.get("start", [])
+    branches = len(state["discrete"])
+    if not isinstance(start, list) or len(start) not in (0, branches) or any(type(each) is not int for each in start):
+        raise SavedValueError("the entry 'start' does not have a whole number for each branch")
+    return tuple(start)
 
 
 def specs_in(run: Mapping[str, Any], path: object) -> dict[str, BehaviorSpec]:

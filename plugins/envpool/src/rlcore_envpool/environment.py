@@ -74,6 +74,7 @@ class EnvPoolEnvironment:
                 low=low,
                 high=high,
                 env_index=np.arange(num_envs),
+                start=self._spaces.acting.start,
             )
         }
         self._pool: Any = None  # made by `reset`

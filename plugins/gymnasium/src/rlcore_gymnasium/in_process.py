@@ -76,6 +76,7 @@ class GymnasiumEnvironment:
                 low=low,
                 high=high,
                 env_index=np.arange(num_envs),
+                start=self._acting.start,
             )
         }
         self._seeds = EpisodeSeeds(0)

@@ -78,6 +78,7 @@ class BehaviorInfo:
         high: Upper bounds of the continuous parts.
         discrete: Number of options of each discrete branch.
         memory_size: M, the numbers that a row remembers from step to step; 0 without memory.
+        start: The environment's own number for option 0 of each branch; empty if all are 0. Outputs count from 0.
     """
 
     name: str
@@ -87,6 +88,7 @@ class BehaviorInfo:
     high: tuple[float | None, ...]
     discrete: tuple[int, ...]
     memory_size: int
+    start: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, behavior: BehaviorSpec, observations: tuple[ObservationInput, ...], memory_size: int) -> Self:
@@ -97,7 +99,7 @@ class BehaviorInfo:
         )
         return cls(
             name=behavior.name, observations=observations, continuous=behavior.continuous, low=low, high=high,
-            discrete=tuple(behavior.discrete), memory_size=memory_size,
+            discrete=tuple(behavior.discrete), memory_size=memory_size, start=behavior.start,
         )  # fmt: skip
 
     def spec(self) -> BehaviorSpec:
@@ -107,7 +109,7 @@ class BehaviorInfo:
             np.array([infinite if bound is None else bound for bound in bounds], np.float32)
             for bounds, infinite in ((self.low, -np.inf), (self.high, np.inf))
         )
-        return BehaviorSpec(self.name, observations, self.continuous, self.discrete, low, high)
+        return BehaviorSpec(self.name, observations, self.continuous, self.discrete, low, high, start=self.start)
 
 
 @attrs.frozen(kw_only=True)

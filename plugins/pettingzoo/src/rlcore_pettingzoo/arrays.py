@@ -42,6 +42,7 @@ class BehaviorArrays:
             high=high,
             env_index=np.repeat(np.arange(num_envs), agents),
             team=np.tile(np.array(cast.teams, np.int64), num_envs),
+            start=self._acting.start,
         )
         if mask_space is not None and (mask_space.shape != (self.spec.mask_size,) or not self.spec.discrete):
             raise UnsupportedSpace(

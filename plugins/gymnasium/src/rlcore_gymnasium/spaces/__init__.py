@@ -15,6 +15,7 @@ observations out, or says how one is read (:class:`ObservedEnvironmentSettings`)
 from __future__ import annotations
 
 from rlcore_gymnasium.settings import ObservationSettings, ObservedEnvironmentSettings
+from rlcore_gymnasium.spaces.acting import PolicyInSpaces
 from rlcore_gymnasium.spaces.actions import ActionCodec, ActionPart
 from rlcore_gymnasium.spaces.codecs import (
     OBSERVATION,
@@ -36,4 +37,5 @@ __all__ = [
     "ObservationSettings",
     "Observations",
     "ObservedEnvironmentSettings",
+    "PolicyInSpaces",
 ]

@@ -148,6 +148,13 @@ class ActionCodec:
         """Return the number of options of each branch."""
         return tuple(options for part in self.parts for options in part.branches)
 
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Return the lowest choice of each branch; empty if all are 0."""
+        starts = [np.zeros(len(part.branches), np.int64) if part.start is None else part.start for part in self.parts]
+        lowest = np.concatenate(starts)
+        return tuple(map(int, lowest)) if lowest.any() else ()
+
     def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the lowest and highest value of each continuous part, [continuous]."""
         boxes = [part.space for part in self.parts if isinstance(part.space, spaces.Box)]
