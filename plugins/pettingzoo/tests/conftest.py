@@ -193,6 +193,7 @@ def make() -> Callable[..., PettingZooEnvironment]:
         behaviors: dict[str, dict[str, Any]] | None = None,
         wrappers: list[Any] | None = None,
         parameters: tuple[str, ...] = (),
+        info: Any = None,
         **options: Any,
     ) -> PettingZooEnvironment:
         run = SimpleNamespace(
@@ -206,6 +207,6 @@ def make() -> Callable[..., PettingZooEnvironment]:
         mapping = None if behaviors is None else {name: BehaviorAgents(**block) for name, block in behaviors.items()}
         around = [WrapperSettings(**each) if isinstance(each, dict) else each for each in wrappers or []]
         settings = PettingZooSettings(behaviors=mapping, wrappers=around, **options)
-        return make_environment(EnvironmentSettings(id=env_id, options=settings), run)
+        return make_environment(EnvironmentSettings(id=env_id, options=settings, info=info), run)
 
     return make

@@ -87,3 +87,13 @@ def test_a_game_that_reuses_its_array_does_not_change_what_was_seen_last(make: M
             assert (mine is None) == (other is None)
             if mine is not None:
                 np.testing.assert_array_equal(mine["observation"], other["observation"])
+
+
+@pytest.mark.parametrize(("info", "names"), [(["height"], {"place", "height"}), ("all", {"place"}), (None, {"place"})])
+def test_environment_info_names_numbers_of_last_infos_or_all(make: Make, info: Any, names: set[str]) -> None:
+    environment = make("zoo_games:circle", 1, final_info=["place"], info=info)
+    ended = [batches["Agent"] for batches in play(environment, 100) if batches["Agent"].ended.size]
+    assert ended
+    for batch in ended:
+        assert batch.final_info is not None and batch.final_info.keys() == names
+        assert np.isfinite(batch.final_info["place"]).all()

@@ -14,13 +14,21 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore import ConfigError, RanksFailed, StopRequests, TrainerWrapper
+from rlcore import (
+    BehaviorEvaluation,
+    ConfigError,
+    EvaluationResult,
+    FinishedEpisodes,
+    RanksFailed,
+    StopRequests,
+    TrainerWrapper,
+)
 from rlcore.run.assemble import latest_episode, number_of_ranks
 from rlcore.run.prepare import prepare
 from rlcore_torch.off_policy.replay_rings import sample_rows
 from rlcore_torch.off_policy.replay_sampler import JoinedReplay
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
-from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
+from rlcore_torch.ranks.episodes import RunRanks, _evaluation, refuse_wrappers
 from rlcore_torch.ranks.refusals import refuse_in_ranks
 from rlcore_torch.ranks.torch_ranks import gather_rows
 
@@ -139,6 +147,28 @@ def state_of(rank: int) -> dict[str, Any]:
         "Agent": {"model": {"w": np.arange(3.0)}, "buffer": own, "generator": {"state": 2**100}},
         "run": {"steps": {"Agent": 12}, "episodes": np.array([rank, 5 - rank]), "names": ["a", "b"]},
     }
+
+
+def test_ranks_exchange_the_numbers_that_environments_report_of_ended_episodes() -> None:
+    noted: list[FinishedEpisodes] = []
+    ranks = RunRanks(0, 2, StopRequests())
+    ranks._behaviors = {"B": SimpleNamespace(episodes=SimpleNamespace(finished=1), episodes_finished=noted.append)}
+    numbers = np.arange(4)
+    parts = []
+    for slots, info in (([0], {"good": np.ones(1)}), ([2, 3], {"far": np.array([5.0, 6.0])})):
+        each = RunRanks(0, 2, StopRequests())
+        each._joined = {"B": SimpleNamespace(spec=SimpleNamespace(numbers=numbers))}  # type: ignore[dict-item]
+        each._ended = {"B": []}
+        ended = np.array(slots)
+        finished = FinishedEpisodes(ended, np.zeros(len(ended)), np.ones(len(ended), np.int64), None, info)
+        each.episodes_finished(SimpleNamespace(name="B"), finished)
+        parts.append(each._ended["B"])
+    ranks._note("B", parts)
+    (all_of_step,) = noted
+    np.testing.assert_array_equal(all_of_step.info["good"], [1, np.nan, np.nan])
+    np.testing.assert_array_equal(all_of_step.info["far"], [np.nan, 5, 6])
+    result = EvaluationResult({"B": BehaviorEvaluation(1.0, 0.0, 1, 2.0, (1.0,), info={"good": (1.0, 0.0)})})
+    assert _evaluation(attrs.asdict(result)) == result
 
 
 def test_every_rank_gets_the_state_that_it_saved() -> None:

@@ -177,6 +177,9 @@ def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
             f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
         )
+        if behavior.info:
+            info = ", ".join(f"{key} {mean:.3f}" for key, mean in behavior.mean_info.items())
+            yield f"{name}: means of what ended episodes report: {info}"
     for name, played in result.opponents.items():
         shares = f"won {played.win_rate:.1%}, drawn {played.draw_rate:.1%}, lost {played.loss_rate:.1%}"
         yield (

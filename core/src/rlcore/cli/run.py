@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlcore.config.document import Document
     from rlcore.contracts.ranks import Launch
     from rlcore.run.behaviors.behavior import BehaviorRun
+    from rlcore.run.evaluation.evaluations import Scores
     from rlcore.run.run import Run
 
 
@@ -328,9 +329,10 @@ def closing_line(run: Run) -> str:
     if run.nothing_left and run.outcome == "done":
         if run.scores.stopped:
             assert run.config.evaluation is not None
+            stop_at = stop_at_text(run.config.evaluation.stop_at)
             return (
-                f"nothing left to learn: evaluation.stop_at {run.config.evaluation.stop_at:g} is reached, by a score "
-                f"of {run.scores.score:.2f} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
+                f"nothing left to learn: evaluation.stop_at {stop_at} is reached, by "
+                f"{scored_text(run.scores)} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
                 "remove it with --set evaluation.stop_at=null"
             )
         reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
@@ -367,8 +369,21 @@ def evaluation_texts(run: Run) -> list[str]:
         return []
     texts = [f"evaluation {scores.score:.2f}, best {scores.best_score:.2f} at step {scores.best_step}"]
     if scores.stopped:
-        texts.append(f"stopped at step {scores.step} because stop_at {settings.stop_at:g} was reached")
+        texts.append(f"stopped at step {scores.step} because stop_at {stop_at_text(settings.stop_at)} was reached")
     return texts
+
+
+def stop_at_text(stop_at: float | Mapping[str, float] | None) -> str:
+    """``475``, or ``is_success 0.9`` for means of numbers that the environment reports."""
+    if isinstance(stop_at, Mapping):
+        return ", ".join(f"{name} {least:g}" for name, least in stop_at.items())
+    return f"{stop_at:g}"
+
+
+def scored_text(scores: Scores) -> str:
+    """``a score of 480.00``, and the latest means of numbers that the environment reports."""
+    info = "".join(f", {name} {mean:.2f}" for name, mean in scores.info.items())
+    return f"a score of {scores.score:.2f}{info}"
 
 
 def resuming(run: Run) -> str:

@@ -32,6 +32,7 @@ class BehaviorResult:
         lengths: Lengths of the episodes that ended in this epoch, in agent steps; None if none did.
         update_stats: Mean over this epoch's updates, by tag.
         moving_averages: Mean of the latest 100 finite values, by tag.
+        info: Mean of the latest 100 values of each number that the environment reports of ended episodes, by name.
     """
 
     steps: int
@@ -43,6 +44,7 @@ class BehaviorResult:
     lengths: StatSummary | None = None
     update_stats: Mapping[str, float] = attrs.field(factory=dict)
     moving_averages: Mapping[str, float] = attrs.field(factory=dict)
+    info: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -58,6 +60,7 @@ class BehaviorEvaluation:
         mean_group_reward: Mean return of the rewards that groups share; None: no rewards are shared.
         lengths: Length of each episode in agent steps, in the order of ``returns``.
         cut: Number of episodes that had not ended after ``evaluation.max_episode_steps``.
+        info: Numbers that the environment reports of ended episodes, by name: the value of each episode that has one.
     """
 
     mean_reward: float
@@ -68,6 +71,12 @@ class BehaviorEvaluation:
     mean_group_reward: float | None = None
     lengths: tuple[int, ...] = attrs.field(default=(), repr=False)
     cut: int = 0
+    info: Mapping[str, tuple[float, ...]] = attrs.field(factory=dict, repr=False)
+
+    @property
+    def mean_info(self) -> dict[str, float]:
+        """The mean of each number of ``info``, by name."""
+        return {name: fmean(values) for name, values in self.info.items()}
 
     @classmethod
     def joined(cls, parts: Sequence[BehaviorEvaluation]) -> BehaviorEvaluation:
@@ -83,6 +92,10 @@ class BehaviorEvaluation:
             mean_group_reward=fmean(*zip(*group, strict=True)) if group else None,
             lengths=tuple(length for part in parts for length in part.lengths),
             cut=sum(part.cut for part in parts),
+            info={
+                name: tuple(value for part in parts for value in part.info.get(name, ()))
+                for name in dict.fromkeys(name for part in parts for name in part.info)
+            },
         )
 
 
@@ -147,12 +160,14 @@ class FinishedEpisodes:
         returns: [K] sums of the agents' own rewards.
         lengths: [K] agent steps.
         group_returns: [K] sums of the rewards of their groups; None if no batch had such a reward so far.
+        info: [K] for each number that the environment reports of ended episodes, by name; NaN where it has none.
     """
 
     slots: NDArray[np.intp]
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
     group_returns: NDArray[np.float64] | None
+    info: Mapping[str, NDArray[np.float64]] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -179,10 +194,18 @@ class EvaluationResult:
             return self.opponents[self.score_against].mean_reward
         return fmean(each.mean_reward for each in (self.opponents or self.behaviors).values())
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values. ``mean_group_reward`` is there only for behaviors whose agents share rewards.
+    @property
+    def mean_info(self) -> dict[str, float]:
+        """The mean over behaviors of each number that the environment reports of ended episodes, by name."""
+        means = [behavior.mean_info for behavior in self.behaviors.values()]
+        names = dict.fromkeys(name for each in means for name in each)
+        return {name: fmean(each[name] for each in means if name in each) for name in names}
 
-        ``opponents`` is there only if there are any.
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values.
+
+        ``mean_group_reward`` is there only for behaviors whose agents share rewards, ``info`` only if the environment
+        reports numbers of ended episodes, and ``opponents`` only if there are any.
         """
         behaviors = {name: _plain(each) for name, each in self.behaviors.items()}
         if not self.opponents:
@@ -192,8 +215,15 @@ class EvaluationResult:
 
 
 def _plain(result: BehaviorEvaluation | OpponentEvaluation) -> dict[str, Any]:
-    found = attrs.asdict(result, filter=lambda field, value: field.name != "cut" and value is not None)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    found = attrs.asdict(result, filter=lambda field, value: field.name not in ("cut", "info") and value is not None)
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    if isinstance(result, BehaviorEvaluation) and result.info:
+        means = result.mean_info
+        plain["info"] = {
+            name: {"mean": means[name], "episodes": len(values), "values": list(values)}
+            for name, values in result.info.items()
+        }
+    return plain
 
 
 @attrs.define

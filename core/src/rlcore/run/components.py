@@ -166,6 +166,7 @@ def make_behavior_runs(
             )
         trainer = plugins.create(record, settings=settings, behavior=spec, run=context)
         runs[name] = BehaviorRun(spec, settings, trainer, context.seed, offline)
+        runs[name].episodes.info = None if config.environment is None else config.environment.info
         if not record.turns and not context.inference:
             runs[name].checks.takes_no_turns = record.described
     return runs

@@ -276,6 +276,7 @@ class Training:
                     "steps": behavior.steps,
                     "episodes": behavior.episodes.finished,
                     "mean_reward": behavior.mean_reward,
+                    **({"info": behavior.mean_info} if behavior.recent_info else {}),
                 }
                 for name, behavior in self.behaviors.items()
             },

@@ -7,7 +7,7 @@ plugin's own settings class. Names, defaults and meanings of what ML-Agents has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import attrs
 
@@ -214,6 +214,12 @@ class EnvironmentSettings:
         ),
     )
 
+    info: list[str] | Literal["all"] | None = setting(
+        None,
+        "Numbers of an episode's last info that become statistics, by name, or all of them; null for those that the "
+        "environment reports by itself.",
+    )
+
     def __attrs_post_init__(self) -> None:
         if isinstance(self.workers, int):
             object.__setattr__(self, "workers", ExecutorSettings(count=self.workers))
@@ -248,10 +254,10 @@ class EvaluationSettings:
         description="Environment parameters in evaluations; by default, the values that their curricula train for.",
     )
     deterministic: bool = setting(True, "Take the mean or most likely action instead of sampling as in training.")
-    stop_at: float | None = setting(
+    stop_at: float | dict[str, float] | None = setting(
         None,
         "Score at which the run ends: mean reward of an evaluation's episodes, averaged over opponents, or over "
-        "behaviors where there are none.",
+        "behaviors where there are none. Or means of numbers of environment.info by name, which all must be reached.",
     )
     keep_best: bool = setting(True, "Keep the policies with the best score in checkpoints/best.")
     max_episode_steps: int | None = setting(

@@ -42,7 +42,7 @@ _VERSIONS = {EACH: {EACH: TEXT}}
 _RESUMED = {
     **_STEPS,
     **_PLUGINS,
-    "behaviors": {EACH: {"recent": [NUMBER], "recent_updates?": MAPPING}},
+    "behaviors": {EACH: {"recent": [NUMBER], "recent_updates?": MAPPING, "recent_info?": MAPPING}},
     "overdue?": {EACH: Kind("null or a whole number from 0 up", lambda value: value is None or COUNT.fits(value))},
     "fingerprint?": _VERSIONS,
     "versions?": _VERSIONS,

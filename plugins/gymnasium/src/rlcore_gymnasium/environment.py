@@ -65,8 +65,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         options_of_all = vector_options(spec, options)
         native = _native(env_id, behavior, run.num_envs, options_of_all, parameters, settings.parameters, observations)
         if native is not None:
-            if isinstance(native, NativeEnvironment) and are_tried(run):
-                native.try_resets()
+            if isinstance(native, NativeEnvironment):
+                native.reported = settings.info
+                if are_tried(run):
+                    native.try_resets()
             return with_lives(native, spec, options)
     if spec.entry_point is None:
         raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters, wrappers)}")
@@ -92,6 +94,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     *around, _ = chain(vector.envs[0])
     afresh = bool(wrappers) and not are_known(around)
     environment = kind(env_id, behavior, vector, finder, make_env, observations, afresh)
+    environment.reported = settings.info
     environment.add_goal_rules(partial(_one, env_id, options, wrappers))
     if parameters:
         try:

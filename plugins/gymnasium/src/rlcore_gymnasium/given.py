@@ -88,6 +88,7 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     unknown = [each for each in around if not are_known([each])]
     afresh = callable(run.given) and bool(unknown)
     environment = kind(name, _behavior(name, run), vector, finder, make_env, None, afresh)
+    environment.reported = settings.info
     environment.add_goal_rules(run.given if callable(run.given) else partial(deepcopy, envs[0]))
     if unknown and not afresh:
         _limit_promise(environment, unknown)
@@ -142,7 +143,7 @@ def add_copies(made: list[Any], run: RunContext, name: str) -> None:
         raise repeating(error, f"{name}: the function failed at copy {len(made) + 1}", EnvironmentFailed) from error
 
 
-def _vectorized(envs: list[Any], name: str, _: EnvironmentSettings, run: RunContext) -> NativeEnvironment:
+def _vectorized(envs: list[Any], name: str, settings: EnvironmentSettings, run: RunContext) -> NativeEnvironment:
     made: VectorEnv[Any, Any, Any] = envs[0]
     if made.num_envs != run.num_envs:
         block = "evaluation.environment" if run.purpose == "evaluate" else "environment"
@@ -156,6 +157,7 @@ def _vectorized(envs: list[Any], name: str, _: EnvironmentSettings, run: RunCont
     if adapter is None:
         raise ConfigError(f"{name}: does not declare when it resets; set metadata['autoreset_mode'] of its class")
     environment = adapter(name, _behavior(name, run), made)
+    environment.reported = settings.info
     if isinstance(made, VectorWrapper):
         _limit_promise(environment, [made])
     elif are_tried(run):

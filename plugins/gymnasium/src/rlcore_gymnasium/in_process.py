@@ -30,6 +30,7 @@ from rlcore import (
     repeating,
 )
 from rlcore_gymnasium.action_masks import MaskedBatches, MaskedEnvironments
+from rlcore_gymnasium.episode_info import Wanted, final_info
 from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
@@ -46,6 +47,7 @@ class GymnasiumEnvironment:
 
     vector: Any  # a gymnasium.vector.VectorEnv, used differently by each subclass
     _masks: MaskedEnvironments | MaskedBatches
+    reported: Wanted = None  # the numbers of ended episodes that batches have, as environment.info says
     resume_limits: tuple[str, ...] = ()  # as in rlcore.Environment
     resume_notes: tuple[str, ...] = ()
 
@@ -223,6 +225,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         write, rewards = self._write, self._rewards
         masks = self._masks if self._acting.discrete else None
         ended: list[int] = []
+        infos: list[Mapping[str, Any]] = []
         if self._any_ended:
             self._terminated[:] = False
             self._truncated[:] = False
@@ -243,11 +246,13 @@ class InProcessEnvironment(GymnasiumEnvironment):
                         if masks is not None:
                             masks.read_final(len(ended), index, observation, info, truncated and not terminated)
                         ended.append(index)
+                        infos.append(info)
                         continue
                 write(index, observation)
                 if masks is not None:
                     masks.read(index, observation, info)
             self._reward[:] = rewards
+            reported = final_info(infos, self.reported)
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
@@ -263,7 +268,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             self._behavior: AgentBatch(
                 self._observations, self._reward, self._terminated, self._truncated,
                 np.array(ended, np.intp), final_observations, action_mask=self._masks.allowed,
-                final_action_mask=self._masks.final(len(ended)),
+                final_action_mask=self._masks.final(len(ended)), final_info=reported,
             )
         }  # fmt: skip
 

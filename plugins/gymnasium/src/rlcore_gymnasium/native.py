@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
 from rlcore_gymnasium.action_masks import MaskedBatches
+from rlcore_gymnasium.episode_info import final_info_of_vector
 from rlcore_gymnasium.in_process import GymnasiumEnvironment
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.spaces import Observations
@@ -103,6 +104,7 @@ class SameStepEnvironment(NativeEnvironment):
             self._observing.convert(observations, self.num_envs),
             self._reward, self._terminated, self._truncated, ended, final, action_mask=self._masks.allowed,
             final_action_mask=self._masks.read_final(info.get("final_obs"), info.get("final_info"), ended),
+            final_info=final_info_of_vector(info.get("final_info"), ended, self.reported),
         )  # fmt: skip
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
@@ -123,6 +125,7 @@ class ManualResetEnvironment(NativeEnvironment):
         over = self._terminated | self._truncated
         self._read_masks(observations, info, ~over)
         final_action_mask = self._masks.read_final(observations, info, ended)
+        reported = final_info_of_vector(info, ended, self.reported)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
             final = {name: array[ended] for name, array in self._observing.convert(observations, self.num_envs).items()}
@@ -132,7 +135,7 @@ class ManualResetEnvironment(NativeEnvironment):
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
             self._reward, self._terminated, self._truncated, ended, final,
-            action_mask=self._masks.allowed, final_action_mask=final_action_mask,
+            action_mask=self._masks.allowed, final_action_mask=final_action_mask, final_info=reported,
         )  # fmt: skip
 
 
@@ -152,6 +155,7 @@ class NextStepEnvironment(NativeEnvironment):
         self._held_terminated: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N]
         self._held_reward: NDArray[np.float32] = np.zeros(self.num_envs, np.float32)  # [N]
         self._held_final: dict[str, NDArray[Any]] = self._observing.buffers(self.num_envs)
+        self._held_info: dict[str, NDArray[np.float64]] = {}  # [N] by name
         self._held_mask: NDArray[np.bool_] = np.ones((self.num_envs, sum(self._acting.discrete)), np.bool_)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -168,10 +172,12 @@ class NextStepEnvironment(NativeEnvironment):
         self._terminated[:] = self._waiting & self._held_terminated
         self._truncated[:] = self._waiting & ~self._held_terminated
         final: dict[str, NDArray[Any]] | None = None
+        reported: dict[str, NDArray[np.float64]] = {}
         final_action_mask = None if self._masks.allowed is None or not ended.size else self._held_mask[ended]
         if ended.size:
             self._reward[ended] = self._held_reward[ended]
             final = {name: array[ended] for name, array in self._held_final.items()}
+            reported = {name: array[ended] for name, array in self._held_info.items()}
             self.episodes[ended] += 1
         self._waiting = terminated | truncated
         needs_action: NDArray[np.bool_] | None = None
@@ -183,12 +189,17 @@ class NextStepEnvironment(NativeEnvironment):
             self._reward[waiting] = 0.0
             for name, array in self._held_final.items():
                 array[waiting] = observations[name][waiting]
+            for array in self._held_info.values():
+                array[waiting] = np.nan
+            for name, column in (final_info_of_vector(info, waiting, self.reported) or {}).items():
+                self._held_info.setdefault(name, np.full(self.num_envs, np.nan))[waiting] = column
         self._read_masks(raw, info, ~self._waiting, ended)
         if self._waiting.any() and (mask := self._masks.read_final(raw, info, waiting)) is not None:
             self._held_mask[waiting] = mask
         return AgentBatch(
             observations, self._reward, self._terminated, self._truncated, ended, final,
-            needs_action=needs_action, action_mask=self._masks.allowed, final_action_mask=final_action_mask,
+            needs_action=needs_action, action_mask=self._masks.allowed,
+            final_action_mask=final_action_mask, final_info=reported or None,
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -11,8 +11,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, UnsupportedSpace
+from rlcore_gymnasium.episode_info import Wanted, final_info
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
-from rlcore_gymnasium.spaces.values import action_mask, final_mask, flag, refuse_wrong_reward, shown
+from rlcore_gymnasium.spaces.values import action_mask, final_mask, flag, refuse_wrong_reward
 from rlcore_pettingzoo.agents import Cast
 
 ACTION_MASK = "action_mask"  # the entry of a Dict observation, or of an info, with the allowed actions
@@ -25,7 +26,7 @@ class BehaviorArrays:
     :meth:`batch`. :meth:`first` and :meth:`waits` start the episode of an agent.
     """
 
-    def __init__(self, cast: Cast, num_envs: int, game: str, final_info: Sequence[str]) -> None:
+    def __init__(self, cast: Cast, num_envs: int, game: str, reported: Wanted) -> None:
         agents = self.agents = len(cast.agents)
         slots = num_envs * agents
         self.name = cast.behavior
@@ -62,7 +63,8 @@ class BehaviorArrays:
         self._truncated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
         self._needs_action: NDArray[np.bool_] = np.zeros(slots, np.bool_)
         self._ended: list[int] = []
-        self._final_info: dict[str, list[float]] = {name: [] for name in final_info}
+        self._reported = reported
+        self._final_infos: list[dict[str, float]] = []  # of the episodes in `_ended`
         self._actions: Any = ()  # the action of each slot
         # A row that no game has filled has values within its bounds.
         self._blank = {
@@ -111,7 +113,7 @@ class BehaviorArrays:
         for array in (self._reward, self._terminated, self._truncated, self._needs_action):
             array[:] = 0
         self._ended = []
-        self._final_info = {name: [] for name in self._final_info}
+        self._final_infos = []
 
     def action(self, slot: int) -> Any:
         """Return the action of a slot as a value of the game's space."""
@@ -167,8 +169,8 @@ class BehaviorArrays:
             found = None if value is None else _joined(value.get(ACTION_MASK))
             self._final_mask[row] = final_mask(found, (self.spec.mask_size,), self.spec.discrete)
         self._ended.append(slot)
-        for name, numbers in self._final_info.items():
-            numbers.append(_number(name, (info or {}).get(name)))
+        found = final_info([info], self._reported) or {}  # at once: a game may reuse the info at its next reset
+        self._final_infos.append({name: float(column[0]) for name, column in found.items()})
 
     def batch(self) -> AgentBatch:
         """Return what all slots received."""
@@ -179,7 +181,7 @@ class BehaviorArrays:
         )  # fmt: skip
         if order.size:
             batch.final_observations = {name: array[order] for name, array in self._finals.items()}
-            batch.final_info = {name: np.array(each)[order] for name, each in self._final_info.items()} or None
+            batch.final_info = final_info([self._final_infos[place] for place in order], self._reported)
             batch.final_action_mask = None if self._final_mask is None else self._final_mask[order]
         return batch
 
@@ -194,13 +196,3 @@ def _without_mask(space: spaces.Space[Any]) -> tuple[spaces.Space[Any], spaces.S
 def _joined(mask: Any) -> Any:
     """Join a mask with one part for each branch, as Gymnasium's MultiDiscrete takes masks; others stay as they are."""
     return np.concatenate(mask) if isinstance(mask, tuple) else mask
-
-
-def _number(name: str, value: Any) -> float:
-    """Return a number of an info; NaN if there is none."""
-    array = np.asarray(np.nan if value is None else value)
-    if array.dtype.kind not in "fiub" or array.shape != ():
-        raise MismatchedValue(
-            f"the info {name!r} as {shown(value)}; expected a number, because environment.options.final_info has it"
-        )
-    return float(array)

@@ -20,6 +20,7 @@ from rlcore import (
     refuse_unknown_parameters,
     repeating,
 )
+from rlcore_gymnasium.episode_info import Wanted
 from rlcore_gymnasium.repeated_resets import seed_each, tried
 from rlcore_gymnasium.spaces import MismatchedValue
 from rlcore_pettingzoo.agents import Cast
@@ -44,7 +45,7 @@ class PettingZooEnvironment:
         game: str,
         games: Sequence[Any],
         casts: Sequence[Cast],
-        final_info: Sequence[str] = (),
+        reported: Wanted = None,
         state: type[CentralState] | None = None,
     ) -> None:
         """``games`` are N environments of PettingZoo; ``game`` is what messages call them.
@@ -55,7 +56,7 @@ class PettingZooEnvironment:
         self.games = list(games)
         self.num_envs = len(self.games)
         self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
-        self._arrays = [BehaviorArrays(cast, self.num_envs, game, final_info) for cast in casts]
+        self._arrays = [BehaviorArrays(cast, self.num_envs, game, reported) for cast in casts]
         self._state = None if state is None else state(self.games, self._arrays, game)
         self.behaviors: Mapping[str, BehaviorSpec] = {arrays.name: arrays.spec for arrays in self._arrays}
         self.seats: list[Seats] = [

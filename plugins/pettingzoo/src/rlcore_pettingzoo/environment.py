@@ -15,6 +15,7 @@ from rlcore import (
     refuse_unknown_parameters,
     repeating,
 )
+from rlcore_gymnasium.episode_info import Wanted
 from rlcore_gymnasium.given import add_copies, closing_on_error
 from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_pettingzoo.agents import Agent, assign
@@ -49,19 +50,19 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> PettingZ
     options: PettingZooSettings = settings.options
     game = find_game(settings.id, options.api)
     refuse_unknown_parameters(run.config.environment_parameters, (), game.id)
-    environment = make_of(game, options, run.num_envs, run.behavior_names)
+    environment = make_of(game, options, run.num_envs, run.behavior_names, settings.info)
     if are_tried(run):
         environment.try_resets()
     return environment
 
 
 def make_of(
-    game: Game, options: PettingZooSettings, num_envs: int, behavior_names: Sequence[str]
+    game: Game, options: PettingZooSettings, num_envs: int, behavior_names: Sequence[str], info: Wanted = None
 ) -> PettingZooEnvironment:
-    """Create ``num_envs`` environments of a game. ``behavior_names`` are those of the file."""
+    """Create ``num_envs`` environments of a game. ``behavior_names`` are those of the file, ``info`` of its block."""
     games = make_games(game, options, num_envs)
     try:
-        return _of_games(games, game.id, game.name, options, behavior_names)
+        return _of_games(games, game.id, game.name, options, behavior_names, info)
     except BaseException:
         for made in games:
             close_quietly(made)
@@ -91,14 +92,19 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Petti
     with closing_on_error(games, run):
         add_copies(games, run, name)
         require_equal_agents(games, name)
-        environment = _of_games(games, name, re.sub(r"_v\d+$", "", name), options, run.behavior_names)
+        environment = _of_games(games, name, re.sub(r"_v\d+$", "", name), options, run.behavior_names, settings.info)
         if are_tried(run):
             environment.try_resets()
     return environment
 
 
 def _of_games(
-    games: list[Any], game_id: str, name: str, options: PettingZooSettings, behavior_names: Sequence[str]
+    games: list[Any],
+    game_id: str,
+    name: str,
+    options: PettingZooSettings,
+    behavior_names: Sequence[str],
+    info: Wanted,
 ) -> PettingZooEnvironment:
     """Return the environment that steps ``games``, whose errors it names ``game_id``."""
     try:
@@ -110,7 +116,8 @@ def _of_games(
         ]
         casts = assign(agents, options.behaviors, in_turns, name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
-        return kind(game_id, games, casts, options.final_info, KINDS[options.state] if options.state else None)
+        reported = info if info == "all" else list(dict.fromkeys([*options.final_info, *(info or ())]))
+        return kind(game_id, games, casts, reported, KINDS[options.state] if options.state else None)
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:

@@ -5,11 +5,12 @@ Shapes: S slots, K episodes that ended in one environment step.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import numpy as np
@@ -20,13 +21,22 @@ from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.results import BehaviorResult, FinishedEpisodes
 from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_mapping
 from rlcore.contracts.seeding import derive_seed
-from rlcore.contracts.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
+from rlcore.contracts.stats import (
+    CUMULATIVE_REWARD,
+    EPISODE_INFO,
+    EPISODE_LENGTH,
+    GROUP_REWARD,
+    StatSummary,
+    StatsWindow,
+)
 from rlcore.contracts.trainer import PlayingTrainer, Trainer
-from rlcore.errors import TrainingDiverged
+from rlcore.errors import TrainingDiverged, did_you_mean
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.settings import BehaviorSettings
 from rlcore.settings.blocks import MAX_STEPS
+
+log = logging.getLogger(__name__)
 
 # The tags of scalars that training cannot continue with unless they are finite.
 LOSSES = "Losses/"
@@ -44,10 +54,15 @@ RECENT_UPDATES = 100
 HELD_STEPS = 32
 
 
+Info = Sequence[str] | Literal["all"] | None  # as environment.info
+
+
 class EpisodeStatistics:
     """Sums the rewards and counts the steps of the open episode of every slot."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, info: Info = None) -> None:
+        """``info`` are the numbers of ended episodes that count, by name; None and ``"all"``: those that are there."""
+        self.info = info
         self.finished = 0  # episodes that ended since the run started
         self._sums: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))  # row 0 is `_returns`
         self._returns: NDArray[np.float64] = self._sums[0]  # [S]
@@ -109,7 +124,7 @@ class EpisodeStatistics:
         finished = None
         if ended.size:
             complete = ended if counted is None else ended[counted[ended]]
-            finished = self._episodes(complete) if complete.size else None
+            finished = self._episodes(complete, batch) if complete.size else None
             self._drop(ended)
         if batch.aborted is not None:
             self._add_held()
@@ -124,10 +139,15 @@ class EpisodeStatistics:
             over |= batch.aborted
         return acts | (~over if self._acted is None else self._acted & ~over)
 
-    def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
+    def _episodes(self, ended: NDArray[np.intp], batch: AgentBatch) -> FinishedEpisodes:
         self.finished += len(ended)
         shared = self._group_returns[ended] if self._shared else None
-        return FinishedEpisodes(ended, self._returns[ended], self.steps - self._began[ended], shared)
+        info: dict[str, NDArray[np.float64]] = {}
+        if batch.final_info:
+            rows = np.searchsorted(batch.ended, ended)
+            wanted = self.info if isinstance(self.info, Sequence) and self.info != "all" else batch.final_info
+            info = {name: batch.final_info[name][rows] for name in wanted if name in batch.final_info}
+        return FinishedEpisodes(ended, self._returns[ended], self.steps - self._began[ended], shared, info)
 
     def _drop(self, rows: NDArray[Any] | slice) -> None:
         self._returns[rows] = 0.0
@@ -180,6 +200,7 @@ class BehaviorRun:
     episodes: EpisodeStatistics = attrs.field(init=False)
     window: StatsWindow = attrs.field(init=False, factory=StatsWindow)
     recent: deque[float] = attrs.field(init=False, factory=lambda: deque(maxlen=RECENT_EPISODES))
+    recent_info: dict[str, deque[float]] = attrs.field(init=False, factory=dict)  # by name, of the latest episodes
     recent_updates: dict[str, deque[float]] = attrs.field(init=False, factory=dict)  # by tag; only what is finite
     evaluated: float | None = None  # mean reward of the latest evaluation of this process
     epoch_episodes: StatsWindow = attrs.field(init=False, factory=StatsWindow)  # of this epoch
@@ -196,6 +217,7 @@ class BehaviorRun:
     next_checkpoint: int = 0
     next_boundary: int = 0  # the next step at which anything is due
     _player: Player | None = None  # that acts since it stopped learning
+    _info_is_known: bool = False
     _pace: tuple[int, float, int] | None = None  # steps, seconds and updates from which its steps are timed
 
     def __attrs_post_init__(self) -> None:
@@ -358,6 +380,26 @@ class BehaviorRun:
             window.extend(EPISODE_LENGTH, lengths)
         if finished.group_returns is not None:
             self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
+        for name, column in finished.info.items():
+            values = column[np.isfinite(column)].tolist()
+            self.window.extend(EPISODE_INFO + name, values)
+            self.recent_info.setdefault(name, deque(maxlen=RECENT_EPISODES)).extend(values)
+        self._warn_of_absent_info()
+
+    def _warn_of_absent_info(self) -> None:
+        """Say once that a number of environment.info is in no info of an ended episode."""
+        wanted = self.episodes.info
+        if self._info_is_known or wanted is None or wanted == "all":
+            return
+        self._info_is_known, seen = True, self.mean_info
+        for name in wanted:
+            if name not in seen:
+                has = f"they have {', '.join(sorted(seen))}" if seen else "they have no numbers of this list"
+                log.warning(
+                    "environment.info: %r is not a number of the last infos of the first episodes of behavior %r that "
+                    "ended; %s%s",
+                    name, self.name, has, did_you_mean(name, seen),
+                )  # fmt: skip
 
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
         """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
@@ -372,7 +414,13 @@ class BehaviorRun:
             lengths=episodes.get(EPISODE_LENGTH),
             update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
             moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
+            info=self.mean_info,
         )
+
+    @property
+    def mean_info(self) -> dict[str, float]:
+        """Mean of the latest values of each number that the environment reports of ended episodes, by name."""
+        return {name: fmean(values) for name, values in self.recent_info.items() if values}
 
     @property
     def mean_reward(self) -> float | None:
@@ -384,6 +432,7 @@ class BehaviorRun:
             "player": None if self._player is None else self._player.state_dict(),
             **self.episodes.state_dict(),
             "recent": list(self.recent),
+            "recent_info": {name: list(values) for name, values in self.recent_info.items()},
             "window": self.window.state_dict(),
             "updates": self.updates,
             "chosen_interval": self.chosen_interval,
@@ -407,6 +456,9 @@ class BehaviorRun:
         self.updates = saved_count(state, "updates")
         if state.get("chosen_interval") is not None:  # older checkpoints have none
             self.chosen_interval = max(1, saved_count(state, "chosen_interval"))
+        if "recent_info" in state:  # older checkpoints have none
+            for name, values in saved_mapping(state, "recent_info").items():
+                self.recent_info[name] = deque(map(float, values), maxlen=RECENT_EPISODES)
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
 

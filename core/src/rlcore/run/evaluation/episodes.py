@@ -17,7 +17,7 @@ from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, Finis
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blamed, policy_named
-from rlcore.run.behaviors.behavior import EpisodeStatistics
+from rlcore.run.behaviors.behavior import EpisodeStatistics, Info
 from rlcore.run.behaviors.checks import BatchCheck
 from rlcore.run.curricula.parameters import ParameterFeed
 
@@ -50,7 +50,7 @@ def play(
     """
     share = shares(environment.num_envs, episodes)
     counted = {
-        name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
+        name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name), environment.info)
         for name, spec in environment.behaviors.items()
     }
     acting = policies if lineup is None else lineup.policies(policies)
@@ -119,6 +119,7 @@ class _Counted:
     spec: BehaviorSpec
     left: NDArray[np.int64]  # [S] episodes still to be counted
     recorder: EpisodeRecorder | None
+    reported: Info = None
     players: NDArray[np.int64] = attrs.field(init=False)  # [S] 0 where the measured policy plays
     statistics: EpisodeStatistics = attrs.field(init=False)
     steps: int = 0  # environment steps
@@ -129,9 +130,10 @@ class _Counted:
     group_returns: list[float] = attrs.field(factory=list)
     lengths: list[int] = attrs.field(factory=list)
     cut: int = 0
+    info: dict[str, list[float]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.statistics = EpisodeStatistics(self.spec.slots)
+        self.statistics = EpisodeStatistics(self.spec.slots, self.reported)
         self.players = np.zeros(self.spec.slots, np.int64)
         self.began = np.zeros(self.spec.slots, np.int64)
         self.waiting = np.zeros(self.spec.slots, np.bool_)
@@ -168,6 +170,9 @@ class _Counted:
             self.recorder.observe(batch, ended[measured])
         if finished is not None:
             self._add(finished, measured)
+            for name, column in finished.info.items():
+                values = column[measured]
+                self.info.setdefault(name, []).extend(values[np.isfinite(values)].tolist())
             self.left[ended[wanted]] -= 1
             self.began[ended] = self.steps
             self.waiting[ended] = False
@@ -205,6 +210,7 @@ class _Counted:
             mean_group_reward=float(np.mean(self.group_returns)) if self.group_returns else None,
             lengths=tuple(self.lengths),
             cut=self.cut,
+            info={name: tuple(values) for name, values in self.info.items() if values},
         )
 
 
@@ -220,10 +226,18 @@ class PlayedEnvironment:
         episodes: [N] number of the episode that each environment is in.
         feed: Sets what episodes start with; None if the environment has no parameters.
         drawing: The environment if it draws parameters by itself, else None.
+        info: The numbers of ended episodes that count, as ``environment.info`` says.
     """
 
-    def __init__(self, environment: Environment, named: str = "environment", feed: ParameterFeed | None = None) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        named: str = "environment",
+        feed: ParameterFeed | None = None,
+        info: Info = None,
+    ) -> None:
         """``named`` is what messages call the environment."""
+        self.info = info
         self.behaviors: Mapping[str, BehaviorSpec] = environment.behaviors
         self.num_envs = environment.num_envs
         self.episodes: NDArray[np.int64] = environment.episodes

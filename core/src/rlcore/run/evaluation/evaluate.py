@@ -144,7 +144,7 @@ class Evaluator:
                 self._environment = None
         if self._environment is None:
             name = environment_name(settings, self._plugins)
-            self._environment = PlayedEnvironment(self._make(settings, num_envs), name)
+            self._environment = PlayedEnvironment(self._make(settings, num_envs), name, info=settings.info)
         return self._environment, self._lineups(self._environment, episodes)
 
     @property

@@ -6,8 +6,11 @@ and of equal scores the earlier one. :mod:`rlcore.storage.checkpoints` keeps its
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -16,11 +19,13 @@ from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.stats import (
     DRAW_RATE_AGAINST,
+    EVALUATION_INFO,
     EVALUATION_LENGTH,
     EVALUATION_REWARD,
     REWARD_AGAINST,
     WIN_RATE_AGAINST,
 )
+from rlcore.errors import did_you_mean
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.evaluation.episodes import Abandoned
@@ -31,7 +36,11 @@ from rlcore.storage.checkpoint_state import spec_state
 from rlcore.storage.checkpoints import rank
 from rlcore.storage.store import RunStore
 
+log = logging.getLogger(__name__)
+
 Behaviors = Mapping[str, BehaviorRun]
+StopAt = float | Mapping[str, float] | None  # as evaluation.stop_at
+NO_INFO: Mapping[str, float] = MappingProxyType({})
 
 
 @attrs.define
@@ -44,11 +53,18 @@ class Scores:
     best_step: int | None = None
     stopped: bool = False  # by `stop_at`
     opponents: dict[str, dict[str, float]] = attrs.field(factory=dict)  # the latest results against each
+    info: dict[str, float] = attrs.field(factory=dict)  # the latest means of numbers that the environment reports
 
-    def add(self, score: float, step: int, stop_at: float | None) -> bool:
-        """Note the latest score. Returns whether it is the best so far."""
-        self.score, self.step = score, step
-        self.stopped = stop_at is not None and score >= stop_at
+    def reached(self, stop_at: StopAt) -> bool:
+        """Whether the latest evaluation has the score, or all means by name, at which the run ends."""
+        if isinstance(stop_at, Mapping):
+            return bool(stop_at) and all(self.info.get(name, -inf) >= least for name, least in stop_at.items())
+        return stop_at is not None and self.score is not None and self.score >= stop_at
+
+    def add(self, score: float, step: int, stop_at: StopAt, info: Mapping[str, float] = NO_INFO) -> bool:
+        """Note the latest score and means. Returns whether the score is the best so far."""
+        self.score, self.step, self.info = score, step, dict(info)
+        self.stopped = self.reached(stop_at)
         best = (
             self.best_score is None
             or self.best_step is None
@@ -78,8 +94,9 @@ class RunEvaluation:
         return None if self.settings is None else self.settings.interval
 
     def state_dict(self) -> dict[str, Any]:
-        """The scores; ``opponents`` is there only if there are any."""
-        return attrs.asdict(self.scores, filter=lambda field, value: field.name != "opponents" or bool(value))
+        """The scores; ``opponents`` and ``info`` are there only if there are any."""
+        optional = ("opponents", "info")
+        return attrs.asdict(self.scores, filter=lambda field, value: field.name not in optional or bool(value))
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""
@@ -88,7 +105,7 @@ class RunEvaluation:
         scores, settings = self.scores, self.settings
         stop_at = None if settings is None else settings.stop_at
         # A run whose `stop_at` was raised or removed continues.
-        scores.stopped = scores.stopped and stop_at is not None and (scores.score or 0.0) >= stop_at
+        scores.stopped = scores.stopped and scores.reached(stop_at)
 
     def restore_boundaries(self, behaviors: Behaviors, overdue: Mapping[str, int | None]) -> None:
         """Make due again what was due at an evaluation that was abandoned."""
@@ -153,9 +170,11 @@ class RunEvaluation:
             behavior.evaluated = measured.mean_reward
             if behavior.learning:
                 behavior.window.add({EVALUATION_REWARD: measured.mean_reward, EVALUATION_LENGTH: measured.mean_length})
+                behavior.window.add({EVALUATION_INFO + key: value for key, value in measured.mean_info.items()})
                 behavior.window.add(against)
         self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
-        if self.scores.add(result.score, step, settings.stop_at) and settings.keep_best:
+        self._warn_of_absent_info(result)
+        if self.scores.add(result.score, step, settings.stop_at, result.mean_info) and settings.keep_best:
             models = {}
             for name, behavior in behaviors.items():
                 with blamed(trainer_named(behavior), "in state_dict"):
@@ -164,6 +183,19 @@ class RunEvaluation:
             specs = {name: spec_state(behavior.spec) for name, behavior in behaviors.items()}
             self._store.save_best(step, models, {**about, "steps": steps, "score": result.score, SPECS: specs})
         return result
+
+    def _warn_of_absent_info(self, result: EvaluationResult) -> None:
+        """Say at the first evaluation that a number of ``stop_at`` is not reported: the run cannot end there."""
+        stop_at = None if self.settings is None else self.settings.stop_at
+        if not isinstance(stop_at, Mapping) or self.scores.step is not None:
+            return
+        for name in stop_at:
+            if name not in result.mean_info:
+                log.warning(
+                    "evaluation.stop_at: no episode of the evaluation reported %r, so the run cannot end there; name "
+                    "it in environment.info%s",
+                    name, did_you_mean(name, result.mean_info),
+                )  # fmt: skip
 
     def _abandon(self, behaviors: Behaviors) -> None:
         """Leave the evaluation, and the summaries of its step, to the resumed run."""

@@ -196,6 +196,7 @@ class RunRanks(Ranks):
             "lengths": finished.lengths,
             "group_returns": np.zeros(len(finished.slots)) if group is None else group,
             "shared": group is not None,
+            "info": dict(finished.info),
         })  # fmt: skip
 
     def after_step(self, behaviors: Sequence[Any]) -> None:
@@ -313,7 +314,13 @@ class RunRanks(Ranks):
             key: np.concatenate([part[key] for part in parts])
             for key in ("step", "slots", "returns", "lengths", "group_returns")
         }
+        names = dict.fromkeys(name for part in parts for name in part["info"])
+        info = {
+            name: np.concatenate([part["info"].get(name, np.full(len(part["slots"]), np.nan)) for part in parts])
+            for name in names
+        }
         order = np.lexsort((columns["slots"], columns["step"]))
+        info = {name: column[order] for name, column in info.items()}
         columns = {key: column[order] for key, column in columns.items()}
         shared = any(part["shared"] for part in parts)
         edges = np.flatnonzero(np.diff(columns["step"])) + 1
@@ -325,6 +332,7 @@ class RunRanks(Ranks):
                 columns["returns"][rows],
                 columns["lengths"][rows],
                 columns["group_returns"][rows] if shared else None,
+                {name: column[rows] for name, column in info.items() if np.isfinite(column[rows]).any()},
             )
             behavior.episodes_finished(finished)
             steps.append(finished)
@@ -360,4 +368,10 @@ def _evaluation(shared: Mapping[str, Any]) -> EvaluationResult:
 
 
 def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return {name: _tuple(value) for name, value in fields.items()}
+
+
+def _tuple(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _tuple(each) for name, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value
