@@ -122,6 +122,7 @@ from .contracts.stats import WIN_RATE_AGAINST as WIN_RATE_AGAINST
 from .contracts.stats import WORKER_RESTARTS as WORKER_RESTARTS
 from .contracts.stats import WORKER_STEPS as WORKER_STEPS
 from .contracts.stats import WORKER_WAIT as WORKER_WAIT
+from .contracts.stats import FlushesSummaries as FlushesSummaries
 from .contracts.stats import StatSummary as StatSummary
 from .contracts.stats import StatsWindow as StatsWindow
 from .contracts.stats import StatsWriter as StatsWriter

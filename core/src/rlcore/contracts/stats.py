@@ -108,6 +108,22 @@ class StatsWriter(Protocol):
         """Flush, and free what the writer holds."""
 
 
+@runtime_checkable
+class FlushesSummaries(Protocol):
+    """Optional for a statistics writer that writes files: what was written is on disk before a checkpoint is.
+
+    A resumed run continues after the newest checkpoint, and writes no summary of an earlier step again. Without
+    ``flush``, a power failure could leave a checkpoint beside files that end before it.
+    """
+
+    def flush(self) -> None:
+        """Have the disk store all summaries so far (``os.fsync``, and :func:`rlcore.fsync_directory` for a new file).
+
+        Called in the thread that trains, before each checkpoint gets its name; no summary is written until it has it.
+        Any exception is reported as an error of the writer, as one of ``write``.
+        """
+
+
 @attrs.define(eq=False)
 class StatsWindow:
     """Collects scalars by tag until the next summary."""

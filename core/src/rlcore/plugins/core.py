@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -133,6 +134,7 @@ class JsonlWriter:
         self.damaged = keep_until(path, resumed_steps or {}) if path.exists() else None
         self._open = open_to_append
         self._file = self._open(path)
+        self._new_name = True  # which is not on disk yet
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
@@ -150,6 +152,7 @@ class JsonlWriter:
         if lost or self._directory.linked(self._file):
             self._file.close()
             self._file = self._open(self._path)
+            self._new_name = True
         if lost:
             log.warning(
                 "%s: was removed or replaced while the run was writing to it; the file that is there now has the "
@@ -157,6 +160,15 @@ class JsonlWriter:
             )  # fmt: skip
         self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         self._file.flush()
+
+    def flush(self) -> None:
+        """Have the disk store all lines, and the name of a new file."""
+        from rlcore.storage.files.access import fsync_directory
+
+        os.fsync(self._file.fileno())
+        if self._new_name:
+            fsync_directory(self._path.parent)
+            self._new_name = False
 
     def close(self) -> None:
         self._file.close()

@@ -278,6 +278,10 @@ class Boundaries:
             captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
+            # A power failure must leave no checkpoint beside summaries that end before it.
+            for writer in self.writers:
+                with self.notifications.failing_later():
+                    writer.flush(state.steps, self._run.plugins.strict)
             pending = store.begin_save(state.steps, captured, settings, self._context, parameters)
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()

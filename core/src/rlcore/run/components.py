@@ -21,7 +21,7 @@ from rlcore.contracts.environment import BehaviorSpec, Environment, KeepsBatches
 from rlcore.contracts.process_generators import seed_process
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.contracts.stats import StatSummary, StatsWriter
+from rlcore.contracts.stats import FlushesSummaries, StatSummary, StatsWriter
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
@@ -248,8 +248,19 @@ class OpenWriter:
         if self.missed:
             self.missed += 1
             return
-        try:
+        with self._failing(step, strict):
             self.writer.write(behavior, step, stats)
+
+    def flush(self, step: int, strict: bool) -> None:
+        """Have the writer's summaries on disk before the checkpoint of ``step``. A failure is one of :meth:`write`."""
+        if not self.missed and isinstance(self.writer, FlushesSummaries):
+            with self._failing(step, strict):
+                self.writer.flush()
+
+    @contextmanager
+    def _failing(self, step: int, strict: bool) -> Iterator[None]:
+        try:
+            yield
         except (Exception, SystemExit) as error:
             failed = failure(self.described, f"at step {step}", error)
             if strict or isinstance(error, SystemExit):

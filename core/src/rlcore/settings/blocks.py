@@ -373,11 +373,13 @@ class PluginSettings:
         factory=dict,
         description="The records that a run learns with, as DISTRIBUTION/NAME by kind, such as trainer. A name without "
         "a distribution means the one listed here. Runs write this.",
+        foreign=is_plain_name,
     )
     optional: dict[str, list[str]] = setting(
         factory=dict,
         description="The other records that a run uses, such as statistics writers. If one is missing, its block is "
         "left out with a warning. Runs write this.",
+        foreign=is_plain_name,
     )
 
     def __attrs_post_init__(self) -> None:

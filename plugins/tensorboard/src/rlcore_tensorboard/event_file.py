@@ -18,6 +18,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from rlcore import fsync_directory
+
 PREFIX = "events.out.tfevents."
 MARK = "tfevents"  # TensorBoard finds event files by this part of the name
 
@@ -33,6 +35,7 @@ class EventFile:
         self._wall_time = max([time.time(), *map(last_written, earlier)])
         self.path = directory / new_name([path.name for path in earlier], self._wall_time)
         self.stream: IO[bytes] = self.path.open("xb")
+        self._new_name = True  # which is not on disk yet
         self._records = RecordWriter(self.stream)
         self._write(Event(wall_time=self._wall_time, file_version="brain.Event:2"))
         start = SessionLog(status=SessionLog.START)
@@ -44,6 +47,14 @@ class EventFile:
         self._wall_time = max(self._wall_time, time.time())
         self._write(Event(wall_time=self._wall_time, step=step, summary=summary))
         self._records.flush()
+
+    def sync(self) -> None:
+        """Have the disk store all events, and the name of the file."""
+        os.fsync(self.stream.fileno())
+        if self._new_name:
+            fsync_directory(self.path.parent)
+            fsync_directory(self.path.parent.parent)
+            self._new_name = False
 
     def close(self) -> None:
         self._records.close()

@@ -65,6 +65,11 @@ class TensorBoardWriter:
             summary.value.add(tag=f"{CUMULATIVE_REWARD}_hist", histo=histogram(returns.values))
         self._file(behavior, step).write(step, summary)
 
+    def flush(self) -> None:
+        """Have the disk store all events."""
+        for file in self._files.values():
+            file.sync()
+
     def close(self) -> None:
         for file in self._files.values():
             file.close()

@@ -20,6 +20,7 @@ import attrs
 from rlcore import (
     RunStateError,
     WatchedDirectory,
+    fsync_directory,
     open_to_append,
     parse_json,
     read_object,
@@ -106,6 +107,7 @@ class Journal:
             whole = content.rfind(b"\n") + 1
             self.keys = {(entry["summary"], entry["step"]) for entry in entries(content[:whole]) if "summary" in entry}
         self._file: BinaryIO = open_to_append(self._path)
+        self._new_name = True  # which is not on disk yet
         self._file.truncate(whole)  # a last line that was cut short by a kill
 
     @property
@@ -121,6 +123,7 @@ class Journal:
         """Write the entries that wait. Raises OSError if they have to wait longer."""
         if self._directory.lost(self._path, self._file) or self._directory.linked(self._file):
             before, self._file = self._file, open_to_append(self._path)
+            self._new_name = True
             before.close()  # after the new file was made, which has another inode so: the sender looks at it
         descriptor = self._file.fileno()
         while self._waiting:
@@ -135,6 +138,14 @@ class Journal:
                 self._file.truncate(size)
                 raise OSError("the disk is full")
             self._waiting.pop(0)
+
+    def sync(self) -> None:
+        """Have the disk store all entries that were written, and the name of a new journal."""
+        os.fsync(self._file.fileno())
+        if self._new_name:
+            fsync_directory(self._path.parent)
+            fsync_directory(self._path.parent.parent)
+            self._new_name = False
 
     def close(self) -> None:
         self._file.close()

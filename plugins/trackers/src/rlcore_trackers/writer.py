@@ -73,6 +73,10 @@ class TrackerWriter:
         if self._sender is not None and self._sender.poll() is not None:
             self._start()
 
+    def flush(self) -> None:
+        """Have the disk store the journal, which is the truth about what the tracker is to have."""
+        self._journal.sync()
+
     def checkpoint_saved(self, step: int, path: Path) -> None:
         """Journal a checkpoint if all are wanted, and keep it from being deleted until it was sent."""
         self._last = (step, path)
