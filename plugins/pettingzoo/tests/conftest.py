@@ -73,6 +73,9 @@ class Fading(pettingzoo.ParallelEnv):
             infos[self.agents[0]] = {"age": "old"}
             terminated[self.agents[0]], truncated[self.agents[0]] = True, False
         self.agents = [agent for agent in self.agents if not (terminated.get(agent) or truncated[agent])]
+        if self.wrong == "returns" and self.time == 4:
+            self.agents = list(self.possible_agents)
+            seen |= self._seen()
         if self.time == 1 and self.late:
             new = self.possible_agents[-self.late :]
             self.agents = self.agents + new

@@ -21,9 +21,11 @@ class ParallelEnvironment(PettingZooEnvironment):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        # [N] each: the agents in a game, those whose episode ended before that of others, and the last reset's result
+        # [N] each: the agents in a game, those whose episode ended before that of others, those of them that the game
+        # has taken from its list, and the last reset's result
         self._playing: list[dict[str, tuple[BehaviorArrays, int]]] = [{} for _ in self.games]
         self._out: list[set[str]] = [set() for _ in self.games]
+        self._gone: list[set[str]] = [set() for _ in self.games]
         self._first: list[tuple[Any, Any]] = [({}, {}) for _ in self.games]
 
     def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
@@ -31,7 +33,7 @@ class ParallelEnvironment(PettingZooEnvironment):
         observations, infos = game.reset(seed=seed)
         self._first[env] = observations, infos
         self._playing[env] = {name: self._seat(env, name) for name in game.agents}
-        self._out[env] = set()
+        self._out[env], self._gone[env] = set(), set()
         return infos or _NO_INFO
 
     def _begun(self, env: int) -> Any:
@@ -85,6 +87,11 @@ class ParallelEnvironment(PettingZooEnvironment):
         """Take in agents that have joined a game, and refuse a game that loses agents without ending their episodes."""
         playing, out, here = self._playing[env], self._out[env], set(game.agents)
         out.update(ended)
+        back = sorted(self._gone[env] & here)
+        if back:
+            # As PettingZoo's own test: "agent cannot be revived once dead". Its episode would need a first observation.
+            raise self._wrong(f"{back[0]!r} came back after its episode was over; agents come back at the next reset")
+        self._gone[env] |= out - here
         lost = [name for name in playing if name not in here]
         if lost:
             raise self._wrong(f"{lost[0]!r} left the game without being terminated or truncated")
