@@ -56,7 +56,7 @@ def _parameters(function: griffe.Function) -> str:
     for parameter in parameters:
         star = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}.get(
             parameter.kind, ""
-        )  # type: ignore[arg-type]
+        )
         if parameter.kind is griffe.ParameterKind.keyword_only and not named:
             written.append("*")
         named = named or star == "*" or parameter.kind is griffe.ParameterKind.keyword_only

@@ -106,7 +106,7 @@ class Record:
     def resolve(self, attribute: str = "target") -> Any:
         """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
         from rlcore.plugins.contract import renamed
-        from rlcore.plugins.failures import failure
+        from rlcore.plugins.failures import failure, note_maker
 
         module, _, path = getattr(self, attribute).partition(":")
         try:
@@ -120,6 +120,8 @@ class Record:
                 target = getattr(target, part)
             except AttributeError as error:
                 raise PluginError(f"{self.described}: {module} has no {path!r}{renamed(error)}") from None
+        if attribute == "target":
+            note_maker(self.kind, self.described, target)
         return target
 
     def create(self, **arguments: Any) -> Any:
@@ -127,12 +129,13 @@ class Record:
 
         Raises PluginError, naming this record and its plugin. :meth:`rlcore.Plugins.create` asks other plugins too.
         """
-        from rlcore.plugins.failures import blamed
+        from rlcore.plugins.failures import blamed, note_maker
 
         target = self.resolve()
         with blamed(self.described, f"in {self.hook or f'{type(self).__name__}.target'}"):
             created = target(**arguments)
         self.require(created, self.described)
+        note_maker(self.kind, self.described, created)
         return created
 
     def require(self, created: object, described: str) -> None:

@@ -18,15 +18,22 @@ In a loop that runs at every step, where a context manager costs too much::
 
 ``owner`` is ``plugin.described``, ``record.described``, the name of a trainer, or :func:`policy_named`. ``doing``
 completes the sentence "<owner> failed ...": ``"in act"``, ``"to close"``, ``"at step 500"``.
+
+Objects call each other: a trainer calls a reward of another plugin. :func:`note_maker` remembers the record of each
+object that is created, and the record of the innermost of them in a traceback is blamed, instead of ``owner``.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import contextmanager, suppress
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rlcore.errors import PluginError, RlcoreError, repeating
+import attrs
+
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, repeating
 
 if TYPE_CHECKING:
     from rlcore.contracts.policy import Policy
@@ -35,17 +42,81 @@ if TYPE_CHECKING:
 Kind = Callable[[str], RlcoreError]
 
 
+@attrs.frozen
+class Maker:
+    """The record of an object.
+
+    Attributes:
+        kind: The word for such a record, such as ``reward``.
+        described: The record in messages, with its plugin.
+        made: The object or the class; for a function, its code.
+    """
+
+    kind: str
+    described: str
+    made: weakref.ref[Any]
+
+
+# By the id of the object. Tracebacks are of the process, whatever run made the object, and an entry goes with it.
+_makers: dict[int, Maker] = {}
+
+
+def note_maker(kind: str, described: str, made: object) -> None:
+    """Remember which record made an object, or names a class or function.
+
+    An object that allows no weak reference is not remembered; its class is. Functions that are made in one place, with
+    variables of their own, share their code.
+    """
+    noted = made if getattr(made, "__closure__", None) else getattr(made, "__code__", made)
+    key = id(noted)
+    with suppress(TypeError):
+        _makers[key] = Maker(kind, described, weakref.ref(noted, lambda _: _makers.pop(key, None)))
+
+
+def _maker_of(frame: FrameType) -> Maker | None:
+    """Return the record of the object whose method, or of the function whose code, a frame runs."""
+    code = frame.f_code
+    noted: list[object] = [code]
+    if code.co_argcount and code.co_varnames[0] in frame.f_locals:
+        own = frame.f_locals[code.co_varnames[0]]  # self
+        noted += [own, type(own)]
+    for each in noted:
+        maker = _makers.get(id(each))
+        if maker is not None and maker.made() is each:
+            return maker
+    return None
+
+
+def _innermost(owner: str, doing: str, error: BaseException, kind: Kind) -> str:
+    """Return "<owner> failed <doing>", of the record whose object raised the error if it is another one."""
+    first = last = None
+    code: CodeType | None = None  # of the method of the last object that another one called
+    traceback = error.__traceback__
+    while traceback is not None:
+        maker = _maker_of(traceback.tb_frame)
+        if maker is not None and (last is None or maker.described != last.described):
+            first, last, code = first or maker, maker, traceback.tb_frame.f_code
+        traceback = traceback.tb_next
+    said = f"{owner} failed {doing}"
+    if last is None or code is None:
+        return said
+    named = last.described in owner or f"{last.kind} '" in owner or kind is EnvironmentFailed
+    if first is last and named:  # the owner itself
+        return said
+    return f"{last.described} failed in {code.co_name} (called by {owner} {doing})"
+
+
 def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> RlcoreError:
     """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too.
 
     A name of an earlier contract that ``error`` misses is answered with its successor.
     """
-    what = f"{owner} failed {doing}"
     if isinstance(error, RlcoreError):
-        made = kind(f"{what}: {error}")
+        made = kind(f"{owner} failed {doing}: {error}")
     else:
         from rlcore.plugins.contract import renamed
 
+        what = _innermost(owner, doing, error, kind)
         made = repeating(error, what, lambda text: kind(text + renamed(error)))
     made.__cause__ = error
     return made

@@ -15,7 +15,7 @@ import pluggy
 
 from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpace, did_you_mean
 from rlcore.plugins.discover import Plugin, canonical
-from rlcore.plugins.failures import failure
+from rlcore.plugins.failures import failure, note_maker
 from rlcore.plugins.installing import or_turn_on, pip_install
 from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, first_package
 from rlcore.plugins.manager import Answer, HookManager
@@ -211,6 +211,7 @@ class Registry:
         if answer.makers:
             named = " or ".join(dict.fromkeys(plugin.described for plugin in answer.makers))
             spec.require(answer.value, f"{named}: {spec.hook}")
+            note_maker(spec.kind, f"{spec.kind} {spec.name!r} of {named}", answer.value)
         if noted is not None:
             through_blocks = self._acting_through_blocks(arguments["settings"], answer) if is_trainer else ()
             noted.add(spec.hook, [plugin for plugin in answer.took_part if plugin not in through_blocks])
