@@ -255,6 +255,7 @@ from .storage.checkpoints import save_checkpoint as save_checkpoint
 from .storage.files.access import DamagedFile as DamagedFile
 from .storage.files.access import WatchedDirectory as WatchedDirectory
 from .storage.files.access import fsync_directory as fsync_directory
+from .storage.files.access import is_number as is_number
 from .storage.files.access import is_whole as is_whole
 from .storage.files.access import open_regular as open_regular
 from .storage.files.access import open_to_append as open_to_append

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from sweeps import RATE, configuration
 
 from rlcore_devkit import RunRlcore
+from rlcore_sweep.settings import ParameterSettings, SweepSettings
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"trails": 3}, "sweep.trails: unknown key; did you mean 'trials'?"),
@@ -35,6 +37,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "more trials than points": (
         {"sampler": "grid", "parameters": {RATE: {"choices": [0.1, 0.2]}}, "trials": 3},
         "sweep.trials: must be at most 2, the number of points of the grid",
+    ),
+    "more points than memory": (
+        {"sampler": "grid", "parameters": {RATE: {"low": 0.0, "high": 1.0, "step": 1e-18}}},
+        "sampler: grid has 100,001 points with these steps; at most 100,000 are allowed",
+    ),
+    "whole points": (
+        {"sampler": "grid", "parameters": {"env_settings.seed": {"low": 1, "high": 10**18}}},
+        "sampler: grid has 1,000,000,000,000,000,000 points with these steps",
+    ),
+    "equal choices of other kinds": (
+        {"parameters": {RATE: {"choices": [[1, {"a": 2}], [1.0, {"a": 2.0}]]}}},
+        "must be a list of different values",
     ),
     "cmaes with conditions": (
         {
@@ -102,3 +116,15 @@ def test_the_schema_for_editors_knows_the_block(run_rlcore: RunRlcore, tmp_path:
     assert check.schema["properties"]["sweep"]["description"]
     info = run_rlcore("plugins", "info", "sweep").stdout
     assert "trials = 20  Trials in all" in info
+
+
+def test_many_choices_are_read_in_a_time_that_grows_with_their_number() -> None:
+    def seconds(count: int) -> float:
+        choices = [*range(count - 1), {"a": [1, 2]}]
+        begun = time.perf_counter()
+        made = SweepSettings(parameters={RATE: ParameterSettings(choices=choices)})
+        assert made.parameters[RATE].points == count
+        return time.perf_counter() - begun
+
+    seconds(1_000)
+    assert seconds(80_000) < 2.0  # comparing all pairs takes minutes

@@ -20,7 +20,7 @@ from rlcore import (
     read_settings,
 )
 from rlcore_sweep.settings import SweepSettings
-from rlcore_sweep.space import size, typical
+from rlcore_sweep.space import typical
 
 __all__ = ["checked_block", "configuration", "plain", "planned_evaluations", "read_block", "require_parameters"]
 
@@ -48,7 +48,7 @@ def read_block(document: Document) -> SweepSettings:
         problems.add((BLOCK, *path), message)
     problems.raise_any()
     assert isinstance(settings, SweepSettings)
-    grid = size(settings.parameters) if settings.sampler == "grid" else settings.trials
+    grid = settings.grid_points if settings.sampler == "grid" else settings.trials
     if settings.trials > grid:
         problems.add((BLOCK, "trials"), f"must be at most {grid}, the number of points of the grid")
         problems.raise_any()
@@ -73,14 +73,15 @@ def configuration(document: Document, plugins: Plugins, values: dict[str, Any], 
 def require_parameters(document: Document, plugins: Plugins, settings: SweepSettings) -> None:
     """Raise the error of the first parameter of which no value, not even an extreme one, can be used in the file."""
     for name, assignments in typical(settings.parameters):
-        errors = []
+        first: ConfigError | None = None
         for values in assignments:
             try:
                 configuration(document, plugins, values)
+                break
             except ConfigError as error:
-                errors.append(error)
-        if len(errors) == len(assignments):
-            said = str(errors[0]).replace(f"--set {name}: ", "")
+                first = first or error
+        else:
+            said = str(first).replace(f"--set {name}: ", "")
             raise ConfigError(f"parameters: {name}: no value can be used: {said}", key=(BLOCK,))
     for name, case in settings.environments.items():
         try:

@@ -60,11 +60,12 @@ def opened(document: Document, plugins: Plugins, name: str) -> Iterator[Study]:
 def _locked(directory: Path) -> Iterator[None]:
     require_lock_file(directory / LOCK)
     lock = FileLock(directory / LOCK)
-    try:
-        with writing(directory / LOCK):
+    with writing(directory / LOCK):
+        try:
             lock.acquire(timeout=1.0)
-    except Timeout as error:
-        raise RunStateError(f"{directory}: another process trains this sweep; wait or stop it") from error
+        except Timeout as error:  # which is an OSError, and none of the disk
+            advice = "wait or stop it, or give this sweep another name with --run-id"
+            raise RunStateError(f"{directory}: another process trains a sweep of this name; {advice}") from error
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from rlcore import DamagedFile
+from rlcore import DamagedFile, RunStateError
 from rlcore_study.parts import Figure, Part
 from rlcore_sweep.settings import ParameterSettings
 from rlcore_sweep.space import distribution, label
@@ -35,7 +35,7 @@ def parts(runs: Sequence[Path]) -> list[Part]:
     for run in runs:
         try:
             of_trial = trial_of_run(run)
-        except DamagedFile:
+        except (DamagedFile, RunStateError):
             continue
         if of_trial is not None:
             found.setdefault(of_trial[0].directory.resolve(), of_trial[0])

@@ -84,7 +84,10 @@ def watch(run: RunContext) -> Watch | None:
 
 
 def evaluations_in(sections: Mapping[str, Any]) -> list[tuple[int, float]]:
-    """The evaluations in the training status of a run; empty if there are none."""
+    """The evaluations in the training status of a run; empty if there are none, or if they are no pairs of numbers."""
     section = sections.get(SECTION)
     listed = section.get("evaluations", ()) if isinstance(section, Mapping) else ()
-    return [(int(step), float(score)) for step, score in listed]
+    try:
+        return [(int(step), float(score)) for step, score in listed]
+    except (TypeError, ValueError, OverflowError):
+        return []

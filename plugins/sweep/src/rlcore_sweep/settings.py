@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from math import prod
 from typing import Any
 
 import attrs
@@ -14,6 +15,14 @@ __all__ = ["EnvironmentCase", "ParameterSettings", "SweepSettings"]
 
 Number = int | float
 MAX_TRIALS = 10_000
+MAX_GRID = 100_000  # points of a grid, all of which the sampler holds in memory
+
+
+def _hashable(value: Any) -> Any:
+    """The value as one that a set may have; two are equal if the values are."""
+    if isinstance(value, Mapping):
+        return frozenset((key, _hashable(each)) for key, each in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +48,7 @@ class ParameterSettings:
             extra = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
             if extra or self.log:
                 raise SettingError("choices", f"cannot be combined with {(extra or ['log'])[0]}")
-            equal = any(each in self.choices[:index] for index, each in enumerate(self.choices))
+            equal = len(set(map(_hashable, self.choices))) < len(self.choices)
             if equal or not self.choices:
                 raise SettingError("choices", "must be a list of different values, at least one")
             return
@@ -57,6 +66,27 @@ class ParameterSettings:
     def whole(self) -> bool:
         """Whether the values of the range are whole numbers."""
         return all(isinstance(each, int) for each in (self.low, self.high, self.step or 1))
+
+    @property
+    def points(self) -> int:
+        """The number of values on a grid, which has none for a range without steps; at least MAX_GRID + 1 counts so."""
+        if self.choices is not None:
+            return len(self.choices)
+        assert self.low is not None and self.high is not None
+        step = self.step or 1
+        if self.whole:
+            return int(self.high - self.low) // int(step) + 1
+        steps = (self.high - self.low) / step
+        return int(steps + 1e-9) + 1 if steps < MAX_GRID else MAX_GRID + 1
+
+    def has(self, value: Any) -> bool:
+        """Whether a trial can have this value."""
+        if self.choices is not None:
+            return any(type(value) is type(each) and value == each for each in self.choices)
+        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
+            return False
+        assert self.low is not None and self.high is not None
+        return bool(self.low <= value <= self.high)
 
 
 @attrs.frozen(kw_only=True)
@@ -141,6 +171,9 @@ class SweepSettings:
                 raise SettingError("parameters", f"{name}: when cannot be combined with sampler: grid")
             if self.sampler == "grid" and parameter.choices is None and parameter.step is None and not parameter.whole:
                 raise SettingError("parameters", f"{name}: sampler: grid needs a step, or choices")
+        if self.sampler == "grid" and self.grid_points > MAX_GRID:
+            problem = f"has {self.grid_points:,} points with these steps; at most {MAX_GRID:,} are allowed"
+            raise SettingError("parameters", f"sampler: grid {problem}, so take larger steps, or another sampler")
         if self.sampler == "cmaes":
             self._check_cmaes()
         if len(set(self.seeds)) < len(self.seeds):
@@ -155,6 +188,11 @@ class SweepSettings:
         if find_spec("cmaes") is None:
             advice = pip_install("rlcore-sweep[cmaes]")
             raise SettingError("sampler", f"cmaes needs a package that is missing; {advice}")
+
+    @property
+    def grid_points(self) -> int:
+        """The number of points of the grid of all parameters."""
+        return prod(parameter.points for parameter in self.parameters.values())
 
     @property
     def lag(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rlcore_sweep.settings import ParameterSettings
@@ -84,7 +83,7 @@ def grid(parameters: Parameters) -> dict[str, list[Any]]:
         low, high = parameter.low, parameter.high
         assert low is not None and high is not None
         step = parameter.step or 1
-        found[name] = [min(low + number * step, high) for number in range(int((high - low) / step + 1e-9) + 1)]
+        found[name] = [min(low + number * step, high) for number in range(parameter.points)]
     return found
 
 
@@ -98,8 +97,3 @@ def typical(parameters: Parameters) -> Iterator[tuple[str, list[dict[str, Any]]]
         chosen[name] = needed
         extremes = parameter.choices if parameter.choices is not None else [parameter.low, parameter.high]
         yield name, [{**needed, name: each} for each in extremes]
-
-
-def size(parameters: Parameters) -> int:
-    """Number of points on the grid."""
-    return prod(map(len, grid(parameters).values()))

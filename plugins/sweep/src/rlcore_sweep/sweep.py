@@ -19,6 +19,7 @@ from rlcore import (
     echo,
     find_checkpoints,
     is_locked,
+    is_number,
     read_object,
     read_run,
     write_config,
@@ -186,7 +187,8 @@ class Sweep:
             result = read_object(directory / "result.json")
         except (FileNotFoundError, DamagedFile):
             return False
-        reason = str((result.get("stop") or {}).get("reason", ""))
+        stop = result.get("stop")
+        reason = str(stop.get("reason", "")) if isinstance(stop, Mapping) else ""
         pruned = result.get("outcome") == "interrupted" and reason.startswith(PRUNED)
         if not pruned and result.get("outcome") != "done":
             if exit_code != 0:
@@ -264,11 +266,18 @@ def _regular_checkpoint(directory: Path) -> int | None:
 def _score(metric: str, result: dict[str, Any]) -> float | None:
     """The metric of a run in its ``result.json``; None if the run has none."""
     if metric == "reward":
-        means = [each.get("mean_reward") for each in (result.get("behaviors") or {}).values()]
-        return None if not means or None in means else float(sum(means) / len(means))
-    key = "score" if metric == "evaluation" else "best_score"
-    found = (result.get("evaluation") or {}).get(key)
-    return None if found is None else float(found)
+        behaviors = _mapping(result.get("behaviors")).values()
+        found: list[Any] = [_mapping(each).get("mean_reward") for each in behaviors]
+    else:
+        found = [_mapping(result.get("evaluation")).get("score" if metric == "evaluation" else "best_score")]
+    if not found or not all(map(is_number, found)):
+        return None
+    return float(sum(found) / len(found))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A value of a file that should be a mapping; an empty one if it is not."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def shown(values: Mapping[str, Any]) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 
 import attrs
 
-from rlcore import DamagedFile, RunStateError, is_whole, read_object, read_settings, write_atomically
-from rlcore_sweep.settings import SweepSettings
+from rlcore import DamagedFile, RunStateError, is_number, is_whole, read_object, read_settings, write_atomically
+from rlcore_sweep.settings import MAX_TRIALS, SweepSettings
 
 __all__ = ["ENDED", "RunResult", "Study", "Trial", "read_study", "read_trial", "trial_of_run", "writing"]
 
@@ -164,7 +164,7 @@ class Study:
             if named is None or not place.is_dir():
                 continue
             try:
-                trial = read_trial(place)
+                trial = read_trial(place, self)
             except FileNotFoundError:
                 continue
             except DamagedFile as error:
@@ -189,7 +189,13 @@ def read_study(directory: Path) -> Study:
     """Read ``sweep.json``. Raises FileNotFoundError without one, DamagedFile for what is none."""
     path = directory / STUDY
     data = read_object(path)
-    if data.get("format") != FORMAT:
+    version = data.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise RunStateError(
+            f"{path}: has format {version}, of a newer rlcore-sweep, and this one reads {FORMAT}; upgrade rlcore-sweep "
+            "to continue the sweep, or begin another one with --run-id"
+        )
+    if version != FORMAT:
         raise DamagedFile(f"{path}: has format {data.get('format')!r}; this version of rlcore-sweep reads {FORMAT}")
     settings, problems = read_settings(SweepSettings, data.get("sweep"))
     if settings is None or not isinstance(data.get("configuration"), dict) or not is_whole(data.get("evaluations")):
@@ -198,8 +204,11 @@ def read_study(directory: Path) -> Study:
     return Study(directory, settings, data["configuration"], data["evaluations"])
 
 
-def read_trial(place: Path) -> Trial:
-    """Read the record of the trial in ``place``. Raises FileNotFoundError without one, DamagedFile for what is none."""
+def read_trial(place: Path, study: Study) -> Trial:
+    """Read the record of the trial of ``study`` in ``place``.
+
+    Raises FileNotFoundError without one, and DamagedFile for what is none, or not of this sweep.
+    """
     path = place / TRIAL
     data = read_object(path)
     named = _DIRECTORY.fullmatch(place.name)
@@ -215,21 +224,39 @@ def read_trial(place: Path) -> Trial:
             pruner=data.get("pruner", {}),
             reason=str(data.get("reason", "")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise DamagedFile(f"{path}: is not the record of a trial") from error
-    sound = (
-        named is not None
-        and trial.number == int(named[1])
-        and is_whole(trial.seen)
+    if named is None or not is_whole(trial.number) or trial.number != int(named[1]) or not _is_sound(trial):
+        raise DamagedFile(f"{path}: is not the record of {place.name}")
+    if not _is_of(trial, study):
+        raise DamagedFile(f"{path}: has parameters, values or runs that this sweep does not have")
+    return trial
+
+
+def _is_sound(trial: Trial) -> bool:
+    """Whether the values of a record, whatever they are, are those of a trial."""
+    numbers = [*trial.intermediate.values(), *(result.score for result in trial.runs.values())]
+    numbers += [score for result in trial.runs.values() for _, score in result.evaluations]
+    numbers += [] if trial.value is None else [trial.value]
+    steps = [*trial.intermediate, *(step for result in trial.runs.values() for step, _ in result.evaluations)]
+    return (
+        is_whole(trial.seen)
+        and trial.seen <= trial.number < MAX_TRIALS
         and isinstance(trial.parameters, dict)
         and isinstance(trial.pruner, dict)
-        and trial.state in (None, *ENDED)
+        and all(map(is_number, trial.pruner.values()))
+        and (trial.state is None or trial.state in [*ENDED])
         and (trial.state == "complete") == (trial.value is not None)
-        and (trial.value is None or isfinite(trial.value))
+        and all(is_number(each) and isfinite(each) for each in numbers)
+        and all(step >= 0 for step in steps)
     )
-    if not sound:
-        raise DamagedFile(f"{path}: is not the record of {place.name}")
-    return trial
+
+
+def _is_of(trial: Trial, study: Study) -> bool:
+    """Whether the sweep has the parameters of the record, their values and its runs."""
+    searched, runs = study.settings.parameters, {name for name, _, _ in study.runs()}
+    known = all(name in searched and searched[name].has(value) for name, value in trial.parameters.items())
+    return known and trial.runs.keys() <= runs and (trial.state != "complete" or trial.runs.keys() == runs)
 
 
 def _run(data: Mapping[str, Any]) -> RunResult:
@@ -241,7 +268,8 @@ def trial_of_run(run: Path) -> tuple[Study, Trial] | None:
     place = run.parent
     if not (place / TRIAL).is_file() or not (place.parent / STUDY).is_file():
         return None
-    return read_study(place.parent), read_trial(place)
+    study = read_study(place.parent)
+    return study, read_trial(place, study)
 
 
 @contextmanager
