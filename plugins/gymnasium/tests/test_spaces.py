@@ -178,6 +178,14 @@ def test_what_a_file_can_write_about_an_unsupported_observation_is_told() -> Non
         ObservationCodec.of(space, "Env-v0", {"inner": "ignore"})
 
 
+def test_a_space_without_entries_and_a_sequence_alone_are_told_apart() -> None:
+    with pytest.raises(UnsupportedSpace, match=r"Env-v0: .*nothing to observe: the observation space has no entries"):
+        ObservationCodec.of(spaces.Dict({}), "Env-v0", {})
+    advice = r"set environment\.observations: \{observation: \{max_entities: 16\}\}$"
+    with pytest.raises(UnsupportedSpace, match=advice):
+        ObservationCodec.of(spaces.Sequence(spaces.Box(-1, 1)), "Env-v0", {})
+
+
 def test_an_observation_without_numbers_and_a_long_space_are_told_in_short() -> None:
     with pytest.raises(UnsupportedSpace, match="Env-v0: observation 'observation' has no numbers"):
         ObservationCodec.of(spaces.Box(-1, 1, (0,)), "Env-v0")

@@ -207,3 +207,17 @@ def test_answers_of_an_environment_in_arrays_are_refused_too(case: dict[str, Any
     with pytest.raises(EnvironmentFailed, match=re.escape(case["message"])) as caught:
         play(ADAPTERS[mode](LIAR, "Agent", vector))
     assert str(caught.value).startswith(f"{LIAR}: all 3 environments, episodes 0 to 0: step returned ")
+
+
+@pytest.mark.parametrize("doing", ["reset", "step"])
+def test_an_info_is_a_dict(liar: Any, monkeypatch: Any, doing: str) -> None:
+    sound = getattr(Liar, doing)
+    monkeypatch.setattr(Liar, doing, lambda self, *given, **named: (*sound(self, *given, **named)[:-1], None))
+    environment = liar()
+
+    def play() -> None:
+        environment.reset(SEEDS, np.zeros(2, np.int64))
+        environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
+
+    with pytest.raises(EnvironmentFailed, match=rf"{doing} returned the info as None; expected a dict"):
+        play()

@@ -36,7 +36,7 @@ from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.saved_wrappers import stacked_frames, start_afresh
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
-from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_reward
+from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_info, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
 
 RETURNED = {"reset": "(observation, info)", "step": "(observation, reward, terminated, truncated, info)"}
@@ -235,6 +235,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 observation, reward, terminated, truncated, info = step(action)
                 if type(reward) not in NUMBERS:
                     refuse_wrong_reward(reward)
+                if type(info) is not dict:
+                    refuse_wrong_info(info)
                 rewards[index] = reward
                 # Most environments return Python's own False; other values are checked.
                 if terminated is not False or truncated is not False:
@@ -283,6 +285,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 self._spaces_unseeded[index] = False
             start_afresh(self.vector.envs[index])
             observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
+            refuse_wrong_info(info)
             self._write(index, observation)
             if self._acting.discrete:
                 self._masks.read(index, observation, info, first=True)

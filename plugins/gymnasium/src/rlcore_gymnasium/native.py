@@ -19,7 +19,7 @@ from rlcore_gymnasium.episode_info import final_info_of_vector
 from rlcore_gymnasium.in_process import GymnasiumEnvironment
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.spaces import Observations
-from rlcore_gymnasium.spaces.values import numbers
+from rlcore_gymnasium.spaces.values import numbers, refuse_wrong_info
 
 
 class NativeEnvironment(GymnasiumEnvironment):
@@ -50,6 +50,7 @@ class NativeEnvironment(GymnasiumEnvironment):
         try:
             seed_spaces(self.vector, seed)
             observations, info = self.vector.reset(seed=seed)
+            refuse_wrong_info(info)
             self._masks.forget()
             self._read_masks(observations, info, begun=np.arange(self.num_envs))
             return self._batch_without_ends(self._observing.convert(observations, self.num_envs))

@@ -124,8 +124,19 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
     hint = f"; did you mean {close!r}?" if close else ""
     elsewhere = " (an environment of another package is written 'its_module:Name-v0')"
     if module:
-        elsewhere = f", and the module {module!r} does not register it" if not close else ""
+        elsewhere = f", and the module {module!r} does not register it{_imported_from(module)}" if not close else ""
     return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
+
+
+def _imported_from(module: str) -> str:
+    """Say which file ``module`` is; another one of this name beside the configuration was not imported."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return ""
+    name = module.partition(".")[0]
+    standard = name in sys.stdlib_module_names or name == "test"
+    advice = f"; give {name}.py beside the configuration another name" if standard else ""
+    return f" (it is {file}{advice})"
 
 
 def _nearest_id(module: str, name: str) -> str | None:

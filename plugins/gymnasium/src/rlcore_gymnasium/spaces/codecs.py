@@ -260,6 +260,8 @@ class ObservationCodec:
                     "options, as a mask is",
                     where, ACTION_MASK, " + ".join(map(str, acting.discrete)),
                 )  # fmt: skip
+        if not named:
+            raise UnsupportedSpace(f"{whole}: there is nothing to observe: the observation space has no entries")
         beside = {how.present for how in said.values() if isinstance(how, ObservationSettings)}
         parts = []
         for name, (key, part) in named.items():
@@ -268,11 +270,14 @@ class ObservationCodec:
                 try:
                     parts.append(_observed(part, name, key, whole, how, named, stack))
                 except UnsupportedSpace as error:
-                    if observations is None or key is None:
+                    if observations is None or (key is None and not isinstance(part, spaces.Sequence)):
                         raise
-                    advice = f"leave it out with environment.observations: {{{name}: ignore}}"
+                    ways = []
                     if isinstance(part, spaces.Sequence):
-                        advice = f"set environment.observations: {{{name}: {{max_entities: 16}}}}, or {advice}"
+                        ways.append(f"set environment.observations: {{{name}: {{max_entities: 16}}}}")
+                    if key is not None:
+                        ways.append(f"leave it out with environment.observations: {{{name}: ignore}}")
+                    advice = ", or ".join(ways)
                     if isinstance(part, spaces.Dict | spaces.Tuple):
                         advice += ", or make one vector of all with environment.wrappers: [FlattenObservation]"
                     raise UnsupportedSpace(f"{error}; {advice}") from None

@@ -7,7 +7,7 @@ reward could be parsed from a text.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +21,7 @@ __all__ = [
     "final_mask",
     "flag",
     "numbers",
+    "refuse_wrong_info",
     "refuse_wrong_reward",
     "shown",
 ]
@@ -130,6 +131,12 @@ def flag(value: Any, what: str) -> bool:
     if array.dtype != np.bool_ or array.shape != ():
         raise MismatchedValue(f"{what} as {shown(value)}; expected a boolean")
     return bool(array)
+
+
+def refuse_wrong_info(info: Any) -> None:
+    """Raise MismatchedValue unless ``info`` is a mapping."""
+    if not isinstance(info, Mapping):
+        raise MismatchedValue(f"the info as {shown(info)}; expected a dict, which may be empty")
 
 
 def refuse_wrong_reward(reward: Any) -> None:
