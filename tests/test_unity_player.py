@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 import unity_faults
+from unity_games import make_game
 from unity_player import Package
 from unity_worlds import Action, ForbiddenAction, Report, make_world
+
+from rlcore import EpisodeSeeds
 
 
 def test_every_misbehavior_is_described() -> None:
@@ -74,3 +79,15 @@ def test_a_seed_decides_all_that_is_drawn() -> None:
         return [each.sees[0].tobytes() for each in make_world("crowd", seed).reset()]
 
     assert first(1) == first(1) != first(2)
+
+
+def test_the_player_of_the_page_needs_neither_opencv_nor_grpcio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's commands install neither."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['cv2'] = sys.modules['grpc'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    game = make_game(tmp_path, world="continuous", agents=2)
+    batch = game.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Reach"]
+    assert len(batch.reward) == 2
+    game.close()

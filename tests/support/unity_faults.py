@@ -92,7 +92,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TextIO
 from uuid import UUID
 
-import cv2
 import numpy as np
 import plain_grpc as wire
 
@@ -337,6 +336,8 @@ def image(message: Any, shape: tuple[int, ...], content: bytes) -> None:
 
 
 def png(size: int) -> bytes:
+    import cv2
+
     return bytes(cv2.imencode(".png", np.zeros((size, size, 3), np.uint8))[1].tobytes())
 
 

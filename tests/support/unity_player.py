@@ -44,12 +44,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import UUID
 
-import cv2
-import grpc
 import numpy as np
 from google.protobuf import any_pb2
 from plain_grpc import PlainClient
@@ -138,7 +137,7 @@ class Player:
                 reply = self._send(UnityMessage())
                 while reply.header.status == OK and reply.unity_input.rl_input.command != Command.QUIT:
                     reply = self._send(self._next(reply.unity_input.rl_input))
-            except (grpc.RpcError, ConnectionError) as error:
+            except ConnectionError as error:
                 self._say(f"The connection to Python is lost: {error}")
             except (Refused, ForbiddenAction) as error:
                 self._say(f"UnityAgentsException: {error}")
@@ -153,14 +152,24 @@ class Player:
     @contextmanager
     def _connected(self) -> Iterator[Callable[..., bytes]]:
         """A connection to Python: what sends a message, and returns the answer."""
-        if self.options.client == "plain":
+        if self.options.client == "plain" or find_spec("grpc") is None:
             with closing(PlainClient(self.options.port, seconds=None)) as client:
                 yield client.call
             return
+        import grpc
+
         most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
         with grpc.insecure_channel(f"{host}:{self.options.port}", options=most) as channel:
-            yield channel.unary_unary(EXCHANGE)
+            call = channel.unary_unary(EXCHANGE)
+
+            def calling(data: bytes, **how: Any) -> bytes:
+                try:
+                    return bytes(call(data, **how))
+                except grpc.RpcError as error:
+                    raise ConnectionError(str(error)) from error
+
+            yield calling
 
     # ------------------------------------------------------------ messages
 
@@ -395,6 +404,8 @@ def fill_observation(message: Any, sensor: Sensor, seen: Any, package: Package) 
     elif package.capabilities[2]:
         message.compressed_channel_mapping.extend(mapping)
     blank = np.zeros((height, width), np.uint8)
+    import cv2  # only for a world with images
+
     planes = [blank if channel < 0 else seen[..., channel] for channel in mapping]
     pictures = [
         np.stack(planes[at : at + 3][::-1], axis=-1) for at in range(0, len(planes), 3)

@@ -433,6 +433,8 @@ class RunOptionSpec(Record):
         target: The code that takes the command over, as ``"package.module:name"``; empty if the option sets a key.
         sets: The key of the configuration that the option sets, such as ``acme.team``; empty if it has a target.
         flag: Whether the option has no value; it sets ``true``.
+        rest: Whether all words that follow are its value, a list, as with ``argparse.REMAINDER``. One word with spaces,
+            or a list in brackets, is a value by itself.
     """
 
     kind: ClassVar[str] = "option"
@@ -443,6 +445,7 @@ class RunOptionSpec(Record):
     target: str = attrs.field(default="", validator=_matching(_TARGET_OR_NOTHING))
     sets: str = attrs.field(default="")
     flag: bool = False
+    rest: bool = False
 
     @sets.validator
     def _is_a_key_unless_there_is_a_target(self, attribute: attrs.Attribute[str], value: str) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, StatsWriter
+from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, StatsWriter, config_from_mapping, load_plugins
 from rlcore_tensorboard import event_file
 from rlcore_tensorboard.settings import TensorBoardSettings
 from rlcore_tensorboard.writer import TensorBoardWriter, histogram
+
+CONFIG = config_from_mapping({"behaviors": {"Walker": {"max_steps": 1234}}}, load_plugins())
 
 
 def stats(reward: float = 1.0) -> dict[str, StatSummary]:
@@ -26,7 +28,7 @@ def stats(reward: float = 1.0) -> dict[str, StatSummary]:
 
 
 def run(directory: Path, **resumed_steps: int) -> SimpleNamespace:
-    return SimpleNamespace(directory=directory, resumed_steps=resumed_steps, own_files=print)
+    return SimpleNamespace(directory=directory, resumed_steps=resumed_steps, own_files=print, config=CONFIG)
 
 
 def read(directory: Path) -> EventAccumulator:
@@ -45,6 +47,16 @@ def written(directory: Path, reward: float, *steps: int, **resumed_steps: int) -
     for step in steps:
         writer.write("Walker", step, stats(reward))
     writer.close()
+
+
+def test_the_settings_of_a_behavior_are_a_text_of_its_file(tmp_path: Path) -> None:
+    """Under ML-Agents' tag."""
+    writer = TensorBoardWriter.create(TensorBoardSettings(), run(tmp_path))
+    writer.write("Walker", 1000, stats())
+    writer.close()
+    (event,) = read(tmp_path / "Walker").Tensors("Hyperparameters/text_summary")
+    (text,) = event.tensor_proto.string_val
+    assert '"max_steps": 1234' in text.decode()
 
 
 def test_summaries_are_readable_before_the_writer_is_closed(tmp_path) -> None:
@@ -132,7 +144,7 @@ def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
 @pytest.mark.filterwarnings("error::ResourceWarning")  # of a file that is left open
 def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_gets_no_event(tmp_path: Path) -> None:
     declared: list[str] = []
-    context = SimpleNamespace(directory=tmp_path / "run", resumed_steps={}, own_files=declared.append)
+    context = SimpleNamespace(directory=tmp_path / "run", resumed_steps={}, own_files=declared.append, config=CONFIG)
     writer = TensorBoardWriter.create(None, context)
     (tmp_path / "run/Walker").mkdir()
     (tmp_path / "run/Walker/events.out.tfevents.mine").write_bytes(b"")

@@ -7,6 +7,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from rlcore import ParameterSampler
 from rlcore_mlagents_messages import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
@@ -53,6 +54,44 @@ def test_parameters_of_a_player_are_sent_when_they_change() -> None:
     made.begin()  # another player, which knows nothing
     made.set_parameters({"size": np.array([5.0, 3.0])})
     assert len(decode_messages(made.outgoing())) == 6
+
+
+def test_samplers_are_sent_as_samplers_once() -> None:
+    made = channels(env=1)
+    samplers = {
+        "size": ParameterSampler("uniform", (0.5, 2.0), 10),
+        "wind": ParameterSampler("multirange", (0.0, 1.0, 4.0, 5.0), 20),
+    }
+    for value in (1.0, 2.0):  # what rlcore draws is not used
+        made.set_parameters(dict.fromkeys(samplers, np.array([0.0, value])), samplers, seed=3)
+    (_, first), (_, second) = decode_messages(made.outgoing())
+    uniform, ranges = Reader(first), Reader(second)
+    assert [uniform.read_string(), *(uniform.read_int32() for _ in range(3))] == ["size", 1, 13, 0]
+    assert [uniform.read_float32(), uniform.read_float32()] == [0.5, 2.0]
+    assert [ranges.read_string(), *(ranges.read_int32() for _ in range(3))] == ["wind", 1, 23, 2]
+    assert list(ranges.read_float32_list()) == [0.0, 1.0, 4.0, 5.0]
+
+
+def test_a_channel_of_a_plugin_is_told_of_each_player_that_starts() -> None:
+    class Told:
+        channel_id = UUID(int=7)
+
+        def __init__(self) -> None:
+            self.starts: list[int] = []
+
+        def started(self, env: int) -> None:
+            self.starts.append(env)
+
+        def received(self, env: int, message: bytes) -> None: ...
+
+        def outgoing(self, env: int) -> list[bytes]:
+            return []
+
+    told = Told()
+    made = Channels(2, UnitySettings(), Statistics(), {told.channel_id: told})
+    made.begin()
+    made.begin()
+    assert told.starts == [2, 2]
 
 
 def test_statistics_are_aggregated_as_the_player_says() -> None:

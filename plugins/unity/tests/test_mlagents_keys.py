@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from rlcore import ConfigError, config_from_mapping, load_plugins
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_unity.executable import find_player, names_a_player
 from rlcore_unity.mlagents_keys import translate
+
+__all__ = ["run_rlcore"]
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +111,49 @@ def test_the_file_that_a_run_writes_is_read_as_it_is() -> None:
 def test_arguments_of_the_command_line_are_split_as_a_shell_does() -> None:
     block = environment_of({"environment": {"id": "plain", "args": "--level 'two words'"}})
     assert block["args"] == ["--level", "two words"]
+
+
+@pytest.mark.parametrize(
+    ("words", "args"),
+    [
+        (["--level", "3", "--fast"], ["--level", "3", "--fast"]),  # the rest of the line, as with mlagents-learn
+        (["--level 3", "--set", "env_settings.seed=5"], ["--level", "3"]),  # one text, and other options after it
+        (["[--level, '3']", "--set", "env_settings.seed=5"], ["--level", "3"]),
+    ],
+)
+def test_env_args_takes_the_rest_of_the_line(
+    words: list[str], args: list[str], run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr("rlcore.cli.run.train", lambda make, *_: made.append(make()) or 0)
+    (tmp_path / "walk.yaml").write_text("behaviors: {Walk: {trainer_type: ppo}}", encoding="utf-8")
+    done = run_rlcore("run", str(tmp_path / "walk.yaml"), "--env", str(tmp_path / "plain"), "--env-args", *words)
+    assert done.exit_code == 0, done.stderr
+    assert made[0].config.environment.args == args
+    assert made[0].config.env_settings.seed == (5 if "--set" in words else -1)
+
+
+def test_help_lists_the_options_of_players_and_a_missing_environment_names_them(
+    run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    said = run_rlcore("run", "--help").stdout
+    assert "Options of installed plugins" in said and "--env-args" in said and "--no-graphics-monitor" in said
+    (tmp_path / "walk.yaml").write_text("behaviors: {Walk: {trainer_type: ppo}}", encoding="utf-8")
+    assert "--env PLAYER or --env editor for Unity" in run_rlcore("run", str(tmp_path / "walk.yaml")).stderr
+
+
+@pytest.mark.parametrize(
+    ("blocks", "intervals"),
+    [
+        ({"behaviors": {"A": {}, "B": {"checkpoint_interval": 9}}}, {"A": 500_000, "B": 9}),
+        ({"behaviors": {"A": {"even_checkpoints": True}}}, {"A": None}),
+        ({"behaviors": {"A": {}}, "default_settings": {"checkpoint_interval": 7}}, {"A": None}),
+    ],
+)
+def test_checkpoints_are_as_rare_as_those_of_mlagents(blocks: dict[str, Any], intervals: dict[str, Any]) -> None:
+    document = {"environment": {"id": "plain"}, **blocks}
+    translate(document)
+    assert {name: each.get("checkpoint_interval") for name, each in document["behaviors"].items()} == intervals
 
 
 def test_a_missing_player_is_refused_with_the_nearest_name(tmp_path: Path) -> None:

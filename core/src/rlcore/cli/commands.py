@@ -8,6 +8,7 @@ its directory; see :mod:`rlcore.run.saved.provenance`.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -138,6 +139,16 @@ def listed_commands() -> dict[str, str]:
     ``rlcore --help`` imports no plugin, and its reading of all metadata would take longer than the rest of it: this
     reads the entry points of the group ``rlcore`` and the text of the modules that they name.
     """
+    return _written("CommandSpec")
+
+
+def listed_options() -> dict[str, str]:
+    """The names, with dashes, and summaries of options of installed plugins, read as :func:`listed_commands` does."""
+    return {f"--{name}": summary for name, summary in _written("RunOptionSpec").items()}
+
+
+def _written(record: str) -> dict[str, str]:
+    """The names and summaries of records of a class, as far as they are written out in modules of plugins."""
     found: dict[str, str] = {}
     for module in _modules():
         first, *rest = module.split(".")
@@ -146,7 +157,7 @@ def listed_commands() -> dict[str, str]:
             continue  # as rlcore plugins list says
         path = Path(spec.origin).parent.joinpath(*rest).with_suffix(".py") if rest else Path(spec.origin)
         with suppress(OSError, ValueError):
-            for block in path.read_text(encoding="utf-8").split("CommandSpec(")[1:]:
+            for block in path.read_text(encoding="utf-8").split(f"{record}(")[1:]:
                 name = re.search(r"""\bname=["']([\w -]+)["']""", block)
                 summary = re.search(r"""\bsummary=(?:"([^"]*)"|'([^']*)')""", block)
                 if name is not None:
@@ -324,10 +335,24 @@ def _option(record: RunOptionSpec) -> click.Option:
         values[record.name] = value
         return None
 
-    kind: dict[str, Any] = {"is_flag": True} if record.flag else {"metavar": "VALUE"}
+    kind: dict[str, Any] = {"is_flag": True} if record.flag else {"metavar": "VALUE..." if record.rest else "VALUE"}
     name = f"{_PREFIX}{record.name.replace('-', '_')}"
     text = record.summary + (record.sets and f" Sets {record.sets}.")
     return click.Option([record.option, name], help=text, callback=override, **kind)
+
+
+def with_rest(args: Sequence[str], plugins: Plugins) -> list[str]:
+    """The words of a command line in which an option that takes the rest of it has one value, a list of YAML.
+
+    One word with a space, or in brackets, is such a value already, and further options may follow it.
+    """
+    words = list(args)
+    for record in plugins.records("option"):
+        if getattr(record, "rest", False) and (option := f"--{record.name}") in words:
+            at = words.index(option) + 1
+            if words[at:] and not (" " in words[at] or words[at].startswith("[")):
+                words[at:] = [json.dumps(words[at:])]
+    return words
 
 
 def taken(flags: dict[str, Any]) -> Mapping[str, str]:

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlcore.cli import commands
-from rlcore.cli.commands import PluginFlags, complete_records, complete_runs, options_of_plugins, plugin_options, taken
+from rlcore.cli.commands import (
+    PluginFlags,
+    complete_records,
+    complete_runs,
+    listed_options,
+    options_of_plugins,
+    plugin_options,
+    taken,
+    with_rest,
+)
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError
 from rlcore.plugins.known import PACKAGES
@@ -40,6 +49,8 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = tuple(args)
         ctx.meta[_ADDED], plugins = options_of_plugins(args, self.params)
+        if plugins is not None:
+            args = with_rest(args, plugins)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -63,6 +74,13 @@ class RunCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
         return [*own[:-1], *ctx.meta.get(_ADDED, ()), *own[-1:]]  # the last one is --help
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        others = listed_options()
+        if others and not ctx.meta.get(_ADDED):
+            with formatter.section("Options of installed plugins"):
+                formatter.write_dl(list(others.items()))
 
 
 @click.command("run", cls=RunCommand, epilog="Installed plugins may add options: rlcore plugins list --provides")

@@ -25,6 +25,7 @@ PROGRAM = "program"
 
 # Examples in messages.
 ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
+ENVIRONMENT_ADVICE = f"{ENVIRONMENT_EXAMPLE}, or --env ID; --env PLAYER or --env editor for Unity"
 ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."
 
 # Names that a run means without writing them, because settings have them by default, and the distribution whose record

@@ -26,7 +26,7 @@ from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreErr
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import ENVIRONMENT_EXAMPLE, PROGRAM
+from rlcore.plugins.known import ENVIRONMENT_ADVICE, PROGRAM
 from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.curricula.curricula import RunCurricula, make_curricula
@@ -45,7 +45,7 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
     """The ``environment`` block, which a run cannot do without."""
     if config.environment is None:
         raise ConfigError(
-            f"missing; say which environment to train or act in, for example {ENVIRONMENT_EXAMPLE}",
+            f"missing; say which environment to train or act in, for example {ENVIRONMENT_ADVICE}",
             key=("environment",),
         )
     return config.environment

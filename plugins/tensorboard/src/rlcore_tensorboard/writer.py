@@ -7,26 +7,31 @@ only at a later call.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.types_pb2 import DataType
 
-from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, WatchedDirectory
+from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, WatchedDirectory, dump_config
 from rlcore_tensorboard.event_file import EventFile
 from rlcore_tensorboard.settings import TensorBoardSettings
 
 if TYPE_CHECKING:
-    from rlcore import RunContext
+    from rlcore import RunConfig, RunContext
 
 log = logging.getLogger("rlcore.tensorboard")
 
 HIDDEN = frozenset({"Step", "Is Training"})  # as in ML-Agents: the step is the axis of every chart
 HISTOGRAM_BINS = 30
+HYPERPARAMETERS = "Hyperparameters/text_summary"  # ML-Agents' tag
 
 
 class TensorBoardWriter:
@@ -38,11 +43,14 @@ class TensorBoardWriter:
         resumed_steps: Mapping[str, int] | None = None,
         histograms: bool = True,
         own_files: Callable[[str], None] = lambda pattern: None,
+        hyperparameters: Callable[[str], str] | None = None,
     ) -> None:
         """``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero.
 
-        ``own_files`` gets the name of each file that was made.
+        ``own_files`` gets the name of each file that was made. ``hyperparameters`` returns the text that the file of a
+        behavior begins with.
         """
+        self._hyperparameters = hyperparameters
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(directory)
         self._resumed_steps = dict(resumed_steps or {})
@@ -53,7 +61,7 @@ class TensorBoardWriter:
     @classmethod
     def create(cls, settings: TensorBoardSettings | None, run: RunContext) -> TensorBoardWriter:
         settings = settings or TensorBoardSettings()
-        return cls(run.directory, run.resumed_steps, settings.histograms, run.own_files)
+        return cls(run.directory, run.resumed_steps, settings.histograms, run.own_files, partial(text_of, run.config))
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         summary = Summary()
@@ -90,6 +98,8 @@ class TensorBoardWriter:
         self._files[behavior] = made = EventFile(directory, first)
         # Exactly these names are the run's: --force must not delete the event files of other programs.
         self._own_files(f"{escape(behavior)}/{escape(made.path.name)}")
+        if self._hyperparameters is not None:
+            made.write(first, text_summary(self._hyperparameters(behavior)))
         if file is not None:
             file.close()
         if file is not None and lost:
@@ -98,6 +108,20 @@ class TensorBoardWriter:
                 file.path, step, made.path.name,
             )  # fmt: skip
         return made
+
+
+def text_of(config: RunConfig, behavior: str) -> str:
+    """The settings of a behavior as a block of Markdown."""
+    settings = dump_config(config)["behaviors"].get(behavior, {})
+    return f"```json\n{json.dumps(settings, indent=2)}\n```"
+
+
+def text_summary(text: str) -> Summary:
+    """A text for TensorBoard's page of texts, under ML-Agents' tag."""
+    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+    tensor = TensorProto(dtype=DataType.DT_STRING, string_val=[text.encode()])
+    tensor.tensor_shape.dim.add(size=1)
+    return Summary(value=[Summary.Value(tag=HYPERPARAMETERS, metadata=metadata, tensor=tensor)])
 
 
 def histogram(values: tuple[float, ...]) -> HistogramProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from rlcore_torch.networks.actions import require_bounds
 from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.dropout import Dropout
 from rlcore_torch.networks.networks import Actor
-from rlcore_torch.networks.saved_networks import load_model_state, require_model_fit
+from rlcore_torch.networks.saved_networks import fitted_normalizers, load_model_state, require_model_fit
 from rlcore_torch.optimization.captured import CapturedStep, require_capturable
 from rlcore_torch.optimization.compiled import compiled_step, leave_out
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
@@ -56,6 +57,9 @@ def layers_text(settings: NetworkSettings) -> str:
     if (memory := settings.memory) is None:
         return layers
     return f"{layers} + {memory.type.upper()} {memory.memory_size // (2 if memory.type == 'lstm' else 1)}"
+
+
+log = logging.getLogger(__name__)
 
 
 class TorchTrainer:
@@ -271,6 +275,17 @@ class TorchTrainer:
         return self.policy.snapshot(state)
 
     def load_model(self, model: Mapping[str, Any]) -> None:
-        """Load the weights of the network. Raises RunStateError if they do not fit."""
-        load_model_state(self.model, model, self.behavior.name)
+        """Load the weights of the network. Raises RunStateError if they do not fit.
+
+        A new run may have another ``normalize`` than the one that learned them: its statistics of observations are its
+        own then.
+        """
+        fitted = None if self.inference else fitted_normalizers(self.model, model)
+        if fitted is not None:
+            log.warning(
+                "behavior %r: network_settings.normalize is not as it was when the weights were learned; they are "
+                "loaded without the statistics of observations",
+                self.behavior.name,
+            )
+        load_model_state(self.model, fitted or model, self.behavior.name)
         self.policy.refresh()

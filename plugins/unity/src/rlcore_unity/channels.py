@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 import attrs
@@ -49,6 +49,14 @@ class SideChannel(Protocol):
 
     def outgoing(self, env: int) -> Sequence[bytes]:
         """Return messages for the player of environment ``env``. Called before each message to it."""
+
+
+@runtime_checkable
+class SideChannelOfStarts(SideChannel, Protocol):
+    """A side channel that is told of each player that starts, also of one that is started again."""
+
+    def started(self, env: int) -> None:
+        """Forget what the player of environment ``env`` was told: it is a new one."""
 
 
 def engine_messages(settings: UnitySettings) -> list[tuple[UUID, bytes]]:
@@ -95,6 +103,9 @@ class Channels:
 
     def begin(self) -> None:
         """Begin with a new player, which knows nothing yet."""
+        for channel in self.own.values():
+            if isinstance(channel, SideChannelOfStarts):
+                channel.started(self.env)
         self._sent.clear()
         self._pending = engine_messages(self.settings)
 

@@ -17,6 +17,7 @@ from rlcore_unity.executable import EDITOR, names_a_player
 
 log = logging.getLogger("rlcore.plugin.unity")
 
+CHECKPOINT_INTERVAL = 500_000  # agent steps, the default of ML-Agents
 TYPES = ("unity", "rlcore-unity/unity")
 OF_ENV_SETTINGS = {"env_path": "executable", "env_args": "args", "base_port": "base_port", "num_areas": "num_areas"}
 OF_ENGINE_SETTINGS = (
@@ -54,6 +55,7 @@ def translate(document: dict[str, Any]) -> None:
     if environment.get("executable") is not None:
         environment.setdefault("id", environment["executable"])
     _evaluate_in_one_player(document)
+    _save_as_often(document)
     if find_spec("rlcore_onnx") is not None and "export" not in document:
         document["export"] = {"onnx": {"profile": "unity", "checkpoints": True}}
 
@@ -113,6 +115,16 @@ def _take(document: dict[str, Any], name: str, keys: Mapping[str, str], environm
                 environment.setdefault(ours, value)
     if not block:
         del document[name]
+
+
+def _save_as_often(document: Mapping[str, Any]) -> None:
+    """Save checkpoints as often as ML-Agents does where the file does not say how often."""
+    default, behaviors = document.get("default_settings"), document.get("behaviors")
+    blocks = [default, *(behaviors.values() if isinstance(behaviors, dict) else ())]
+    inherited = default if isinstance(default, dict) else {}
+    for block in blocks:
+        if isinstance(block, dict) and not {"checkpoint_interval", "even_checkpoints"} & {*block, *inherited}:
+            block["checkpoint_interval"] = CHECKPOINT_INTERVAL
 
 
 def _evaluate_in_one_player(document: dict[str, Any]) -> None:

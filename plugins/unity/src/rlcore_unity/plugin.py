@@ -38,26 +38,48 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 
 @hookimpl
 def rlcore_commands() -> list[CommandSpec | RunOptionSpec]:
-    values = {
-        "base-port": ("base_port", "Port of the first Unity player."),
-        "env-args": ("args", "Arguments of the Unity player: one text in quotes, or a list in brackets."),
-        "width": ("width", "Width of the Unity player's window."),
-        "height": ("height", "Height of the Unity player's window."),
-        "quality-level": ("quality_level", "Quality level of the Unity player."),
-        "time-scale": ("time_scale", "How much faster than real time the Unity player runs."),
-        "target-frame-rate": ("target_frame_rate", "Frames that the Unity player renders in a second."),
-        "capture-frame-rate": ("capture_frame_rate", "Frames of a second of the Unity player's game time."),
-        "num-areas": ("num_areas", "Training areas in the scene of the Unity player."),
-    }
-    flags = {
-        "no-graphics": ("no_graphics", "Start Unity players without graphics."),
-        "no-graphics-monitor": ("no_graphics_monitor", "Start Unity players without graphics, but for the first."),
-    }
-    return [
-        *(RunOptionSpec(name=name, sets=f"environment.{key}", summary=text) for name, (key, text) in values.items()),
-        *(
-            RunOptionSpec(name=name, sets=f"environment.{key}", summary=text, flag=True)
-            for name, (key, text) in flags.items()
+    return [  # written out, because `rlcore run --help` reads them without importing this module
+        RunOptionSpec(name="base-port", sets="environment.base_port", summary="Port of the first Unity player."),
+        RunOptionSpec(
+            name="env-args",
+            sets="environment.args",
+            summary="Arguments of the Unity player: the rest of the line, or one text in quotes.",
+            rest=True,
+        ),
+        RunOptionSpec(name="width", sets="environment.width", summary="Width of the Unity player's window."),
+        RunOptionSpec(name="height", sets="environment.height", summary="Height of the Unity player's window."),
+        RunOptionSpec(
+            name="quality-level", sets="environment.quality_level", summary="Quality level of the Unity player."
+        ),
+        RunOptionSpec(
+            name="time-scale",
+            sets="environment.time_scale",
+            summary="How much faster than real time the Unity player runs.",
+        ),
+        RunOptionSpec(
+            name="target-frame-rate",
+            sets="environment.target_frame_rate",
+            summary="Frames that the Unity player renders in a second.",
+        ),
+        RunOptionSpec(
+            name="capture-frame-rate",
+            sets="environment.capture_frame_rate",
+            summary="Frames of a second of the Unity player's game time.",
+        ),
+        RunOptionSpec(
+            name="num-areas", sets="environment.num_areas", summary="Training areas in the scene of the Unity player."
+        ),
+        RunOptionSpec(
+            name="no-graphics",
+            sets="environment.no_graphics",
+            summary="Start Unity players without graphics.",
+            flag=True,
+        ),
+        RunOptionSpec(
+            name="no-graphics-monitor",
+            sets="environment.no_graphics_monitor",
+            summary="Start Unity players without graphics, but for the first.",
+            flag=True,
         ),
         RunOptionSpec(
             name="timeout-wait", sets="env_settings.timeout_wait", summary="Seconds that a player may take to start."

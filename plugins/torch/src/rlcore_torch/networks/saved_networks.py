@@ -14,6 +14,8 @@ from rlcore_torch.networks.normalizer import RunningNormalizer
 
 __all__ = ["load_model_state", "model_state"]
 
+_STATISTICS = tuple(f".normalizer.{name}" for name in ("mean", "m2", "count"))
+
 
 def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
     """Parameters and buffers by name, copied."""
@@ -44,6 +46,21 @@ def _kind(value: Any, exact: bool = False) -> str:
     if not isinstance(value, np.ndarray):
         return f"a {type(value).__name__}"
     return f"{value.dtype} {value.shape}" if exact or value.dtype != np.float32 else f"{value.shape}"
+
+
+def fitted_normalizers(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The saved values as they fit a model with another ``normalize``; None if nothing is to be changed.
+
+    Statistics of observations that only the checkpoint has are left out; those that only the model has stay as they
+    are.
+    """
+    own = model_state(model)
+    here = {name for name in own if name.endswith(_STATISTICS)}
+    saved = {name for name in state if name.endswith(_STATISTICS)}
+    if here == saved:
+        return None
+    kept = {name: value for name, value in state.items() if name not in saved - here}
+    return kept | {name: own[name] for name in here - saved}
 
 
 def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
