@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,3 +48,33 @@ def test_a_film_shows_the_game_that_the_policy_sees(make, tmp_path) -> None:
     filmed.close()
     assert batch.ended.size and rewards > 50 and rewards % 10 == 0
     assert [path.suffix for path in tmp_path.iterdir()] == [".mp4"]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "more", "advice"),
+    [
+        ("MsPacmanNoFrameskip-v4", {}, {}, "write ALE/MsPacman-v5, which is preprocessed as in Stable-Baselines3 and"),
+        ("ale_py:MsPacman-v4", {}, {}, "write ALE/MsPacman-v5, which is preprocessed"),
+        (
+            PACMAN,
+            {},
+            {"wrappers": [{"name": "TimeLimit", "max_episode_steps": 9}]},
+            "without preprocessing; set env",
+        ),
+    ],
+    ids=["without frameskip", "an old id", "a wrapper that does not change screens"],
+)
+def test_whole_screens_are_refused_with_the_form_that_is_preprocessed(
+    make: Callable[..., Any], env_id: str, options: Any, more: Any, advice: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"shows whole screens of 210x160x3 pixels") as caught:
+        make(env_id, 1, **more, **options)
+    assert advice in str(caught.value) and "name: AtariPreprocessing" in str(caught.value)
+    assert caught.value.key == ("environment", "id")
+
+
+def test_numbers_of_the_memory_and_chosen_pictures_are_no_whole_screens(make: Callable[..., Any]) -> None:
+    ram = make("MsPacmanNoFrameskip-v4", 1, obs_type="ram")
+    assert ram.behaviors["Agent"].observations[0].shape == (128,)
+    smaller = make("MsPacmanNoFrameskip-v4", 1, wrappers=["GrayscaleObservation"])
+    assert smaller.behaviors["Agent"].observations[0].shape == (210, 160, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +27,26 @@ REFUSED = {
 
 def is_atari(spec: EnvSpec) -> bool:
     return spec.vector_entry_point == "ale_py.vector_env:AtariVectorEnv"
+
+
+def raw_screens(env: gymnasium.Env[Any, Any], env_id: str) -> str | None:
+    """Return what is wrong with an environment that shows whole screens of an Atari game; None for every other one.
+
+    Only the vectorized form of ``ALE/Pong-v5`` preprocesses. The single forms, ``PongNoFrameskip-v4`` among them, leave
+    that to wrappers, as those of Stable-Baselines3 and CleanRL; without any, a run would learn next to nothing.
+    """
+    bare = env.unwrapped
+    screen = bare.observation_space.shape
+    of_ale = (type(bare).__module__, type(bare).__qualname__) == ("ale_py.env", "AtariEnv")
+    if not of_ale or screen is None or len(screen) < 2 or env.observation_space.shape != screen:
+        return None
+    older = re.fullmatch(r"(?:\w+:)?(\w+?)(NoFrameskip|Deterministic)?-v[04]", env_id)
+    advice = f"write ALE/{older[1]}-v5, which is preprocessed as in Stable-Baselines3 and CleanRL, or " if older else ""
+    return (
+        f"shows whole screens of {'x'.join(map(str, screen))} pixels, without preprocessing; {advice}set "
+        "environment.options: {frameskip: 1} and environment.wrappers: [{name: AtariPreprocessing, "
+        "terminal_on_life_loss: false}, {name: FrameStackObservation, stack_size: 4}]"
+    )
 
 
 def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from rlcore import (
     pip_install,
     repeating,
 )
-from rlcore_gymnasium.atari import AtariOnFilm, is_atari, vector_options, with_lives
+from rlcore_gymnasium.atari import AtariOnFilm, is_atari, raw_screens, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
@@ -82,6 +82,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         make = _maker(env_id, run.num_envs, "sync", {**options, **film, "wrappers": around})
         vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
+    problem = raw_screens(vector.envs[0], env_id)
+    if problem is not None:
+        vector.close()
+        raise ConfigError(f"{env_id} {problem}", key=("environment", "id"))
 
     def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         """Create one more environment without video."""

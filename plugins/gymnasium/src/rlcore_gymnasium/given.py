@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from rlcore import (
     UnsupportedSpace,
     repeating,
 )
+from rlcore_gymnasium.atari import raw_screens
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameters import WayFinder
@@ -31,6 +33,8 @@ from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
 from rlcore_gymnasium.saved_wrappers import are_known, chain
 
 __all__ = ["adapt", "add_copies", "closing_on_error"]
+
+log = logging.getLogger(__name__)
 
 NUM_ENVS = ("environment", "num_envs")
 
@@ -73,6 +77,10 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
         vector = SyncVectorEnv([lambda env=env: env for env in envs])  # type: ignore[misc]
     except (Exception, SystemExit) as error:
         raise repeating(error, f"{name}: copies cannot be stepped together", EnvironmentFailed) from error
+
+    problem = raw_screens(envs[0], name)
+    if problem is not None:
+        log.warning("%s %s", name, problem)
 
     def make_env(arguments: Mapping[str, Any]) -> Any:
         if arguments:
