@@ -180,6 +180,7 @@ from .plugins.failures import blamed as blamed
 from .plugins.failures import require_protocol as require_protocol
 from .plugins.installing import pip_install as pip_install
 from .plugins.manager import HookManager as HookManager
+from .plugins.process_state import watch_process as watch_process
 from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
 from .plugins.registry import clash as clash

@@ -8,7 +8,9 @@ arguments: some of ``settings``, ``behavior`` and ``run``. The docstring of the 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -107,10 +109,13 @@ class Record:
         """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
         from rlcore.plugins.contract import renamed
         from rlcore.plugins.failures import failure, note_maker
+        from rlcore.plugins.process_state import noticing
 
         module, _, path = getattr(self, attribute).partition(":")
+        known = module in sys.modules
         try:
-            target: Any = import_module(module)
+            with nullcontext() if known or self.plugin is None else noticing(self.described):
+                target: Any = import_module(module)
         except (Exception, SystemExit) as error:
             advice = self.plugin.required(error) if self.plugin is not None else ""
             doing = f"to import {module}"

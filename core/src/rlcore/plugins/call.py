@@ -19,6 +19,7 @@ from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, import_plugin, installed
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
+from rlcore.plugins.process_state import noticing
 from rlcore.plugins.registry import Registry, clash
 from rlcore.plugins.select import Choice, Selection, decide, is_local, namesakes, require_unobstructed, unmatched
 from rlcore.records import ConfigSection, EvaluationSection, Record
@@ -94,6 +95,7 @@ class Plugins(Registry):
         super().__init__(HookManager(hookspecs, strict=strict), selection, found)
         self.strict = strict
         self.tolerant = tolerant
+        self._noticed: list[str] = []  # changes of the process by imports
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
 
     def load(self) -> None:
@@ -109,7 +111,8 @@ class Plugins(Registry):
         def take(plugin: Plugin) -> None:
             if plugin.refused:
                 raise PluginError(f"{plugin.described}: {plugin.refused}")
-            modules[plugin] = import_plugin(plugin)
+            with noticing(plugin.described, self._noticed.append):
+                modules[plugin] = import_plugin(plugin)
 
         def add_hooks(plugin: Plugin) -> None:
             self._manager.add_extension_hooks(modules[plugin], plugin)
@@ -193,7 +196,7 @@ class Plugins(Registry):
         deprecated = (f"{plugin.described}: {text}" for plugin in self.loaded for text in self.deprecations(plugin))
         doubts = (plugin.warning for plugin in self.loaded if plugin.warning)
         names = (*unmatched(self.found, self.selection), *(message for message, _ in namesakes(self.found)))
-        return (*self._left_out, *names, *self._of_default_names, *doubts, *deprecated)
+        return (*self._left_out, *self._noticed, *names, *self._of_default_names, *doubts, *deprecated)
 
     def deprecations(self, plugin: Plugin) -> list[str]:
         """One line for each deprecated hook that a plugin implements: what to use instead, and until when."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlcore import BehaviorSection, EnvironmentSpec, TrainerSpec, hookimpl
+from rlcore import BehaviorSection, EnvironmentSpec, TrainerSpec, hookimpl, watch_process
 from rlcore_torch import hookspecs
 from rlcore_torch.hookspecs import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
+from rlcore_torch.process_settings import read_process_settings
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -22,6 +23,7 @@ log = logging.getLogger("rlcore.plugin.torch")
 @hookimpl
 def rlcore_addhooks(manager: PluginManager) -> None:
     manager.add_hookspecs(hookspecs)
+    watch_process(read_process_settings)
 
 
 @hookimpl

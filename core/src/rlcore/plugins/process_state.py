@@ -1,0 +1,101 @@
+"""What belongs to the whole process, and must not change because a plugin is imported.
+
+The working directory, handlers of signals and the like change runs that use nothing of the plugin. An import is
+compared before and after, and the plugin is named. Libraries have such settings too, for example a default type of
+numbers: a plugin that brings the library adds a reader of them with :func:`watch_process`.
+"""
+
+from __future__ import annotations
+
+import locale
+import logging
+import os
+import random
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+log = logging.getLogger("rlcore")
+
+Settings = Mapping[str, object]
+
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_VISIBLE_DEVICES",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "PYTHONHASHSEED",
+)
+
+_readers: list[Callable[[], Settings]] = []  # of the process, as what they read
+
+
+def watch_process(read: Callable[[], Settings]) -> None:
+    """Compare what ``read`` returns, settings of a library by name, before and after the import of each plugin.
+
+    Called in ``rlcore_addhooks``. While the library is not imported, ``read`` returns the defaults and imports nothing.
+    """
+    if read not in _readers:
+        _readers.append(read)
+
+
+def process_settings() -> dict[str, object]:
+    """Return the settings of this process by name, those of libraries included."""
+    try:
+        directory = str(Path.cwd())
+    except OSError:
+        directory = "a directory that is gone"
+    found: dict[str, object] = {"the working directory": directory}
+    for name in SIGNALS:
+        if hasattr(signal, name):
+            found[f"the handler of {name}"] = signal.getsignal(getattr(signal, name))
+    found |= {f"the environment variable {name}": os.environ.get(name) for name in VARIABLES}
+    found["the locale of numbers"] = locale.setlocale(locale.LC_NUMERIC)
+    found["the filter that hides all warnings"] = any(
+        action == "ignore" and category is Warning and message is None and module is None
+        for action, message, category, module, _ in warnings.filters
+    )
+    found["the level of the root logger"] = logging.getLevelName(logging.root.level)
+    found["logging.disable"] = logging.root.manager.disable
+    found["the generator of `random`"] = _Shown(random.getstate(), "another state")
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and hasattr(numpy, "geterr"):
+        found["numpy.geterr()"] = numpy.geterr()
+    for read in _readers:
+        found |= read()
+    return found
+
+
+class _Shown:
+    """A value that is compared, and shown as a text."""
+
+    def __init__(self, value: object, text: str) -> None:
+        self.value = value
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Shown) and self.value == other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@contextmanager
+def noticing(owner: str, report: Callable[[str], None] = log.warning) -> Iterator[None]:
+    """Report each setting of the process that the block, in which code of ``owner`` is imported, changes."""
+    before = process_settings()
+    yield
+    after = process_settings()
+    for name in before.keys() & after.keys():
+        if before[name] != after[name]:
+            report(
+                f"{owner} changed {name} at import, from {before[name]!r} to {after[name]!r}: this changes all runs of "
+                "this process; have it done where it is used, or turn the plugin off"
+            )
