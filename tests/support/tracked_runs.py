@@ -155,8 +155,8 @@ class FileTracker:
     """A tracker whose store is a file of one line for each summary, and that fails as the file ``faults`` says.
 
     ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``part``, the number of calls to fail after
-    their first summary; ``lose``, the number of calls that store nothing and do not say so; ``hang``, whether
-    ``finish`` never returns.
+    their first summary; ``refuse``, the steps of summaries that are never taken; ``lose``, the number of calls that
+    store nothing and do not say so; ``hang``, whether ``finish`` never returns.
     """
 
     def __init__(self, tracked: Tracked) -> None:
@@ -172,6 +172,8 @@ class FileTracker:
         if faults.get("fail"):
             self._faults.write_text(json.dumps({**faults, "fail": faults["fail"] - 1}))
             raise OSError("database is locked")
+        if any(summary.step in faults.get("refuse", ()) for summary in summaries):
+            raise ValueError("this step is out of range")
         if faults.get("lose"):
             self._faults.write_text(json.dumps({**faults, "lose": faults["lose"] - 1}))
             return

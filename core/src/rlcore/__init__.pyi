@@ -255,6 +255,7 @@ from .storage.checkpoints import find_checkpoints as find_checkpoints
 from .storage.checkpoints import save_checkpoint as save_checkpoint
 from .storage.files.access import DamagedFile as DamagedFile
 from .storage.files.access import WatchedDirectory as WatchedDirectory
+from .storage.files.access import free_name as free_name
 from .storage.files.access import fsync_directory as fsync_directory
 from .storage.files.access import is_number as is_number
 from .storage.files.access import is_whole as is_whole

@@ -40,6 +40,26 @@ def test_a_last_line_that_was_cut_short_is_written_again(places: Places) -> None
     assert steps(places) == [100, 200]
 
 
+def test_a_journal_with_entries_of_another_form_is_read(places: Places) -> None:
+    places.folder.mkdir()
+    lines = ['{"summary": ["a"], "step": 1}', '{"summary": "Walker"}', "[]", "x", '{"end": {}, "session": 1}']
+    places.file("jsonl").write_text("\n".join([*lines, json.dumps(entry(100)), ""]))
+    assert Journal(places).keys == {("Walker", 100)}
+
+
+@pytest.mark.parametrize("damage", ["directory", "link"])
+def test_a_journal_that_cannot_be_read_is_moved_aside(
+    places: Places, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    places.folder.mkdir()
+    path = places.file("jsonl")
+    path.mkdir() if damage == "directory" else path.symlink_to(places.directory / "elsewhere")
+    journal = Journal(places)
+    journal.append(entry(100))
+    assert steps(places) == [100] and os.path.lexists(places.folder / "lake.jsonl.damaged")
+    assert "moved to lake.jsonl.damaged, and a new journal is begun" in caplog.text
+
+
 def test_entries_of_a_full_disk_wait_and_come_in_order(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(places)
     journal.append(entry(100))

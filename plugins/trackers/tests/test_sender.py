@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -44,6 +45,28 @@ def test_a_store_that_fails_for_a_while_gets_everything_after_one_warning(
         "OSError: database is locked; it is tried again, and the training goes on",
         "the store has the done run",
     ]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("refused", [[200], [100, 300], [400]])
+def test_a_summary_that_is_refused_does_not_keep_others_and_files_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, refused: list[int]
+) -> None:
+    caplog.set_level("INFO", "rlcore")
+    (tmp_path / "faults").write_text(json.dumps({"refuse": refused}))
+    tracked = writer("lake", STORE, TrackerSettings(checkpoints="last", finish_timeout=25), tmp_path)
+    for step in (100, 200, 300, 400):
+        tracked.write("Walker", step, stats(1.0))
+    checkpoint = tmp_path / "checkpoints" / "400"
+    checkpoint.mkdir(parents=True)
+    tracked.checkpoint_saved(400, checkpoint)
+    tracked.run_finished("done")
+    tracked.close()
+    assert stored(tmp_path) == [step for step in (100, 200, 300, 400) if step not in refused]
+    assert (tmp_path / "kept").read_text() == "checkpoint 400 400\n"
+    said = [record.getMessage() for record in caplog.records]
+    first = f"the summary of 'Walker' at step {refused[0]}: ValueError: this step is out of range"
+    assert f"{len(refused)} refused by the store: {first}" in said[-1]
 
 
 def test_the_store_is_asked_again_after_a_send_that_failed_in_the_middle(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ lock of the sender; ``NAME.files``, the artifacts that were sent; ``NAME.log``, 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -18,8 +19,10 @@ from typing import Any, BinaryIO
 import attrs
 
 from rlcore import (
+    DamagedFile,
     RunStateError,
     WatchedDirectory,
+    free_name,
     fsync_directory,
     open_to_append,
     parse_json,
@@ -29,7 +32,10 @@ from rlcore import (
 )
 from rlcore_trackers.tracker import SummaryKey, Task, Tracked
 
+log = logging.getLogger("rlcore.plugin.trackers")
+
 FOLDER = "trackers"
+DAMAGED = ".damaged"  # added to the name of a journal that cannot be read
 _ID = re.compile(r"[0-9a-f]{16}")
 MAX_JOURNAL = 1_000_000_000  # bytes, as for metrics.jsonl
 
@@ -51,7 +57,7 @@ class Places:
     @property
     def patterns(self) -> list[str]:
         """The patterns of ``RunContext.own_files``."""
-        endings = ("json", "jsonl", "lock", "files", "log")
+        endings = ("json", "jsonl", f"jsonl{DAMAGED}", "lock", "files", "log")
         return [f"{FOLDER}/{self.name}", *(f"{FOLDER}/{self.name}.{ending}" for ending in endings)]
 
     def write_id(self) -> None:
@@ -102,13 +108,27 @@ class Journal:
         self.keys: set[SummaryKey] = set()
         self._waiting: list[bytes] = []
         whole = 0
-        if self._path.exists():
-            content = read_regular(self._path, MAX_JOURNAL)
+        if os.path.lexists(self._path):
+            content = self._readable()
             whole = content.rfind(b"\n") + 1
-            self.keys = {(entry["summary"], entry["step"]) for entry in entries(content[:whole]) if "summary" in entry}
+            found = ((entry.get("summary"), entry.get("step")) for entry in entries(content[:whole]))
+            self.keys = {(name, step) for name, step in found if isinstance(name, str) and isinstance(step, int)}
         self._file: BinaryIO = open_to_append(self._path)
         self._new_name = True  # which is not on disk yet
         self._file.truncate(whole)  # a last line that was cut short by a kill
+
+    def _readable(self) -> bytes:
+        """The journal of an earlier process; empty if it cannot be read, which does not keep the run from continuing.
+
+        It is moved aside then. The store knows what was sent, and summaries that this process repeats are sent again.
+        """
+        try:
+            return read_regular(self._path, MAX_JOURNAL)
+        except (DamagedFile, FileNotFoundError) as error:  # the second one of a link that leads nowhere
+            aside = free_name(self._path, DAMAGED)
+            self._path.rename(aside)
+            log.warning("%s; moved to %s, and a new journal is begun", error, aside.name)
+            return b""
 
     @property
     def waiting(self) -> int:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -30,6 +31,7 @@ POLL = 0.2  # seconds between two looks at the journal
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds after an error; doubled each time
 LAST_TRIES = 6  # after the end of the journal
 BATCH = 200  # summaries of one send()
+REFUSALS = 3  # of one summary, before the next one is tried
 
 
 class Moved(Exception):
@@ -69,6 +71,10 @@ class Sender:
         self._files_sent = self._read_files_sent()
         self._files += [film for film in films if self._key(film) not in self._files_sent]
         self._tracker: Tracker | None = None
+        self._one_by_one = 0  # summaries to be sent alone, because a batch with them failed
+        self._fails: Counter[SummaryKey] = Counter()
+        self._settled = 0  # summaries and files that were sent or refused
+        self._not_taken: dict[SummaryKey, str] = {}  # summaries that the store refuses, with its error
 
     def run(self) -> int:
         """Send until the end. Returns the number of entries that are left."""
@@ -83,8 +89,12 @@ class Sender:
                 if over and not self._files and not self._summaries:
                     note = self._finish(self.ended or "interrupted")
                     if not self._summaries:
-                        self._tell({"left": 0, "note": note})
-                        return 0
+                        left = len(self._not_taken)
+                        refused = (
+                            f"{left} refused by the store: the summary of {next(iter(self._not_taken.values()), '')}"
+                        )
+                        self._tell({"left": left, "note": note, "error": refused})
+                        return left
             except Moved:
                 raise
             except Exception as error:
@@ -94,6 +104,8 @@ class Sender:
                 warned = True
                 print(f"{time.strftime('%F %T')} {error_text}", file=sys.stderr, flush=True)
                 self._close()
+                if self._settled:  # since the last error
+                    pause, tries, self._settled = FIRST_PAUSE, 0, 0
                 tries += over
                 if tries == LAST_TRIES:
                     left = len(self._summaries) + len(self._files)
@@ -129,7 +141,7 @@ class Sender:
                 self._add_summary(entry)
             elif "file" in entry:
                 self._add_file(entry)
-            elif "end" in entry and entry.get("session") == self._session:
+            elif isinstance(entry.get("end"), str) and entry.get("session") == self._session:
                 self.ended = entry["end"]
 
     def _add_summary(self, entry: Mapping[str, Any]) -> None:
@@ -184,23 +196,65 @@ class Sender:
             self._ask()
         tracker = self._tracker
         while self._summaries:
-            tracker.send(self._summaries[:BATCH])
-            del self._summaries[:BATCH]
+            self._send_summaries(tracker)
         while self._files:
-            file = self._files[0]
-            with TemporaryDirectory() as folder:
-                path = self._report(Path(folder)) if file.kind == "report" else file.path
-                if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
-                    tracker.send_file(attrs.evolve(file, path=path))
-                    self._note_file(file)
-            self._tell({"sent": self._named(file)})
-            self._files.pop(0)
+            self._send_file(tracker)
+
+    def _send_summaries(self, tracker: Tracker) -> None:
+        """Send the next summaries. One that the store refuses again and again, and no other one, is left out."""
+        batch = self._summaries[: 1 if self._one_by_one else BATCH]
+        try:
+            tracker.send(batch)
+        except Exception as error:
+            self._one_by_one = max(self._one_by_one, len(batch))
+            if len(batch) > 1:
+                raise
+            first = batch[0]
+            self._fails[first.key] += 1
+            if self._fails[first.key] < REFUSALS or not self._takes_another(tracker):
+                raise
+            self._summaries.remove(first)
+            refused = f"{first.behavior!r} at step {first.step}: {text(error)}"
+            self._not_taken[first.key] = refused
+            self._settled += 1
+            self._tell({"warning": f"the summary of {refused}; it is left out, and the others are sent"})
+        else:
+            del self._summaries[: len(batch)]
+            self._settled += len(batch)
+            self._one_by_one = max(0, self._one_by_one - len(batch))
+
+    def _takes_another(self, tracker: Tracker) -> bool:
+        """Whether the store takes the next summary, or a file; it is not the store that fails then."""
+        try:
+            if len(self._summaries) > 1:
+                tracker.send(self._summaries[1:2])
+                del self._summaries[1]
+            elif self._files:
+                self._send_file(tracker)
+            else:
+                return False
+        except Exception:
+            self._fails.clear()
+            return False
+        return True
+
+    def _send_file(self, tracker: Tracker) -> None:
+        file = self._files[0]
+        with TemporaryDirectory() as folder:
+            path = self._report(Path(folder)) if file.kind == "report" else file.path
+            if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
+                tracker.send_file(attrs.evolve(file, path=path))
+                self._note_file(file)
+        self._tell({"sent": self._named(file)})
+        self._files.pop(0)
+        self._settled += 1
 
     def _ask(self) -> None:
         """Let the store say what is left to send."""
         assert self._tracker is not None
         sent = self._tracker.sent()
-        self._summaries = [summary for key, summary in self._known.items() if key not in sent]
+        known = (summary for key, summary in self._known.items() if key not in sent)
+        self._summaries = [summary for summary in known if summary.key not in self._not_taken]
 
     def _finish(self, outcome: str) -> str:
         """Finish the run in the tracker, and ask the store whether it has everything. Returns the line for the user."""
@@ -222,7 +276,7 @@ class Sender:
 
     def _read_files_sent(self) -> set[str]:
         path = self._places.file("files")
-        return set(path.read_text("utf-8").split("\n")) if path.exists() else set()
+        return set(path.read_text("utf-8", errors="replace").split("\n")) if path.exists() else set()
 
     def _note_file(self, file: TrackedFile) -> None:
         self._files_sent.add(self._key(file))
