@@ -19,6 +19,7 @@ from .config.rewriting import apply_overrides as apply_overrides
 from .config.rules import NAME_PATTERN as NAME_PATTERN
 from .config.rules import name_problem as name_problem
 from .config.structure import read_settings as read_settings
+from .config.yaml_forms import yaml_text as yaml_text
 from .contracts.curriculum import NO_CHANGES as NO_CHANGES
 from .contracts.curriculum import Changes as Changes
 from .contracts.curriculum import Curriculum as Curriculum

@@ -74,7 +74,7 @@ configurations = st.fixed_dictionaries(
         "debug": st.booleans(),
     },
 )
-ODD = ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]
+ODD = ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n", "1e-3", "+1.e4", ".5E2", "1_0e1", "010", "089", "1e999"]
 
 
 @settings(deadline=None)

@@ -8,9 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
-from rlcore import ConfigError, Document
+from rlcore import ConfigError, ConfigErrors, Document, apply_overrides, yaml_text
 from rlcore.config.reading import MAX_BYTES, document_from_mapping, parse_document, read_document
+from rlcore.config.yaml_forms import FLOAT, LEADING_ZERO
 
 
 def refused(text: str) -> str:
@@ -93,6 +96,45 @@ def test_dates_and_times_are_text_and_an_empty_file_an_empty_document() -> None:
     assert parse_document("a: 2026-01-01\nb: 1:30\n", "c.yaml").data == {"a": "2026-01-01", "b": "1:30"}
     assert parse_document("# nothing\n", "c.yaml").data == {}
     assert read_document(None) == Document(None)
+
+
+@pytest.mark.parametrize("written", ["1e-3", "5E5", "-2e+4", "1.5e3", ".5e2", "1.e4", "1e05"])
+def test_a_number_with_an_exponent_is_a_number_in_every_place(written: str) -> None:
+    text = f"options: {{g: {written}, wrappers: [{written}], text: '{written}', tagged: !!str {written}}}\n"
+    options = parse_document(text, "c.yaml").data["options"]
+    assert options == {"g": float(written), "wrappers": [float(written)], "text": written, "tagged": written}
+    assert type(options["g"]) is float
+    changed = apply_overrides(Document(None), [f"environment.options.g={written}"])
+    assert changed.data == {"environment": {"options": {"g": float(written)}}}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("010", "10"), ("0200", "200"), ("08", "8"), ("-0_7", "-7"), ("00", "0")]
+)
+def test_a_leading_zero_is_refused(written: str, meant: str) -> None:
+    with pytest.raises(ConfigErrors, match=f"c.yaml:2: options.level: '{written}' has a leading zero; write {meant}, "):
+        parse_document(f"options:\n  level: {written}\n", "c.yaml")
+    quoted = parse_document(f"a: '{written}'\nb: 0\nc: 0.5\nd: 0x1f\ne: yes\n", "c.yaml").data
+    assert quoted == {"a": written, "b": 0, "c": 0.5, "d": 31, "e": True}
+
+
+def test_a_number_that_is_too_large_is_refused_instead_of_read_as_infinite() -> None:
+    with pytest.raises(ConfigErrors, match="'1e999' is not a valid float"):
+        parse_document("options: {level: 1e999}\n", "c.yaml")
+    assert parse_document("a: .inf\n", "c.yaml").data == {"a": float("inf")}
+
+
+NUMBERS = st.from_regex(FLOAT) | st.from_regex(LEADING_ZERO) | st.floats().map(repr) | st.integers().map(str)
+
+
+@given(text=st.text() | NUMBERS)
+@example("1e-3")
+@example("089")
+def test_any_text_survives_being_written_and_read(text: str) -> None:
+    assume("\0" not in text and text.isprintable())
+    for options in ({}, {"default_flow_style": True}, {"allow_unicode": True}):
+        written = yaml_text({"key": [text], "deep": {"value": text}}, **options)
+        assert parse_document(written, "c.yaml").data == {"key": [text], "deep": {"value": text}}
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path: Path) -> None:

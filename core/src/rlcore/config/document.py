@@ -182,7 +182,7 @@ class Document:
 
 def to_float(value: Any) -> float | None:
     """The finite number that a value of a file stands for, or None."""
-    if isinstance(value, str):  # YAML 1.1 reads 3e-4 as text, because it has no dot
+    if isinstance(value, str):  # a number in quotes, or of a program or a plugin
         try:
             value = float(value)
         except ValueError:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from rlcore.config.document import shown
+from rlcore.config.yaml_forms import yaml_text
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import EnvironmentSettings, RunConfig
 from rlcore.settings.fields import field_info, settings_fields
@@ -57,10 +58,8 @@ def _is_written(section: str, config: RunConfig) -> bool:
 
 def config_text(config: RunConfig) -> str:
     """The complete configuration as YAML."""
-    import yaml
-
     # ASCII only: with allow_unicode, PyYAML writes U+0085 as a line break and reads it back as a space.
-    return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=False, width=120)
+    return yaml_text(dump_config(config), sort_keys=False, allow_unicode=False, width=120)
 
 
 def write_config(config: RunConfig, path: Path) -> None:

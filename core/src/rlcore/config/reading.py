@@ -9,6 +9,7 @@ line it is written on, and has the path it is used at.
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from rlcore.config.document import (
     with_export_block,
 )
 from rlcore.config.dump import is_broken
+from rlcore.config.yaml_forms import LEADING_ZERO, loader_class
 from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
 from rlcore.storage.files.access import DamagedFile, read_regular
 
@@ -63,11 +65,10 @@ def parse_document(text: str, name: str) -> Document:
     """Parse the text of a file called ``name``. Raises ConfigErrors with file and line."""
     import yaml
 
-    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     reader = _Reader(name)
     try:
-        reader.check_events(yaml.parse(text, Loader=loader_class))
-        loader = loader_class(text)
+        reader.check_events(yaml.parse(text, Loader=loader_class()))
+        loader = loader_class()(text)
         try:
             root = loader.get_single_node()
             data = Block() if root is None else reader.read(loader, root)
@@ -186,9 +187,16 @@ class _Reader:
             if node.tag in _TEXTS or (node.tag in _SCALARS and ":" in node.value):  # 1:30 is not ninety
                 return node.value
             if node.tag in _SCALARS:
+                if LEADING_ZERO.match(node.value):  # 8 in YAML 1.1, 10 in YAML 1.2
+                    meant = int(node.value, 10)
+                    problem = f"{shown(node.value)} has a leading zero; write {meant}, or '{node.value}' for a text"
+                    self._problem(node, path, problem)
+                    return None
                 try:
                     value = loader.construct_object(node)
                     if isinstance(value, int) and abs(value) > MAX_WHOLE:
+                        raise ValueError("too large")
+                    if value in (math.inf, -math.inf) and "inf" not in node.value.lower():  # 1e999
                         raise ValueError("too large")
                     return value
                 except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes

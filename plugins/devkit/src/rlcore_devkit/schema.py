@@ -49,7 +49,7 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# 5e5 may be written as text: YAML 1.1 reads it as text anyway.
+# 5e5 may be written as text: editors that know YAML 1.1 read it as text anyway.
 _NUMBER_TEXT = r"^\s*[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
     {

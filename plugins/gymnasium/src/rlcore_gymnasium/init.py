@@ -29,6 +29,7 @@ from rlcore import (
     load_plugins,
     name_problem,
     settings_fields,
+    yaml_text,
 )
 from rlcore_gymnasium.plugin import registered
 
@@ -255,9 +256,7 @@ def block(given: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Mappi
 
 def line_of(key: str, value: Any, classes: Mapping[str, type]) -> str:
     """Return ``batch_size: 64  # Transitions in one minibatch.``"""
-    import yaml
-
-    text = yaml.safe_dump([value], default_flow_style=True, width=1_000).strip()[1:-1]
+    text = yaml_text([value], default_flow_style=True, width=1_000).strip()[1:-1]
     fields = settings_fields(classes[""]) if "" in classes else {}
     if key not in fields:
         return f"{key}: {text}"

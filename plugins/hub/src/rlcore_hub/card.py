@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from rlcore import BehaviorEvaluation, OpponentEvaluation, RunData
+from rlcore import BehaviorEvaluation, OpponentEvaluation, RunData, yaml_text
 from rlcore_hub.contents import CURVE, FILM, Entry
 from rlcore_hub.score import LEVEL, Score, interval
 
@@ -127,7 +126,7 @@ def page(shared: Shared) -> Iterator[str]:
     yield from ("", "## Configuration", "")
     yield "`configuration.yaml` has all keys. The environment and the behaviors:"
     chosen = {key: configuration[key] for key in ("environment", "behaviors") if configuration.get(key)}
-    yield from ("", "```yaml", yaml.safe_dump(chosen, sort_keys=False, width=100).rstrip("\n"), "```")
+    yield from ("", "```yaml", yaml_text(chosen, sort_keys=False, width=100).rstrip("\n"), "```")
     yield from ("", "## Versions", "", "| made with | version |", "|---|---|")
     yield from (f"| {name} | {version} |" for name, version in shared.versions.items())
 

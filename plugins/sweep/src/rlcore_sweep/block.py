@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import yaml
 
 from rlcore import (
     ConfigError,
@@ -18,6 +17,7 @@ from rlcore import (
     apply_overrides,
     load_config,
     read_settings,
+    yaml_text,
 )
 from rlcore_sweep.settings import SweepSettings
 from rlcore_sweep.space import typical
@@ -108,4 +108,4 @@ def plain(data: Any) -> Any:
 
 def _yaml(value: Any) -> str:
     """A value on one line, so that the same value is read again."""
-    return yaml.safe_dump([value], default_flow_style=True, width=1_000_000).strip()[1:-1]
+    return yaml_text([value], default_flow_style=True, width=1_000_000).strip()[1:-1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore import cells
+from rlcore import cells, yaml_text
 
 __all__ = ["CommentedFile"]
 
@@ -98,11 +98,9 @@ def flow(value: Any) -> str:
 
 
 def scalar(value: Any) -> str:
-    """Return a number or text as YAML reads it back, 1.0e-05 and not 1e-05, which YAML 1.1 reads as text."""
-    import yaml
-
+    """Return a number or text as every reader of YAML reads it back, 1.0e-05 and not 1e-05, a text for some."""
     if isinstance(value, float) and math.isfinite(value):
         digits, exponent, power = repr(value).partition("e")
         return f"{digits}{'' if '.' in digits or not exponent else '.0'}{exponent}{power}"
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True)
+    text = yaml_text(value, default_flow_style=True, width=math.inf, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("...").removesuffix("\n")

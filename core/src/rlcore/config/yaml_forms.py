@@ -1,0 +1,57 @@
+"""How the numbers of a configuration are written, where YAML 1.1, which PyYAML reads, surprises.
+
+``1e-3`` is a number, as in YAML 1.2 and in Python; YAML 1.1 asks for a dot and a sign, and reads a text. ``010`` is
+refused: YAML 1.1 reads the octal 8, YAML 1.2 ten. Reader and writer have the same rules, so a text that looks like
+such a number is written in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import yaml
+
+FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+\Z")
+LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+\Z")
+
+_TAG = "tag:yaml.org,2002:"
+_FIRST_OF_FLOAT = list("-+.0123456789")
+_FIRST_OF_LEADING_ZERO = list("-+0")
+
+
+@cache
+def loader_class() -> type[yaml.SafeLoader]:
+    """Return the class that reads configurations, with the numbers of this module."""
+    import yaml
+
+    made: type[yaml.SafeLoader] = _with_forms("ConfigurationLoader", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return made
+
+
+def yaml_text(data: Any, **options: Any) -> str:
+    """Return plain data as YAML that a configuration may contain: every text is read back as the same text.
+
+    ``options`` are those of ``yaml.dump``.
+    """
+    import yaml
+
+    text: str = yaml.dump(data, Dumper=_dumper_class(), **options)
+    return text
+
+
+@cache
+def _dumper_class() -> Any:
+    import yaml
+
+    return _with_forms("ConfigurationDumper", yaml.SafeDumper)
+
+
+def _with_forms(name: str, base: Any) -> Any:
+    """A subclass of a loader or dumper that resolves the plain scalars of this module as numbers."""
+    made: Any = type(name, (base,), {})
+    made.add_implicit_resolver(f"{_TAG}float", FLOAT, _FIRST_OF_FLOAT)
+    made.add_implicit_resolver(f"{_TAG}int", LEADING_ZERO, _FIRST_OF_LEADING_ZERO)
+    return made
