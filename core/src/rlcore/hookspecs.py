@@ -359,8 +359,11 @@ def rlcore_modify_config(document: dict[str, Any]) -> None:
 
 
 @_hook("intervention")
-def rlcore_check_config(config: RunConfig) -> None:
+def rlcore_check_config(config: RunConfig) -> str | None:
     """Check the complete configuration, and refuse it by raising :class:`rlcore.ConfigError`.
+
+    Return what only a run can check, such as ``"environment.id 'Maze-v0': no installed package is known to have it"``,
+    which ``rlcore validate`` shows; None if everything was checked.
 
     Called once per run, ``--inference`` included, before anything is created, and once by ``rlcore validate``; not by
     ``rlcore evaluate``. A plugin that is registered later is called when it is registered. Any other exception also

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import types
@@ -109,7 +110,8 @@ def test_an_id_that_may_be_one_is_not_refused_and_its_module_not_imported(
     (tmp_path / "acme.py").write_text("raise AssertionError\n")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "config.yaml").write_text(f"environment: {{type: gymnasium, id: '{env_id}'}}\nbehaviors: {{A: {{}}}}\n")
-    assert run_rlcore("validate", str(tmp_path / "config.yaml")).stdout.endswith(": valid\n")
+    done = run_rlcore("validate", str(tmp_path / "config.yaml"))
+    assert done.exit_code == 0 and ": valid" in done.stdout
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
@@ -137,3 +139,26 @@ def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) ->
     with pytest.raises(EnvironmentFailed) as caught:
         make(env_id)
     assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "code", "said"),
+    [
+        ("CartPole-v1", 0, ": valid"),
+        (
+            "MiniHack-Room-5x5-v0",
+            0,
+            "not checked:\n  environment.id 'MiniHack-Room-5x5-v0': no installed package is known",
+        ),
+        ("HalfCheetah-v2", 2, "'HalfCheetah-v2' needs mujoco-py, which Gymnasium has given up; write 'HalfCheetah-v5'"),
+    ],
+)
+def test_validate_calls_no_id_valid_that_it_does_not_know(
+    run_rlcore, tmp_path: Path, env_id: str, code: int, said: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"environment: {{type: gymnasium, id: {env_id}}}\nbehaviors: {{B: {{}}}}\n")
+    done = run_rlcore("validate", str(config))
+    assert done.exit_code == code and said in done.stdout
+    listed = json.loads(run_rlcore("validate", str(config), "--json").stdout)
+    assert len(listed.get("not_checked", [])) == ("not checked" in said)

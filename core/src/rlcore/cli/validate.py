@@ -25,7 +25,7 @@ NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_E
 def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen: PluginFlags) -> int:
     """Check CONFIG and show all its errors at once, each with file and line.
 
-    Exit code 0 if it is valid, 2 if not.
+    Exit code 0 if it is valid, 2 if not. What only a run can check is listed as not checked.
     """
     from rlcore.config.load import load_document, located
     from rlcore.config.reading import read_document
@@ -38,15 +38,17 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
         plugins = chosen.load(document, tolerate_errors=True)
         loaded, document = load_document(document, plugins)
         with located(document):
-            plugins.check_config(loaded)
+            unchecked = plugins.check_config(loaded)
     except ConfigError as error:
         _report_errors(error, as_json)
         return EXIT_CONFIG
     complete = loaded.environment is not None or learns_offline(loaded, plugins)
     if as_json:
-        click.echo(json.dumps({"valid": True, "errors": []}, indent=4))
+        click.echo(json.dumps({"valid": True, "errors": [], "not_checked": unchecked}, indent=4))
     else:
-        echo(f"{config}: valid{'' if complete else NO_ENVIRONMENT}")
+        echo(f"{config}: valid{'' if complete else NO_ENVIRONMENT}{'; not checked:' if unchecked else ''}")
+        for each in unchecked:
+            echo(f"  {each}")
     return EXIT_DONE
 
 

@@ -261,10 +261,13 @@ class Plugins(Registry):
                 )
             changed(owner, data)
 
-    def check_config(self, config: RunConfig) -> None:
-        """A plugin's ConfigError refuses the configuration; any other error becomes a PluginError."""
+    def check_config(self, config: RunConfig) -> list[str]:
+        """A plugin's ConfigError refuses the configuration; any other error becomes a PluginError.
+
+        Returns what plugins could not check, a sentence of each.
+        """
         self._checked = config
-        self._manager.require("rlcore_check_config", config=config)
+        return [str(answer) for answer in self._manager.require("rlcore_check_config", config=config)]
 
     def process_summary(
         self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]

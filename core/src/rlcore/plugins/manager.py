@@ -246,21 +246,24 @@ class HookManager(pluggy.PluginManager):
     def _owners(self, implementations: Iterable[pluggy.HookImpl]) -> tuple[Plugin, ...]:
         return tuple(self.owner(each.plugin_name) for each in implementations)
 
-    def require(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
+    def require(self, hook: str, *, only: str | None = None, **arguments: Any) -> list[Any]:
         """Calls every implementation (of the plugin labeled ``only``, if given) of a hook that may refuse.
 
-        A ConfigError passes, and any other error ends the command as one of the plugin.
+        A ConfigError passes, and any other error ends the command as one of the plugin. Returns the answers other than
+        None.
         """
+        answers = []
         for owner, implementation in self.each(hook):
             if only is None or owner.label == only:
                 try:
-                    self.one(implementation, hook, **arguments)
+                    answers.append(self.one(implementation, hook, **arguments))
                 except ConfigError as error:
                     raise ConfigError(f"{error.message} (refused by {owner.described})", key=error.key) from error
                 except PluginError:
                     raise
                 except RlcoreError as error:
                     raise failure(owner.described, f"in {hook}", error) from error
+        return [answer for answer in answers if answer is not None]
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Calls every implementation of a notification."""

@@ -6,6 +6,7 @@ rlcore imports this module at every start and checks configurations with it, so 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -58,20 +59,27 @@ def rlcore_commands() -> list[CommandSpec]:
 
 
 @hookimpl
-def rlcore_check_config(config: RunConfig) -> None:
+def rlcore_check_config(config: RunConfig) -> str | None:
+    unchecked: dict[str, str] = {}
     local = [Path(name).stem for name in config.plugins.local if name.endswith(".py")]
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
             try:
-                check_id(settings.id, local)
+                reason = check_id(settings.id, local)
+                if reason is not None:
+                    # An evaluation inherits the id.
+                    unchecked.setdefault(str(settings.id), f"{'.'.join((*block, *ID))} {settings.id!r}: {reason}")
                 for entry in wrapper_entries(getattr(settings, "wrappers", ())):
                     entry.check(local)
             except ConfigError as error:
                 raise ConfigError(error.message, key=(*block, *error.key)) from error
+    return "; ".join(unchecked.values()) or None
 
 
-def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
-    """Raise ConfigError for an id that cannot be one. ``local`` are the modules of files that the configuration names.
+def check_id(env_id: str | None, local: Collection[str] = ()) -> str | None:
+    """Return why an id is not checked, None for a known one, and raise ConfigError for one that cannot be an id.
+
+    ``local`` are the modules of files that the configuration names.
 
     No module of the id is imported. An unregistered id without a module is refused if it is close to a
     registered one: code of a plugin may register others when the run starts.
@@ -80,8 +88,19 @@ def check_id(env_id: str | None, local: Collection[str] = ()) -> None:
     if module and module not in sys.modules:
         if not is_importable(module, local):
             raise not_importable(env_id, module, "it is not installed", ID)
-    elif not name or not (_is_gymnasiums(name) or name in _registry() or not _nearest_id(module, name)):
+        return f"only a run imports {module}, which registers it"
+    if not name:
         raise _unknown(env_id, module, name)
+    if _is_gymnasiums(name):
+        newest = _successor(name)
+        if newest is not None:
+            raise ConfigError(f"{name!r} needs mujoco-py, which Gymnasium has given up; write {newest!r}", key=ID)
+        return None
+    if name in _registry():
+        return None
+    if _nearest_id(module, name):
+        raise _unknown(env_id, module, name)
+    return "no installed package is known to have it"
 
 
 def registered(env_id: str | None) -> EnvSpec:
@@ -145,13 +164,28 @@ def _nearest_id(module: str, name: str) -> str | None:
 
 
 def _is_gymnasiums(name: str) -> bool:
-    """Whether Gymnasium itself registers the id. Its code is read and not imported: checking a file needs no numpy."""
+    """Whether Gymnasium itself registers the id."""
+    return f'id="{name}"' in _registrations()
+
+
+def _successor(name: str) -> str | None:
+    """The newest version of an id that Gymnasium registers only to say that it is gone; None for every other id."""
+    text = _registrations()
+    if not re.search(rf'id="{re.escape(name)}",\s*entry_point=_raise_', text):
+        return None
+    base = name.rpartition("-v")[0]
+    versions = re.findall(rf'id="{re.escape(base)}-v([0-9]+)"', text)
+    return f"{base}-v{max(map(int, versions))}"
+
+
+def _registrations() -> str:
+    """The code that registers Gymnasium's environments. It is read, not imported: checking a file needs no numpy."""
     spec = find_spec("gymnasium")
     if spec is None or spec.origin is None:
-        return False
+        return ""
     with suppress(OSError):
-        return f'id="{name}"' in (Path(spec.origin).parent / "envs/__init__.py").read_text(encoding="utf-8")
-    return False
+        return (Path(spec.origin).parent / "envs/__init__.py").read_text(encoding="utf-8")
+    return ""
 
 
 def _registry() -> Mapping[str, EnvSpec]:
