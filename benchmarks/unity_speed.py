@@ -2,9 +2,13 @@
 
 The player is ``tests/support/unity_player.py`` with the world ``fast``, whose messages are made once: its own work does
 not depend on who plays. Every measurement is a process of its own; the ways take turns. ``--oracle`` is the Python of a
-virtual environment with mlagents-envs, as ``tests/support/unity_oracle.py`` makes it; without it, only rlcore is
-measured::
+virtual environment with ML-Agents' code; without it, only rlcore is measured. ``mlagents-envs-aai`` has this code for
+protobuf 7, whose messages are made in C. ``mlagents-envs`` needs protobuf 3, which makes them in Python here, and
+would be a slow peer::
 
+    python -m venv ORACLE
+    ORACLE/bin/pip install --no-deps --ignore-requires-python mlagents-envs-aai==1.0.0
+    ORACLE/bin/pip install numpy pillow grpcio packaging cloudpickle "protobuf>=7"
     python benchmarks/unity_speed.py --oracle ORACLE/bin/python
 
 ``1 agent`` and ``16 agents`` are in one player; ``2 players`` have 16 agents each. The time of one agent's exchange is
@@ -18,7 +22,6 @@ processor busy. Numbers behind them are milliseconds of each step.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -123,8 +126,8 @@ def measure(way: str, steps: int) -> tuple[int, float, float]:
 def measured(way: str, steps: int, oracle: str | None, port: int) -> tuple[int, float, float]:
     """Measure one way in a process of its own; return what :func:`measure` printed there."""
     if way != ORACLE_WAY:
-        command, variables = [sys.executable, __file__, "--way", way, "--steps", str(steps)], {}
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **variables})
+        command = [sys.executable, __file__, "--way", way, "--steps", str(steps)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
     else:
         assert oracle is not None
         sys.path.insert(0, str(SUPPORT))
@@ -133,8 +136,7 @@ def measured(way: str, steps: int, oracle: str | None, port: int) -> tuple[int, 
         with tempfile.TemporaryDirectory() as directory:
             player = make_player(Path(directory), world="fast", agents=16)
             command = [oracle, "-c", ORACLE, str(player), str(steps), str(port)]
-            variables = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
-            done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **variables})
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
     agents, wall, cpu = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
     return agents, wall, cpu
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from httpx2 import HTTPError
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -24,6 +23,16 @@ from rlcore import ConfigError, RunStateError, one_line
 
 __all__ = ["hub_api", "reached", "require_repository_name"]
 
+
+def _transport_error() -> type[Exception]:
+    """Return the base of all errors of the HTTP library under huggingface_hub: httpx before version 2, then httpx2.
+
+    rlcore-hub does not choose, so that it can be installed beside packages that need an older huggingface_hub.
+    """
+    return next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError" and issubclass(base, Exception))
+
+
+TRANSPORT_ERROR = _transport_error()
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 
 
@@ -66,7 +75,7 @@ def reached(api: HfApi, repository: str, revision: str | None = None) -> Iterato
         ) from None
     except OfflineModeIsEnabled:
         raise RunStateError(f"{where}: cannot be reached, because HF_HUB_OFFLINE is set; unset it") from None
-    except (HTTPError, LocalEntryNotFoundError) as error:
+    except (TRANSPORT_ERROR, LocalEntryNotFoundError) as error:
         cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
         if isinstance(cause, HfHubHTTPError):
             raise RunStateError(f"{where}: {_refusal(cause)}") from None
