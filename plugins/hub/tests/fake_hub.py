@@ -17,7 +17,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -65,6 +65,10 @@ class FakeHub:
     failures: dict[str, int] = attrs.field(factory=dict)
     cut: dict[str, int] = attrs.field(factory=dict)
     sizes: dict[str, int] = attrs.field(factory=dict)  # what the listing says instead of the truth
+    headers: dict[str, str] = attrs.field(factory=dict)  # of downloads, instead of the true ones
+    longer: int = 0  # bytes that each download has beyond those of the file
+    answers: dict[str, bytes] = attrs.field(factory=dict)  # by a part of a request, instead of the true one
+    endless: bool = False  # whether each page of a listing names a next one
     meanwhile: Callable[[], object] = lambda: None  # called when an upload has begun
     downloading: Callable[[str], object] = lambda file: None
 
@@ -72,6 +76,10 @@ class FakeHub:
 class Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # a client that does not read an answer to its end
+            super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -94,6 +102,9 @@ class Handler(BaseHTTPRequestHandler):
         for part, status in self.hub.failures.items():
             if part in f"{self.command} {path}":
                 return self.say({"error": "refused by the test"}, status)
+        for part, content in self.hub.answers.items():
+            if part in f"{self.command} {path}":
+                return self.answer(200, content, Content_Type="application/json")
         if path == "/api/validate-yaml":
             return self.say({"errors": [], "warnings": []})
         if path == "/api/repos/create":
@@ -143,7 +154,8 @@ class Handler(BaseHTTPRequestHandler):
             siblings = [{"rfilename": each} for each in files]
             return self.say({"id": name, "sha": sha, "private": repository.private, "siblings": siblings})
         if word == "tree":
-            return self.say([self.listed(path, content) for path, content in files.items()])
+            more = {"Link": f'<{self.hub.endpoint}{self.path}>; rel="next"'} if self.hub.endless else {}
+            return self.say([self.listed(path, content) for path, content in files.items()], **more)
         if not self.knows():
             return self.say({"error": "Unauthorized"}, 401)
         if word == "preupload":
@@ -204,6 +216,9 @@ class Handler(BaseHTTPRequestHandler):
             start = int(self.headers["Range"].removeprefix("bytes=").partition("-")[0])
             headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         status, rest = 206 if start else 200, content[start:]
+        headers |= self.hub.headers
+        if self.hub.longer and self.command == "GET":
+            rest, headers["Content_Length"] = rest + b"x" * self.hub.longer, str(len(rest) + self.hub.longer)
         limit = self.hub.cut.get(file)
         if self.command == "GET":
             self.hub.downloading(file)

@@ -200,6 +200,52 @@ def test_a_hub_that_does_not_answer_is_one_message(
     refused(run_rlcore, pole.parent, message, *options)
 
 
+# ---------------------------------------------------------------- answers that are not a hub's
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        (
+            {"ETag": '"../../../../evil"'},
+            "which is no checksum of a file",
+        ),
+        ({"X_Linked_Etag": "/tmp/evil"}, "answers with the ETag '/tmp/evil', which is no checksum"),
+        ({"X_Repo_Commit": "../../evil"}, "answers with the commit '../../evil', which is no name of a commit"),
+    ],
+)
+def test_a_header_that_would_become_a_path_is_refused(
+    hub: Any, pushed: Any, pole: Path, run_rlcore: RunRlcore, headers: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    hub.headers = headers
+    refused(run_rlcore, pole.parent, message)
+    assert not [*tmp_path.rglob("*evil*"), *pole.parent.parent.rglob("*evil*")]
+
+
+def test_a_download_that_does_not_end_is_broken_off(hub: Any, pushed: Any, pole: Path, run_rlcore: RunRlcore) -> None:
+    hub.longer = 1_000_000
+    refused(run_rlcore, pole.parent, "bytes that were expected; nothing was kept")
+
+
+def test_a_listing_without_end_is_refused(
+    hub: Any, pushed: Any, pole: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcore_hub.download.MAX_LISTED", 50)
+    hub.endless = True
+    refused(run_rlcore, pole.parent, "lists more than 50 files and folders; nothing was downloaded")
+    hub.endless, hub.answers = False, {"/tree/": b"[" + b" " * 33_000_000 + b"]"}
+    refused(run_rlcore, pole.parent, "more than the 32,000,000 bytes that were expected")
+
+
+@pytest.mark.parametrize("part", ["/tree/", "GET /api/models/ann/pole"])
+@pytest.mark.parametrize("answer", [b"<html>", b"[[]]", b'{"sha": 7}', b"null", b'[{"type": "file"}]'])
+def test_an_answer_of_another_form_is_one_message(
+    hub: Any, pushed: Any, pole: Path, run_rlcore: RunRlcore, part: str, answer: bytes
+) -> None:
+    hub.answers = {part: answer}
+    assert "unexpected" not in refused(run_rlcore, pole.parent, "ann/pole at http://127.0.0.1:")
+
+
 # ---------------------------------------------------------------- code that a configuration names
 
 
@@ -230,9 +276,22 @@ CODE = {
     "a wrapper": (r"  wrappers: \[\]", "  wrappers: ['evil:Wrapper']", "environment 'evil:Wrapper'"),
     "a local plugin": (r"  local: \[\]", "  local: [evil.py]", "plugin 'evil.py'"),
     "a module of a plugin": (r"  enable: \[\]", "  enable: ['module:evil']", "plugin 'evil'"),
-    "a program": ("  id: CartPole-v1", "  id: /bin/sh", "program '/bin/sh' (environment.id)"),
-    "a statistics writer": (r"stats: \{\}", "stats: {wandb: {entity: evil}}", "statistics writer 'wandb'"),
-    "an executable": ("  id: CartPole-v1", "  executable: ./game", "program './game' (environment.executable)"),
+    "a program": ("  id: CartPole-v1", "  id: /bin/sh", "environment.id: '/bin/sh'"),
+    "a statistics writer": (
+        r"stats: \{\}",
+        "stats: {wandb: {entity: evil}}",
+        "stats.wandb: a statistics writer that may send them somewhere",
+    ),
+    "an address": (
+        "  workers: null",
+        "  workers: {executor: ray, count: 2, bind: 0.0.0.0, allow_public_bind: true}",
+        "environment.workers.bind: '0.0.0.0', environment.workers.allow_public_bind: true",
+    ),
+    "a file": (
+        r"  options: (null|\{\})",
+        "  options: {xml_file: /etc/passwd}",
+        "environment.options.xml_file: '/etc/passwd'",
+    ),
 }
 
 
@@ -251,7 +310,7 @@ def test_code_is_kept_if_the_user_allows_it(pushed: Any, pole: Path, run_rlcore:
     result = run_rlcore(*PULL, "--allow-local")
     assert (
         result.exit_code == 0
-        and "has more run than plugins that you installed: environment 'evil:Game-v0'" in result.stderr
+        and "names more than plugins that you installed: environment 'evil:Game-v0'\n" in result.stderr
     )
     assert "evil:Game-v0" in (pole.parent / "theirs/configuration.yaml").read_text()
 

@@ -86,6 +86,13 @@ def test_a_public_repository_must_be_asked_for(hub: Any, pole: Path, run_rlcore:
         ({"environment": {"options": {"save": "~/maps"}}}, "environment.options.save (~/maps)"),
         ({"environment": {"id": "C:\\games\\walker.exe"}}, "environment.id (C:"),
         ({"environment": {"options": {"api_key": "abc"}}}, "environment.options.api_key (looks like a secret)"),
+        (
+            {"stats": {"mlflow": {"tracking_uri": "https://ann:abc@ml.example"}}},
+            "stats.mlflow.tracking_uri (looks like",
+        ),
+        ({"a": {"uri": "postgresql://:abc@db/x"}}, "a.uri (looks like a secret)"),
+        ({"a": {"uri": "https://abc@ml.example"}}, "a.uri (looks like a secret)"),
+        ({"a": ["see https://x.example/y?v=1&access_token=abc"]}, "a[0] (looks like a secret)"),
     ],
 )
 def test_places_of_a_machine_and_secrets_are_found(block: Any, found: str) -> None:
@@ -100,6 +107,7 @@ def test_names_are_not_taken_for_places() -> None:
         "tokens": 5,
         "password": None,
         "separator": "/",
+        "page": "https://example.org/@ann?page=2",
     }
     assert list(private_values(block)) == []
 

@@ -31,10 +31,15 @@ def _values(config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, Any]
     blocks = [
         block for block, settings in _environments(config) if plugins.record(EnvironmentSpec, settings.type).foreign
     ]
-    for path, value in foreign_values(config):
+    named: set[tuple[KeyPath, str]] = set()
+    for path, value in sorted(foreign_values(config), key=lambda each: each[0][0] == "evaluation"):
         within = [path[len(block) :] for block in blocks if path[: len(block)] == block]
-        if path[0] != "stats" and not (within and _is_of_installed_code(within[0], value)):
-            yield path, value
+        if path[0] == "stats" or (within and _is_of_installed_code(within[0], value)):
+            continue
+        if path[0] == "evaluation" and (path[1:], repr(value)) in named:
+            continue  # an environment for evaluations inherits the keys of that for training
+        named.add((path, repr(value)))
+        yield path, value
 
 
 def _environments(config: RunConfig) -> Iterator[tuple[KeyPath, EnvironmentSettings]]:

@@ -293,5 +293,5 @@ def pull_command(
     if files.left_out:
         echo(f"left there: {', '.join(files.left_out)}")
     if code:
-        echo(f"warning: the configuration has more run than plugins that you installed: {', '.join(code)}", err=True)
+        echo(f"warning: the configuration names more than plugins that you installed: {', '.join(code)}", err=True)
     echo(f"read {place / 'configuration.yaml'} before you evaluate or resume the run")

@@ -24,6 +24,7 @@ from rlcore import (
     dotted,
     find_checkpoints,
     open_regular,
+    read_document,
     read_object,
     read_regular,
 )
@@ -42,6 +43,10 @@ __all__ = [
 CARD, CURVE, FILM = "README.md", "curve.png", "replay.mp4"  # the hub plays a file of the last name beside the card
 CONFIGURATION, RESULT, METRICS = "configuration.yaml", "result.json", "metrics.jsonl"
 _SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
+# NAME:PASSWORD@ or TOKEN@ before the host of a URL, and parameters such as ?api_key=...
+_LOGIN = re.compile(
+    r"://[^/\s@\"']+@|[?&;][^=&\s]*(?:token|secret|passw|pwd|key|credential|signature)[^=&\s]*=[^&\s]", re.IGNORECASE
+)
 _PLACE = re.compile(r"~|/[^/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of an absolute path
 
 
@@ -150,8 +155,12 @@ def require_nothing_private(data: RunData, entries: Sequence[Entry]) -> None:
     here = {str(place).encode() for place in (Path.home(), Path.cwd(), data.directory.absolute().parent)}
     here = {place for place in here if len(place) > 1}
     for entry in entries:
+        if entry.name.endswith(f"/{CONFIGURATION}") and isinstance(entry.source, Path):  # of a checkpoint
+            found += [f"{entry.name}: {text}" for text in private_values(read_document(entry.source).data)]
         if entry.name.endswith((".json", ".jsonl")) and isinstance(entry.source, Path) and entry.name != RESULT:
             content = read_regular(entry.source, MAX_METRICS)
+            if _LOGIN.search(content.decode("utf-8", "replace")):
+                found.append(f"{entry.name}: a URL with a password")
             found += [f"{entry.name}: {place.decode(errors='replace')}" for place in here if place + b"/" in content]
     if found:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
@@ -168,7 +177,7 @@ def private_values(block: Any) -> Iterator[str]:
     """Yield the key of each absolute path, with the path, and of each text that looks like a secret, without it."""
     for path, value in _texts(block):
         key = next((part for part in reversed(path) if isinstance(part, str)), "")
-        if _SECRET.search(key) and value:
+        if (_SECRET.search(key) and value) or _LOGIN.search(value):
             yield f"{dotted(path)} (looks like a secret)"
         elif _PLACE.match(value):
             yield f"{dotted(path)} ({value})"

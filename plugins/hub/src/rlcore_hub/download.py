@@ -22,17 +22,21 @@ from huggingface_hub.hf_api import RepoFile
 from rlcore import (
     Checkpoint,
     ConfigError,
-    KeyPath,
+    RlcoreError,
     RunStateError,
-    dotted,
     environment_modules,
     find_checkpoints,
+    load_config,
+    load_plugins_for,
     local_references,
+    named_by_a_stranger,
+    one_line,
     read_document,
     require_lock_file,
     temporary_path,
     write_atomically,
 )
+from rlcore_hub.answers import is_commit, untrusted_answers
 from rlcore_hub.contents import CARD, CONFIGURATION, METRICS, RESULT
 from rlcore_hub.errors import reached
 
@@ -43,6 +47,8 @@ SOURCE = "pulled_from.json"
 
 LOCK = ".rlcore-tmp-pull-"
 MAX_FILES = 10_000
+MAX_LISTED = 100_000  # files and folders of a repository, others than those of a run too
+SLACK = 65_536  # bytes
 _CHECKPOINT_FILE = re.compile(
     r"checkpoints/(best/)?[0-9]{1,18}/([^/\\\0]+\.safetensors|state\.json|manifest\.json|configuration\.yaml)"
 )
@@ -75,14 +81,19 @@ def listing(api: HfApi, repository: str, revision: str | None) -> Listing:
     Raises RunStateError if the hub cannot be asked, if a name leads outside of the repository, or if there is no run.
     """
     where = f"{repository} at {api.endpoint}"
-    with reached(api, repository, revision):
+    found: dict[str, Any] = {}
+    with reached(api, repository, revision), untrusted_answers(where):
         commit = api.model_info(repository, revision=revision).sha
+        if not is_commit(commit):
+            raise RunStateError(f"{where}: answers with the commit {str(commit)[:80]!r}, which is no name of a commit")
         assert commit is not None
-        found = {
-            each.path: each.size
-            for each in api.list_repo_tree(repository, recursive=True, revision=commit)
-            if isinstance(each, RepoFile)
-        }
+        for number, each in enumerate(api.list_repo_tree(repository, recursive=True, revision=commit)):
+            if number == MAX_LISTED:  # pages may follow each other without end
+                raise RunStateError(
+                    f"{where}: lists more than {MAX_LISTED:,} files and folders; nothing was downloaded"
+                )
+            if isinstance(each, RepoFile):
+                found[each.path] = each.size
     for name in found:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or any(sign in name for sign in "\\\0:"):
@@ -114,7 +125,8 @@ def _pulled(api: HfApi, repository: str, files: Listing, place: Path, allow_loca
         building.mkdir()
         (building / SOURCE).touch()  # shows the next pull whose directory this is
         for name, size in files.wanted.items():
-            with reached(api, repository):
+            # What it says of itself, and an error in words, may be a little longer.
+            with reached(api, repository), untrusted_answers(f"{repository} at {api.endpoint}", size + SLACK):
                 cached = Path(api.hf_hub_download(repository, name, revision=files.commit))
             if cached.stat().st_size != size:
                 raise RunStateError(
@@ -128,7 +140,7 @@ def _pulled(api: HfApi, repository: str, files: Listing, place: Path, allow_loca
         code = named_code(building)
         if code and not allow_local:
             raise ConfigError(
-                f"{repository}: its configuration has more run than plugins that you installed: {', '.join(code)}; "
+                f"{repository}: its configuration names more than plugins that you installed: {', '.join(code)}; "
                 "nothing was kept; --allow-local keeps it"
             )
         source = {"hub": api.endpoint, "repository": repository, "commit": files.commit}
@@ -196,9 +208,11 @@ def require_intact(directory: Path, repository: str) -> None:
 
 
 def named_code(directory: Path) -> list[str]:
-    """The code, programs and statistics writers that a configuration of a downloaded run has started.
+    """What a configuration of a downloaded run names: code, and what a stranger must not choose.
 
-    Each checkpoint has a configuration too, which rlcore uses if that of the run is damaged.
+    Which keys these are is what settings classes and records of the installed plugins say
+    (:func:`rlcore.named_by_a_stranger`). Each checkpoint has a configuration too, which rlcore uses if that of
+    the run is damaged. A configuration that the installed plugins cannot read is named too: nothing is known of it.
     """
     found: dict[str, None] = {}
     for path in (directory / CONFIGURATION, *(each.path / CONFIGURATION for each in checkpoints_in(directory))):
@@ -207,35 +221,13 @@ def named_code(directory: Path) -> list[str]:
         document = read_document(path)
         found |= dict.fromkeys(f"environment {each!r}" for each in environment_modules(document))
         found |= dict.fromkeys(f"plugin {each!r}" for each in local_references(document))
-        data = document.data
-        stats = data.get("stats")
-        writers = [str(name) for name in stats] if isinstance(stats, Mapping | list) else []
-        found |= dict.fromkeys(
-            f"statistics writer {name!r}" for name in writers if name.rpartition("/")[2] not in _LOCAL_WRITERS
-        )
-        evaluation = data.get("evaluation")
-        blocks = {
-            ("environment",): data.get("environment"),
-            ("env_settings",): data.get("env_settings"),
-            ("evaluation", "environment"): evaluation.get("environment") if isinstance(evaluation, Mapping) else None,
-        }
-        for key, block in blocks.items():
-            found |= dict.fromkeys(_programs(block, key))
+        plugins = load_plugins_for(document, allow_local=False, lenient=True)
+        code = [repr(name) for name in environment_modules(document)]
+        try:
+            for text in named_by_a_stranger(load_config(document, plugins), plugins):
+                if not text.startswith("plugins.") and not any(name in text for name in code):  # named already
+                    found[text] = None
+        except RlcoreError as error:
+            problem = one_line(error).replace(f"{path}:", "")
+            found[f"what cannot be checked here ({problem})"] = None
     return list(found)
-
-
-_LOCAL_WRITERS = ("console", "jsonl", "tensorboard")  # others may send the statistics of a resumed run somewhere
-_PROGRAM_KEYS = ("executable", "env_path")
-
-
-def _programs(value: Any, path: KeyPath) -> Iterator[str]:
-    """Yield the keys that name a program, or a file of this machine, which an environment might start."""
-    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for key, below in entries:
-        yield from _programs(below, (*path, key))
-    if isinstance(value, str) and value:
-        is_file = False
-        with suppress(OSError, ValueError, RuntimeError):
-            is_file = Path(value).expanduser().is_file()
-        if is_file or path[-1] in _PROGRAM_KEYS:
-            yield f"program {value!r} ({dotted(path)})"

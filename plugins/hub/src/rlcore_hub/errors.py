@@ -83,6 +83,10 @@ def reached(api: HfApi, repository: str, revision: str | None = None) -> Iterato
             f"{where}: cannot be reached: {one_line(cause)}; check the network and HF_ENDPOINT, "
             "and run the command again"
         ) from None
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, OSError) as error:
+        # What huggingface_hub raises of an answer that is no hub's: not JSON, without an entry, of another type.
+        problem = f"{type(error).__name__}: {one_line(error)[:200]}"
+        raise RunStateError(f"{where}: answered with what no hub answers ({problem}); check HF_ENDPOINT") from error
 
 
 def _refusal(error: HfHubHTTPError) -> str:
