@@ -199,6 +199,60 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
     assert (open_over_an_update > 3) == turns
 
 
+def test_each_row_counts_alike_in_minibatches_of_sequences(make_trainer: MakeTrainer) -> None:
+    """The gradients of a pass add up to that of the mean over all rows, times the number of minibatches."""
+    script = Script(turns=True)
+    trainer = make_trainer(
+        script,
+        network={"memory": {"memory_size": 8, "sequence_length": 8}},
+        learning_rate=1e-30,
+        max_grad_norm=1e9,
+        buffer_size=90,
+        batch_size=8,
+    )
+    next(rollouts_of(trainer, script, 1))
+    rollout = trainer.rollout()
+    weights = list(trainer.model.parameters())
+    summed = [torch.zeros_like(each) for each in weights]
+    expected = [torch.zeros_like(each) for each in weights]
+    sizes = []
+    for batch in trainer.minibatches(rollout, *trainer.advantages(rollout)):
+        sizes.append(len(batch.advantage))
+        gradients = torch.autograd.grad(trainer.loss(batch).total, weights)
+        trainer.minimize(trainer.loss, batch)
+        for k, each in enumerate(weights):
+            assert each.grad is not None
+            summed[k] += each.grad
+            expected[k] += gradients[k] * sizes[-1]
+    assert sum(sizes) == rollout.valid.sum() and len(set(sizes)) > 2
+    for ours, theirs in zip(summed, expected, strict=True):
+        torch.testing.assert_close(ours / len(sizes), theirs / sum(sizes), rtol=1e-4, atol=1e-6)
+
+
+def test_a_lost_life_ends_the_value_and_not_the_memory(make_trainer: MakeTrainer) -> None:
+    """Policies that are evaluated, played and exported know no lives, and remember until the episode ends."""
+    script = Script(turns=False)
+    trainer = make_trainer(script, network={"memory": {"memory_size": 8, "sequence_length": 4}}, buffer_size=60)
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    lost, nothing = np.array([True, False, False]), np.zeros(SLOTS, np.bool_)
+    for step in range(4):
+        trainer.act(batch)
+        remembered = trainer.memory.copy()
+        over = np.array([1] if step == 2 else [], np.intp)
+        ends = np.isin(np.arange(SLOTS), over)
+        final = {"seen": np.ones((len(over), 4), np.float32)}
+        batch = attrs.evolve(
+            script.batch(), terminated=ends, truncated=nothing, ended=over, final_observations=final, life_lost=lost
+        )
+        trainer.observe(None, batch)
+        remembered[over] = 0.0
+        assert remembered[0].any()
+        np.testing.assert_array_equal(trainer.memory, remembered)
+        np.testing.assert_array_equal(trainer.buffer.memory[step + 1], remembered)
+        np.testing.assert_array_equal(trainer.buffer.terminated[step], lost | ends)
+
+
 def begun(make_trainer: MakeTrainer, turns: bool, settings: Any) -> tuple[Script, Any, AgentBatch]:
     """A trainer in the middle of a rollout."""
     script = Script(turns)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -20,6 +21,7 @@ from rlcore_devkit.conformance.trainer import first_batch, play_on
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import PrioritizedSampler, Recurrent
+from rlcore_torch.off_policy.replay_rings import TERMINATED
 
 NETWORK = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 6, "burn_in": 3}}
 GAMMA, TEMPERATURE = 0.99, 0.3
@@ -127,6 +129,26 @@ def test_what_is_stored_is_what_the_networks_remembered_before_the_action(make_t
             with torch.no_grad():
                 _, after = body.step(seen.at(np.array([before])), torch.from_numpy(buffer.memory[[before], own].copy()))
             np.testing.assert_allclose(buffer.memory[row, own], after[0], rtol=1e-4, atol=1e-6)
+
+
+def test_a_lost_life_ends_the_value_and_not_the_memory(make_trainer: Any) -> None:
+    environment = TinyCorridor(3, max_steps=9)
+    trainer = make_trainer(environment, block={"network_settings": NETWORK}, buffer_init_steps=10_000, buffer_size=150)
+    batch = first_batch(environment)
+    trainer.begin(batch)
+    [name] = environment.behaviors
+    for step in range(4):
+        actions = trainer.act(batch)
+        batch = environment.step({name: actions})[name]
+        lost = np.array([step == 1, False, False]) & ~batch.terminated & ~batch.truncated
+        remembered = trainer.memory.copy()
+        remembered[batch.ended] = 0.0
+        trainer.observe(actions, attrs.evolve(batch, life_lost=lost))
+        np.testing.assert_array_equal(trainer.memory, remembered)
+        flags = trainer.buffer.flags[trainer.buffer.closed_rows]
+        np.testing.assert_array_equal(flags & TERMINATED != 0, lost | batch.terminated)
+        assert remembered[0].any() or 0 in batch.ended
+        assert step != 1 or lost[0]
 
 
 def test_prioritized_replay_gives_each_learned_step_its_own_error(

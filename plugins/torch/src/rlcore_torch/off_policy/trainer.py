@@ -222,6 +222,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
+        over = batch.ended
         batch = lives_as_episodes(batch)
         starting = self.hyperparameters.buffer_init_steps
         needed_from = starting if self.steps < starting else self._ratio.next
@@ -229,7 +230,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         if self.learning_providers:
             self._collected.add(self.buffer.closed_rows)
         if self.memory is not None:
-            self.memory[batch.ended] = 0.0
+            self.memory[over] = 0.0  # a lost life ends the value alone, and not what is remembered
             if batch.aborted is not None:
                 self.memory[batch.aborted] = 0.0
         self.normalize(batch)

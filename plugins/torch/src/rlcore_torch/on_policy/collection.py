@@ -156,11 +156,14 @@ class RolloutTrainer(TorchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
+        over = batch.ended
         batch = lives_as_episodes(batch)
         if batch.aborted is not None:
             self._forget(batch.aborted)
         full = self.rollout_start + self.hyperparameters.buffer_size
-        self.step_count.add(self.buffer.observe(batch, self.memory), min(full, self.settings.max_steps))
+        # A lost life ends the value alone: agents that are evaluated know no lives, and remember on.
+        closed = self.buffer.observe(batch) if self.memory is None else self.buffer.observe(batch, self.memory, over)
+        self.step_count.add(closed, min(full, self.settings.max_steps))
         if self.begins_statistics and self.steps < full:  # those after a full rollout belong to the next one
             self.normalize(batch)
 

@@ -51,6 +51,8 @@ class Minibatch:
         beside: Further numbers of each row by name, each [B, ...], of an algorithm that needs more than the others do.
         sequences: With memory: how the B rows form sequences of steps; None without memory.
         share: The share of these rows in the minibatch of all ranks, of which a rank may have none; 1 in one process.
+        weight: [] with memory: the rows of the minibatch of all ranks over their mean in the pass. Minibatches of whole
+            sequences differ in size, and each row counts alike. None: all have one size.
     """
 
     inputs: Inputs
@@ -64,6 +66,7 @@ class Minibatch:
     beside: Mapping[str, Tensor] = attrs.field(factory=dict)
     sequences: Sequences | None = None
     share: float = 1.0
+    weight: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Minibatch:
         """Return a minibatch with ``function`` of every tensor [B, ...].
@@ -191,6 +194,7 @@ class Loss:
         reported: [] further parts that are means over the rows, by the tag of their statistic.
         norm: [] norm of the gradient before it was clipped; set by :meth:`rlcore_torch.OnPolicyTrainer.minimize`.
         share: The share of these rows in the minibatch of all ranks; set likewise.
+        weight: [] of the minibatch among those of its pass; None: all have one; set likewise.
         stepped: Whether a step was taken; set likewise.
     """
 
@@ -202,6 +206,7 @@ class Loss:
     reported: Mapping[str, Tensor] = MappingProxyType({})  # torch.compile makes none with a factory
     norm: Tensor | None = None
     share: float = 1.0
+    weight: Tensor | None = None
     stepped: bool = True
 
     def detached(self) -> Loss:

@@ -109,8 +109,11 @@ class RolloutBuffer:
             self.choices[at] = choices[slots]
             self.logits[at] = logits[slots]
 
-    def observe(self, batch: AgentBatch, memory: FloatArray | None = None) -> int:
-        """Closes transitions; returns how many. ``memory`` [S, M] becomes zero where an episode ended."""
+    def observe(self, batch: AgentBatch, memory: FloatArray | None = None, over: NDArray[np.intp] | None = None) -> int:
+        """Closes transitions; returns how many.
+
+        ``memory`` [S, M] becomes zero in the slots ``over`` [K]; None: wherever an episode ended.
+        """
         lost = batch.aborted is not None and batch.aborted.any()
         if (batch.needs_action is not None or lost) and not self.ragged:
             self._become_ragged()
@@ -145,6 +148,8 @@ class RolloutBuffer:
                 self.grow()
         else:
             self.row += 1
+        if memory is not None:
+            memory[batch.ended if over is None else over] = 0.0
         self._write_next(batch, memory)
         return closed
 
@@ -253,8 +258,6 @@ class RolloutBuffer:
             slots = np.arange(len(self.cursor)) if acting is None else np.flatnonzero(acting)
             at = self.cursor[slots], slots
             self.awaiting[:] = True if acting is None else acting
-        if memory is not None:
-            memory[batch.ended] = 0.0
         for name, array in self.seen.items():
             following = memory if name == MEMORY else batch.observations[name]
             assert following is not None

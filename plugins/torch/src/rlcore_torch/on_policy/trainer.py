@@ -294,7 +294,8 @@ class OnPolicyTrainer(RolloutTrainer):
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
 
         ``advantages`` are [T, S], ``returns`` [T, S, R]. Minibatches have equal sizes of about ``batch_size``: some
-        rows come twice if these do not divide the rollout. Advantages are standardized within each minibatch if
+        rows come twice if these do not divide the rollout. With memory they consist of whole sequences, whose lengths
+        differ, and the gradient of each counts by its rows. Advantages are standardized within each minibatch if
         ``advantage_normalization`` is ``minibatch``.
         """
         drawn, sequences = rollout.draw(self.hyperparameters.batch_size, self._minibatch_generator)
@@ -302,6 +303,7 @@ class OnPolicyTrainer(RolloutTrainer):
         order = torch.from_numpy(np.concatenate(own)).to(self.device)
         # One gather serves the whole pass: the minibatches are views of it.
         shuffled = rollout.minibatch(advantages, returns).map(lambda x: x.index_select(0, order))
+        mean_rows = sum(map(len, drawn)) / len(drawn)
         standardized: Sequence[Tensor | None] = [None] * len(drawn)
         if self.hyperparameters.advantage_normalization == "minibatch":
             everyone = shuffled.advantage
@@ -315,6 +317,7 @@ class OnPolicyTrainer(RolloutTrainer):
                 batch.advantage = advantage if rollout.own_slot is None else advantage[torch.from_numpy(mine[k])]
             if sequences:
                 batch.sequences = rollout.sequences(sequences[k], self.model.memory_size)
+                batch.weight = torch.tensor(len(drawn[k]) / mean_rows, device=self.device)
             yield batch
 
     def minimize(self, loss: LossFunction, batch: Minibatch) -> Loss:
@@ -324,7 +327,7 @@ class OnPolicyTrainer(RolloutTrainer):
         A GPU repeats a recorded :meth:`gradient_step` where it can.
         """
         found = (self._recorded or self.gradient_step)(loss, batch)
-        found.share = batch.share
+        found.share, found.weight = batch.share, batch.weight
         return found
 
     def gradient_step(self, loss: LossFunction, batch: Minibatch) -> Loss:
@@ -337,6 +340,9 @@ class OnPolicyTrainer(RolloutTrainer):
         found = self._backward(loss, batch)
         if self.ranks.size > 1:
             sum_gradients(self.ranks, self.optimizer.parameters, batch.share)
+        if batch.weight is not None:
+            gradients = [each.grad for each in self.optimizer.parameters if each.grad is not None]
+            torch._foreach_mul_(gradients, batch.weight)
         found.norm = self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
         if (target := self.hyperparameters.target_kl) is not None:
             found.stepped = float(approximate_kl(gather_rows(self.ranks, found.log_ratio))) <= 1.5 * target
@@ -428,6 +434,9 @@ class OnPolicyTrainer(RolloutTrainer):
         tags = next((tuple(loss.reported) for loss in losses if loss.reported), ())
         zero = torch.zeros((), device=self.device)  # of a minibatch without a row of this rank
         parts += [torch.stack([loss.reported.get(tag, zero) for loss in losses]) for tag in tags]
+        weights = [loss.weight for loss in losses if loss.weight is not None]
+        if weights:
+            parts = [part * torch.stack(weights) for part in parts]
         norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
         log_ratio = torch.cat([loss.log_ratio for loss in losses])
         if self.ranks.size > 1:
