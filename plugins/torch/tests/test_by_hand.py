@@ -105,3 +105,21 @@ class OwnValue(ActorCritic):
 
 def test_a_network_that_overrides_its_values_computes_them_itself() -> None:
     assert critic_layers(OwnValue(SPEC, NetworkSettings(hidden_units=4), value_heads=1, shared=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "units", "rows"), [(262_144, 4, 15), (65_536, 2, 63), (376, 64, 2048), (3, 256, 512)]
+)
+def test_rows_at_once_are_as_few_as_wide_inputs_ask_for(inputs: int, units: int, rows: int) -> None:
+    """Small layers after many inputs took a row of inputs for each of tens of thousands of rows: 34 GB."""
+    with torch.device("meta"):
+        layers = [nn.Linear(inputs, units), nn.Linear(units, 1)]
+    assert by_hand.rows_at_once(layers) == rows
+    assert rows * (inputs + 1) <= by_hand.LARGEST_INPUTS and rows * units <= by_hand.LARGEST_LAYER
+
+
+def test_the_stacks_of_a_loss_have_no_more_rows_than_a_minibatch() -> None:
+    model = ActorCritic(SPEC, NetworkSettings(hidden_units=8, num_layers=1), 1, shared=False)
+    for most, rows in ((None, 2**14), (96, 96)):
+        made = by_hand.actor_critic_layers(model, most)
+        assert made is not None and made[2].shape == (rows, INPUTS + 1)

@@ -56,7 +56,8 @@ def loss_by_hand(trainer: PPO) -> LossByHand | None:
     distribution = trainer.model.policy_head.distribution
     if distribution is not None and type(distribution) is not Gaussian:
         return None
-    made = actor_critic_layers(trainer.model)
+    # Minibatches have about `batch_size` rows, and fewer than one and a half times as many.
+    made = actor_critic_layers(trainer.model, 2 * trainer.hyperparameters.batch_size)
     return None if made is None else LossByHand(trainer, *made)
 
 

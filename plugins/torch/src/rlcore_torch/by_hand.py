@@ -28,6 +28,7 @@ from rlcore_torch.networks.networks import Actor, ActorCritic, Body, Critic, Pol
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
 LARGEST_LAYER = 2**17
+LARGEST_INPUTS = 2**22  # numbers in their inputs, 16 MiB, which are not kept: many are read from memory in any case
 MOST_PREPARED = 8  # numbers of rows whose calls are kept
 
 
@@ -295,8 +296,13 @@ class StackOutputs:
 
 
 def rows_at_once(layers: Iterable[nn.Linear]) -> int:
-    """The rows whose values in the widest of ``layers`` are at most :data:`LARGEST_LAYER` numbers."""
-    return max(1, LARGEST_LAYER // max(layer.out_features for layer in layers))
+    """The rows whose values in the widest of ``layers`` are at most :data:`LARGEST_LAYER` numbers.
+
+    Their inputs are at most :data:`LARGEST_INPUTS` numbers.
+    """
+    widths = [(layer.in_features + 1, layer.out_features) for layer in layers]
+    inputs, outputs = (max(of_layers) for of_layers in zip(*widths, strict=True))
+    return max(1, min(LARGEST_LAYER // outputs, LARGEST_INPUTS // inputs))
 
 
 def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
@@ -307,10 +313,13 @@ def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
     return [*model.critic.layers, model.value_head], model.critic.activation
 
 
-def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, Tensor] | None:
+def actor_critic_layers(
+    model: ActorCritic, most_rows: int | None = None
+) -> tuple[LinearStack, LinearStack, Tensor] | None:
     """Return the layers of policy and critic, and their inputs [rows, size + 1], as many rows as they take at once.
 
-    None for a model that is more than two stacks of linear layers between vector observations and their outputs.
+    There are no more than ``most_rows``, the rows that a minibatch has at most. None for a model that is more than two
+    stacks of linear layers between vector observations and their outputs.
     """
     methods = ("policy", "value", "policy_and_value")
     changed = any(getattr(type(model), name) is not getattr(ActorCritic, name) for name in methods)
@@ -330,6 +339,7 @@ def actor_critic_layers(model: ActorCritic) -> tuple[LinearStack, LinearStack, T
         return None
     stacks = [([*body.layers, head], body.activation) for body, head in bodies]
     rows = rows_at_once(layer for layers, _ in stacks for layer in layers)
+    rows = rows if most_rows is None else min(rows, most_rows)
     inputs = torch.ones(rows, model.inputs.vector_size + 1)
     memory = torch.empty(rows * max(LinearStack.numbers(*stack) for stack in stacks))
     policy, critic = (LinearStack(layers, activation, inputs, memory) for layers, activation in stacks)
