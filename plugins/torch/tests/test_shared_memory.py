@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +17,7 @@ import pytest
 from rlcore_torch.ranks import shared_memory
 from rlcore_torch.ranks.shared_memory import CAPACITY, SharedMemory
 
-pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="has no memory file system")
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="has no memory files without a name")
 
 Memories = Callable[..., list[SharedMemory]]
 
@@ -24,9 +27,11 @@ def memories() -> Memories:
     """``memories(size, timeout=...)``: that of each rank, all in this process."""
 
     def make(size: int, timeout: float = 20.0) -> list[SharedMemory]:
-        file = Path(shared_memory._made(size))
+        descriptor = shared_memory._made(size)
+        assert descriptor is not None
+        file = Path(shared_memory._open_by(descriptor))
         made = [SharedMemory(file, rank, size, timeout) for rank in range(size)]
-        file.unlink()
+        os.close(descriptor)
         return made
 
     return make
@@ -87,13 +92,42 @@ def test_the_last_message_of_a_rank_that_closed_is_read(memories: Memories) -> N
         answer.result()
 
 
-def test_no_room_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(shared_memory, "MEMORY", tmp_path / "absent")
-    assert shared_memory._made(2) == ""
-
+def test_no_room_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shared_memory, "MEMORY", tmp_path)
     monkeypatch.setattr(shared_memory.os, "posix_fallocate", full)
-    assert shared_memory._made(2) == "" and list(tmp_path.iterdir()) == []
+    before = len(os.listdir("/proc/self/fd"))
+    assert shared_memory._made(2) is None
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+KILLED = """
+import os, signal, sys
+from rlcore import Ranks
+from rlcore_torch.ranks.shared_memory import SharedMemory
+
+class Killed(Ranks):
+    rank, size = 0, 1
+
+    def share(self, value):
+        assert value, "ranks of this machine share memory"
+        if sys.argv[1] == "share":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    def total(self, value):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+SharedMemory.of(Killed(), 1.0)
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in shared_memory.ORDERED, reason="shares no memory on this processor")
+@pytest.mark.parametrize("moment", ["share", "total"])
+def test_a_rank_that_is_killed_while_the_others_open_the_memory_leaves_no_file(moment: str) -> None:
+    before = set(os.listdir("/dev/shm"))
+    command = [sys.executable, "-c", KILLED, moment]
+    environ = {**os.environ, "LOCAL_WORLD_SIZE": "1"}
+    assert subprocess.run(command, env=environ, check=False).returncode == -signal.SIGKILL
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if "rlcore-ranks" in name]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 import platform
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,6 @@ __all__ = ["SharedMemory"]
 
 T = TypeVar("T")
 
-MEMORY = Path("/dev/shm")  # the memory file system of Linux
 ORDERED = ("x86_64", "AMD64")  # processors that show the writes of one core to the others in their order
 CAPACITY = 1 << 20  # bytes of a message; the gradients of two layers of 256 units have 0.6 MiB
 LINE = 64  # bytes of a cache line, which belongs to one rank
@@ -55,19 +53,23 @@ class SharedMemory:
     def of(cls, ranks: Ranks, timeout: float) -> SharedMemory | None:
         """Return the memory of ``ranks``, or None where they cannot share any or would wait for a core.
 
-        All ranks call this, and get the same answer. The file has no name afterwards, and ends with the processes.
+        All ranks call this, and get the same answer. The file never has a name: whatever kills a rank, and whenever,
+        nothing is left behind. Other ranks open it through the process of rank 0, which the system allows its user.
         """
         here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == ranks.size
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
         usable = here and cores >= ranks.size and platform.machine() in ORDERED
-        name = ranks.share(_made(ranks.size) if usable and ranks.rank == 0 else "")
-        memory = None
-        if name and usable:
-            with suppress(OSError):
-                memory = cls(Path(name), ranks.rank, ranks.size, timeout)
-        everywhere = ranks.total(int(memory is not None)) == ranks.size
-        if name and ranks.rank == 0:
-            Path(name).unlink()
+        descriptor = _made(ranks.size) if usable and ranks.rank == 0 else None
+        try:
+            name = ranks.share("" if descriptor is None else _open_by(descriptor))
+            memory = None
+            if name and usable:
+                with suppress(OSError):
+                    memory = cls(Path(name), ranks.rank, ranks.size, timeout)
+            everywhere = ranks.total(int(memory is not None)) == ranks.size
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
         return memory if everywhere else None
 
     def exchange(self, message: bytes | memoryview, read: Callable[[list[memoryview]], T]) -> T | None:
@@ -127,19 +129,24 @@ def _bytes_of(size: int) -> int:
     return size * (LINE + 2 * CAPACITY)
 
 
-def _made(size: int) -> str:
-    """Make the file, for this user alone, and return its path; empty if there is no room for it."""
+def _made(size: int) -> int | None:
+    """Make the file, which no directory has, and return its descriptor; None if there is no room for it."""
+    if not hasattr(os, "memfd_create"):
+        return None
     with suppress(OSError):
-        opened, name = tempfile.mkstemp(prefix="rlcore-ranks-", dir=MEMORY)
+        descriptor = os.memfd_create("rlcore-ranks")
         try:
-            os.posix_fallocate(opened, 0, _bytes_of(size))
+            os.posix_fallocate(descriptor, 0, _bytes_of(size))
         except OSError:
-            os.unlink(name)
+            os.close(descriptor)
             raise
-        finally:
-            os.close(opened)
-        return name
-    return ""
+        return descriptor
+    return None
+
+
+def _open_by(descriptor: int) -> str:
+    """A path by which processes of this user open a file that this process has open."""
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _ended(process: int) -> bool:
