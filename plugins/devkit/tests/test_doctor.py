@@ -132,3 +132,41 @@ def test_a_slow_import_is_a_warning(installed_plugin: InstallPlugin, run_rlcore:
     installed_plugin("tiny", "acme-tiny", "1.2", source)
     code, [(level, rule, message)] = diagnosis(run_rlcore, "tiny")
     assert (code, level, rule) == (0, "warning", "fast") and message.endswith(" to import (over 50 ms)")
+
+
+# ------------------------------------------------------------ what only reading or ending shows
+
+
+@pytest.mark.parametrize(
+    ("added", "level", "rule", "said"),
+    [
+        ("from rlcore.records import Record", "warning", "private", "imports rlcore.records.Record"),
+        ("import rlcore.hookspecs", "warning", "private", "imports rlcore.hookspecs"),
+        (
+            "import atexit, time\natexit.register(time.sleep, 100)", "error", "alone",
+            "does not end within 3 s: a thread or exit handler hangs",
+        ),
+        (
+            "import sys, time\nif 'rlcore.cli' not in sys.modules:\n    time.sleep(100)", "error", "alone",
+            "does not return within 3 s",
+        ),
+    ],
+)  # fmt: skip
+def test_private_imports_and_hangs_are_found(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch, added: str, level: str,
+    rule: str, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("rlcore_devkit.doctor.IMPORT_SECONDS", 3.0)
+    monkeypatch.setattr("atexit.register", lambda *_: None)  # in this process
+    installed_plugin("tiny", "acme-tiny", "1.2", f"{added}\n{TRAINER.format(target='json:loads')}")
+    code, findings = diagnosis(run_rlcore, "tiny")
+    assert [each[:2] for each in findings] == [(level, rule)] and code == int(level == "error")
+    assert said in findings[0][2]
+
+
+def test_an_async_hook_is_refused(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    source = "from rlcore import hookimpl\n@hookimpl\nasync def rlcore_run_started(run):\n    pass\n"
+    installed_plugin("tiny", "acme-tiny", "1.2", source)
+    code, [(level, rule, message)] = diagnosis(run_rlcore, "tiny")
+    assert (code, level, rule) == (1, "error", "loads")
+    assert "rlcore_run_started is `async def`, and its answer would never be awaited; write `def`" in message

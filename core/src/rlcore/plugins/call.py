@@ -6,6 +6,7 @@ What plugins answer to the hooks of the status and of summaries is checked here.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore import hookspecs
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins.discover import Plugin, import_plugin, installed
+from rlcore.plugins.discover import Plugin, canonical, import_plugin, installed
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ENV_REQUIRE = "RLCORE_REQUIRE"  # distributions without which no command and no program runs
 PROCESS_SUMMARY = "rlcore_process_summary"
 
 
@@ -49,7 +51,28 @@ def load_plugins(
     require_unobstructed(found, selection)
     plugins = Plugins(selection, found, strict=strict)
     plugins.load()
+    require_distributions(plugins, os.environ.get(ENV_REQUIRE, ""))
     return plugins
+
+
+def require_distributions(plugins: Plugins, required: str) -> None:
+    """Raise PluginError unless all plugins of each distribution in ``required``, separated by commas, are active.
+
+    A company's checks refuse what they know only while they are loaded: a plugin that is off, refused or broken would
+    let everything pass.
+    """
+    loaded = {plugin.label for plugin in plugins.loaded}
+    for name in filter(None, (part.strip() for part in required.split(","))):
+        own = [plugin for plugin in plugins.found if canonical(plugin.distribution) == canonical(name)]
+        if not own:
+            known = sorted({plugin.distribution for plugin in plugins.found if plugin.distribution})
+            near = did_you_mean(name, known)
+            raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, of which no plugin is installed{near}; install it")
+        for plugin in own:
+            if plugin.label not in loaded:
+                broken = plugins.broken.get(plugin.label)
+                reason = broken or f"{plugin.described} is turned off ({plugin.why}); turn it on with -p {plugin.label}"
+                raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, whose hooks are not active: {reason}")
 
 
 def inspect_plugins(name: str | None = None, selection: Selection | None = None) -> tuple[Plugins, tuple[Plugin, ...]]:

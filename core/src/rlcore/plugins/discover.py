@@ -182,8 +182,13 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         found = list(metadata.distributions(name=name))
         versions = {each.version for each in found} if len(found) > 1 else {version}
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
-        problem = f"unreadable metadata ({type(error).__name__}: {error})"
-        return Plugin(entry_point.name, entry_point.value, "unknown", "?", refused=problem)
+        place = getattr(distribution, "_path", None)  # the only way to say where; absent for finders of other kinds
+        # A directory is called NAME-VERSION.dist-info, with underscores for dashes.
+        named = re.fullmatch(r"(.+?)(?:-([^-]+))?\.(?:dist|egg)-info", getattr(place, "name", ""))
+        called, version = (named[1].replace("_", "-"), named[2] or "?") if named else ("unknown", "?")
+        problem = f"unreadable metadata in {place or 'an unknown place'} ({type(error).__name__}: {error})"
+        advice = f"; reinstall {called}, or delete the directory" if named else ""
+        return Plugin(entry_point.name, entry_point.value, called, version, refused=problem + advice)
     fits = PLUGIN_NAME.fullmatch(entry_point.name)
     return Plugin(
         entry_point.name,
@@ -279,6 +284,24 @@ def import_file(path: Path) -> object:
         del sys.modules[name]
         raise
     return module
+
+
+def hooks_written(plugin: Plugin) -> tuple[str, ...]:
+    """The hooks that the module of a plugin has, read from its code without importing it; empty if it is not found."""
+    module = plugin.module.partition(":")[0].strip()
+    package, *inner = module.split(".")
+    with suppress(Exception):  # a plugin that is left out may be broken in any way
+        path = Path(module)
+        if not is_file(module):
+            spec = find_spec(package)  # imports no package, because it is not inside one
+            assert spec is not None and spec.origin is not None
+            path = Path(spec.origin)
+            if inner:
+                path = path.parent.joinpath(*inner)
+                path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        text = path.read_text(encoding="utf-8")
+        return tuple(sorted(set(re.findall(r"^\s*def (rlcore_\w+)\(", text, re.MULTILINE))))
+    return ()
 
 
 def import_plugin(plugin: Plugin) -> object:

@@ -314,6 +314,8 @@ def problems(plugin: object, manager: HookManager, only: str | None = None) -> l
         elif not name.startswith(HOOK_PREFIX):
             found.append(f"{name} is marked with @hookimpl but does not begin with {HOOK_PREFIX!r}")
         elif hook in specifications:
+            if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+                found.append(f"{name} is `async def`, and its answer would never be awaited; write `def`")
             found += _misuses(hook, manager, function, options)
             answered |= set() if options["wrapper"] else {hook}
         elif not options["optionalhook"]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Collection, Iterator
 from importlib import metadata
 from itertools import groupby
@@ -16,6 +18,7 @@ import click
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import rlcore
 from rlcore import (
     CONTRACT,
     EXIT_INTERNAL,
@@ -34,6 +37,7 @@ from rlcore import (
 )
 
 SLOW_IMPORT_SECONDS = 0.05
+IMPORT_SECONDS = 30.0  # for an import by itself, and the end of its process
 # What a light module must not pull in: each start of rlcore would pay for it.
 HEAVY = ("torch", "numpy", "gymnasium", "tensorboard")
 
@@ -43,7 +47,8 @@ import json, sys, time
 import rlcore.records, rlcore.hookspecs
 start = time.perf_counter()
 __import__(sys.argv[1])
-print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in sys.argv[2:] if m in sys.modules]}))
+seconds = time.perf_counter() - start
+print(json.dumps({"seconds": seconds, "heavy": [m for m in sys.argv[2:] if m in sys.modules]}), flush=True)
 """
 
 
@@ -135,6 +140,8 @@ def _diagnose(
         yield found("error", "commands", f"the command {name!r} is core's own and would never be called")
     for message in plugins.deprecations(plugin):
         yield found("warning", "deprecated", message)
+    for message in private_imports(plugin):
+        yield found("warning", "private", message)
     if plugin.distribution or not plugin.module.endswith(".py"):
         yield from _import_cost(plugin)
     for record in records if import_targets else ():
@@ -191,13 +198,20 @@ class Imported(NamedTuple):
 
 def import_alone(module: str, heavy: Collection[str] = HEAVY) -> Imported:
     """Import ``module`` in a new interpreter, which can import what this one can."""
-    probe = subprocess.run(
-        python_command("-c", _PROBE, module, *heavy),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    try:
+        probe = subprocess.run(
+            python_command("-c", _PROBE, module, *heavy),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=IMPORT_SECONDS,
+        )
+    except subprocess.TimeoutExpired as expired:
+        if expired.stdout:  # printed after the import
+            return Imported(
+                error=f"the process does not end within {IMPORT_SECONDS:g} s: a thread or exit handler hangs"
+            )
+        return Imported(error=f"it does not return within {IMPORT_SECONDS:g} s")
     if probe.returncode:
         return Imported(error=(probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1])
     measured = json.loads(probe.stdout.splitlines()[-1])
@@ -216,6 +230,43 @@ def _import_cost(plugin: Plugin) -> Iterator[Finding]:
     elif imported.seconds > SLOW_IMPORT_SECONDS:
         took, limit = (f"{seconds * 1000:.0f} ms" for seconds in (imported.seconds, SLOW_IMPORT_SECONDS))
         yield Finding(plugin.label, "warning", "fast", f"{module} takes {took} to import (over {limit})")
+
+
+def private_imports(plugin: Plugin) -> Iterator[str]:
+    """One line for each name that the code of a plugin imports from rlcore although it is not public.
+
+    The code is read, not run: the package of the plugin's module, or its file. rlcore's own plugins are held to the
+    same rule by its tests.
+    """
+    origin = sys.modules.get(plugin.module.partition(":")[0])
+    file = Path(getattr(origin, "__file__", None) or plugin.module)
+    if plugin.essential or not file.is_file():
+        return
+    alone = "." not in plugin.module.partition(":")[0] and file.name != "__init__.py"
+    for source in [file] if alone or not plugin.distribution else sorted(file.parent.rglob("*.py")):
+        try:
+            tree = ast.parse(source.read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            names: list[str] = []
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in filter(_is_private, names):
+                yield (
+                    f"{source.name}:{node.lineno} imports {name}, which is not public and may move at any time; import "
+                    "from rlcore what its API reference lists"
+                )
+
+
+def _is_private(name: str) -> bool:
+    """Whether a dotted name is inside rlcore, and neither the package nor a public name of it."""
+    package, _, rest = name.partition(".")
+    return package == "rlcore" and bool(rest) and rest != "*" and rest not in {*vars(rlcore)["__all__"], "__version__"}
 
 
 def _changed_since_installed(plugin: Plugin) -> Path | None:
