@@ -1,4 +1,4 @@
-"""A run goes on with other numbers of environments and agents: what was learned continues, and the promise says so."""
+"""A resumed run may have other numbers of environments and agents: it continues, and its promise says so."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class SideChannel(Protocol):
 
 @runtime_checkable
 class SideChannelOfStarts(SideChannel, Protocol):
-    """A side channel that is told of each player that starts, also of one that is started again."""
+    """A side channel with a method that is called for each player that starts, also for one that is started again."""
 
     def started(self, env: int) -> None:
         """Forget what the player of environment ``env`` was told: it is a new one."""
