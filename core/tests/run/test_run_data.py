@@ -75,6 +75,23 @@ def test_damaged_files_are_named_and_the_rest_is_read(make_run: Any, files: Any)
     assert data.unreadable_metrics == (6, 7, 8, 9, 11)  # line 5 is empty, and that is none
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\x1b[31m\n", "\u2028"])
+def test_a_file_of_somebody_else_prints_no_line_of_its_own(
+    make_run: Any, files: Any, run_rlcore: Any, end: str
+) -> None:
+    make_run().train()
+    path = files().path
+    forged = f"done{end}error: all weights are lost"
+    (path / "result.json").write_text(json.dumps({**files().result, "outcome": forged}))
+    line = json.dumps({"behavior": forged, "step": 1, "stats": {}})
+    (path / "metrics.jsonl").write_text(f"{line}\n")
+    data = rlcore.read_run(path)
+    assert data.result is None and data.metrics == ()
+    assert any("has no outcome of one line" in each for each in data.damaged)
+    shown = run_rlcore("status", path)
+    assert not any(line.startswith("error:") for line in (shown.stdout + shown.stderr).splitlines())
+
+
 def test_the_state_of_the_trainers_in_a_checkpoint_is_read(make_run: Any, files: Any) -> None:
     run: Run = make_run()
     with run:

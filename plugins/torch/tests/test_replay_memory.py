@@ -74,6 +74,18 @@ def test_limits_of_control_groups_count(tmp_path: Path, name: str) -> None:
     assert available_memory(tmp_path) == (pytest.approx(machine, rel=0.2) if room == "machine" else room)
 
 
+def test_the_limit_of_addresses_counts() -> None:
+    """As `ulimit -v` sets it, by which containers and clusters without control groups limit memory."""
+    resource = pytest.importorskip("resource", reason="only POSIX limits addresses")
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    taken = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (taken + 2**30, limits[1]))
+    try:
+        assert available_memory() == pytest.approx(2**30, rel=0.1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
 def test_a_network_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     available(monkeypatch, 10 * 2**30)
     require_network_memory(8, (1024,) * 3)

@@ -67,6 +67,8 @@ class Kind:
 MAPPING = Kind("a mapping", lambda value: isinstance(value, Mapping))
 LIST = Kind("a list", lambda value: isinstance(value, list))
 TEXT = Kind("a text", lambda value: isinstance(value, str))
+# A text of a file that commands print within a line. With a line break, it could print a line of its own: an error.
+LINE = Kind("a text of one line", lambda value: isinstance(value, str) and len(value.splitlines()) <= 1)
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 COUNT = Kind("a whole number from 0 up", is_whole)
 NUMBER = Kind("a number", is_number)

@@ -18,6 +18,7 @@ from rlcore.contracts.saved_values import (
     COUNT,
     EACH,
     FINITE,
+    LINE,
     MAPPING,
     NUMBER,
     TEXT,
@@ -33,7 +34,7 @@ from rlcore.plugins.context import FACTORIES, FACTORY_FIELDS
 
 RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
 
-PROMISE = {"promise": TEXT, "reasons": [TEXT], "notes": [TEXT]}
+PROMISE = {"promise": LINE, "reasons": [LINE], "notes": [LINE]}
 SCORES = {"score?": FINITE, "step?": COUNT, "best_score?": FINITE, "best_step?": COUNT}
 _PLUGINS = {f"{FACTORIES}?": [dict.fromkeys(FACTORY_FIELDS, TEXT)]}
 _STEPS = {"seed": COUNT, "steps": {EACH: COUNT}}

@@ -33,7 +33,7 @@ from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by
 
 __all__ = ["read_seeds", "run_seeds"]
 
-_PART = re.compile(r"(\d+)(?:-(\d+))?")
+_PART = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")  # longer numbers are no seeds, and slow to read
 CONFIGURATION = "configuration.yaml"
 MAX_SEEDS = 10_000  # a larger range is a slip
 
@@ -46,12 +46,17 @@ def read_seeds(text: str) -> list[int]:
         first = int(match[1]) if match else 1
         last = int(match[2] or match[1]) if match else 0
         if last < first or last - first >= MAX_SEEDS:
-            raise click.UsageError(f"--seeds {text!r}: write seeds as 1-5 or 1,3,7-9, the smaller one first")
+            raise click.UsageError(f"--seeds {_beginning(text)}: write seeds as 1-5 or 1,3,7-9, the smaller one first")
         found += range(first, last + 1)
     twice = next((seed for seed in found if found.count(seed) > 1), None) if len(found) != len(set(found)) else None
     if twice is not None:
         raise click.UsageError(f"--seeds {text!r}: has seed {twice} twice")
     return found
+
+
+def _beginning(text: str) -> str:
+    """Return what a user typed for a message, at most 60 characters of it."""
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."
 
 
 def read_jobs(text: str | None) -> int:

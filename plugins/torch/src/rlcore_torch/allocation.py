@@ -56,7 +56,7 @@ def require_network_memory(width: int, layers: Sequence[int]) -> None:
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Bytes this process can still allocate: of the machine, and of every control group with a limit that it is in.
+    """Bytes this process can still allocate: of the machine, of `ulimit -v`, and of every control group with a limit.
 
     Files a group has read count as used by it but are given up when memory is short, so they count as available.
     """
@@ -66,16 +66,31 @@ def available_memory(root: Path = Path("/")) -> int:
         rooms = [int(psutil.virtual_memory().available)]
     except OSError:  # no /proc: nothing is known
         return sys.maxsize
+    rooms.append(_address_space())
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux
-        return rooms[0]
+        return max(0, min(rooms))
     top = root / "sys/fs/cgroup"
     for path in [line.removeprefix("0::") for line in lines if line.startswith("0::")]:
         group = top / path.lstrip("/")
         # The group and those around it; in a container some of them cannot be seen.
         rooms += [_room(each) for each in (group, *group.parents) if each.is_relative_to(top)]
     return max(0, min(rooms))
+
+
+def _address_space() -> int:
+    """Bytes left below the limit of addresses, `ulimit -v`; a large number where there is none."""
+    try:
+        import resource  # only POSIX has it
+    except ImportError:
+        return sys.maxsize
+    import psutil
+
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return most - int(psutil.Process().memory_info().vms)
 
 
 def _room(group: Path) -> int:

@@ -19,7 +19,7 @@ from rlcore.config.document import Document, without_origins
 from rlcore.config.dump import content_sha256, is_sealed
 from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
-from rlcore.contracts.saved_values import COUNT, MAPPING, NUMBER, TEXT, has_form
+from rlcore.contracts.saved_values import COUNT, LINE, MAPPING, NUMBER, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
@@ -292,8 +292,8 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
 
     stored = read(lambda: plugins.read_status(directory / LOGS))
     result = read(lambda: read_object(directory / RESULT))
-    if result is not None and not has_form(result, {"outcome": TEXT, "wall_seconds": NUMBER}):
-        damaged.append(f"{directory / RESULT}: has no outcome, or no wall_seconds")
+    if result is not None and not has_form(result, {"outcome": LINE, "wall_seconds": NUMBER}):
+        damaged.append(f"{directory / RESULT}: has no outcome of one line, or no wall_seconds")
         result = None
     read(lambda: open_regular(directory / METRICS_FILE, MAX_METRICS).close())  # its lines are read on first use
     listed = (
@@ -324,7 +324,7 @@ def _summary(line: bytes) -> SavedSummary | None:
         found = parse_json(line)
     except ValueError:
         return None
-    if not has_form(found, {"behavior": TEXT, "step": COUNT, "stats": MAPPING, "time?": NUMBER}):
+    if not has_form(found, {"behavior": LINE, "step": COUNT, "stats": MAPPING, "time?": NUMBER}):
         return None
     numbers = {tag: value for tag, value in found["stats"].items() if value is None or is_number(value)}
     return SavedSummary(found["behavior"], found["step"], float(found.get("time") or 0.0), numbers)
