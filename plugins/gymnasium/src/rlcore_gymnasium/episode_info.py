@@ -22,7 +22,10 @@ _NUMBERS = "fiub"  # kinds of NumPy types; truth counts as 0 or 1, so that its m
 
 
 def final_info(infos: Sequence[Mapping[str, Any] | None], wanted: Wanted) -> FinalInfo:
-    """Return the numbers in the last infos of K episodes. Raises MismatchedValue for a named one that is no number."""
+    """Return the numbers in the last infos of K episodes.
+
+    Raises MismatchedValue for a named value that is not a number.
+    """
     if not wanted or not infos:
         return None
     if wanted == "all":

@@ -34,6 +34,10 @@ Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
 Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
 
 
+# Attributes that are functions of the weights, made again where a policy is unpickled.
+_MADE_OF_WEIGHTS = ("_numpy_actor", "numpy_memory", "numpy_draw", "stack_kind")
+
+
 class ActorPolicy:
     """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing.
 
@@ -94,6 +98,19 @@ class ActorPolicy:
         made = type(self)(self.behavior, acting_part(self.model).requires_grad_(False), self.backend)
         made._generator = copy.deepcopy(self._generator, memo)
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the functions that compute in NumPy, which :meth:`refresh` makes of the weights."""
+        state = dict(self.__dict__)
+        for name in _MADE_OF_WEIGHTS:
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._numpy_actor = None
+        self.numpy_memory = None
+        self.refresh()
 
     def state_dict(self) -> dict[str, Any]:
         """The weights and statistics that the policy acts with, copied; without critics."""
