@@ -136,7 +136,7 @@ def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
             yield info.record, value
         if info.chooses is not None and info.chooses.by == "key":
             yield info.chooses.kind, getattr(settings, fields[info.chooses.key].name)
-        elif info.chooses is not None:  # a mapping from names to blocks; false turns a record off, null is no block
+        elif info.chooses is not None:  # a mapping from names to blocks; false and null turn one off
             claimed = info.chooses.by == "claim"
             yield from (
                 (info.chooses.kind, name)

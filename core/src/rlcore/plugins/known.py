@@ -20,6 +20,10 @@ PACKAGES: dict[tuple[str, str], str] = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
+# The distribution and the plugin that read recordings, and those that exchange between the processes of torchrun.
+RECORDINGS = ("rlcore-offline", "offline")
+RANKS = ("rlcore-torch", "torch")
+
 # The environment.type of an environment that a Python program gives to its run.
 PROGRAM = "program"
 

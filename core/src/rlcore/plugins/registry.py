@@ -18,7 +18,7 @@ from rlcore.hookspecs import KINDS
 from rlcore.plugins.discover import Plugin, canonical, hooks_written
 from rlcore.plugins.failures import failure, note_maker
 from rlcore.plugins.installing import or_turn_on, pip_install
-from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, first_package
+from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, RECORDINGS, first_package
 from rlcore.plugins.manager import Answer, HookManager
 from rlcore.plugins.select import Selection
 from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
@@ -241,7 +241,7 @@ class Registry:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
         found = self._manager.create("rlcore_create_recordings", lambda **_: None, plugins=self).value
         if found is None:
-            advice = or_turn_on("rlcore-offline", "offline")
+            advice = or_turn_on(*RECORDINGS)
             raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {advice}")
         return cast("Recordings", found)
 

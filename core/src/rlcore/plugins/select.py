@@ -199,9 +199,9 @@ def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple
 
 
 def namesakes(plugins: Sequence[Plugin]) -> Iterator[tuple[str, tuple[Plugin, ...]]]:
-    """What is said about each name that several plugins have which are on, with these plugins.
+    """Yield a message for each name that several plugins have which are on, with these plugins.
 
-    It is a warning, unless the name is asked for.
+    The message is a warning, unless a source asks for the name.
     """
     on = [plugin for plugin in plugins if plugin.state == "on"]
     for name in dict.fromkeys(plugin.name for plugin in on):

@@ -17,6 +17,7 @@ from rlcore.contracts.process_generators import kept_process_generators
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.installing import or_turn_on
+from rlcore.plugins.known import RANKS
 from rlcore.run.boundaries import Boundaries, Notifications
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
@@ -56,7 +57,7 @@ def _join_ranks(run: PreparedRun) -> Ranks:
         return Ranks()
     ranks = run.plugins.create_ranks(launch, run.config, run.stops)
     if ranks is None:
-        advice = or_turn_on("rlcore-torch", "torch")
+        advice = or_turn_on(*RANKS)
         raise ConfigError(f"torchrun started {launch.size} ranks, and no plugin exchanges between them; {advice}")
     return ranks
 

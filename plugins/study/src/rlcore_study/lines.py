@@ -21,7 +21,7 @@ MAX_BYTES = 2**34  # of a file of summaries
 
 
 def identity(file: Path) -> tuple[int, ...] | None:
-    """What a file keeps while nobody replaces or changes it, also if its directory is renamed; None without a file."""
+    """Return what changes if a file is replaced or written, and stays if its directory is renamed; None without one."""
     with suppress(OSError):
         found = file.stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
@@ -43,8 +43,8 @@ class Summaries:
         self._steps: dict[str, int] = {}
         self._values: dict[str, dict[str, float]] = {CUMULATIVE_REWARD: {}, EVALUATION_REWARD: {}}  # by behavior
 
-    def begin_anew(self) -> None:
-        """Ignore the file that is there: it is of the run that this one replaces, as long as nothing changes it."""
+    def ignore_present(self) -> None:
+        """Ignore the file that is there, as long as nothing changes it: the run that this one replaces wrote it."""
         self._replaced = identity(self._file)
 
     def read(self) -> bool:

@@ -111,7 +111,7 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
 
 
 def _is_earlier(ended: Ended, before: tuple[int, ...] | None) -> bool:
-    """Whether a run that was to begin anew failed before it replaced the run that is in its directory."""
+    """Whether a run that was to start from the beginning failed before it replaced the run that is in its directory."""
     return not ended.job.resume and before is not None and before == identity(ended.job.directory / CONFIGURATION)
 
 

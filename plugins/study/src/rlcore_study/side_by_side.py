@@ -132,7 +132,7 @@ class Running:
         if job.resume and has_checkpoint(job.directory):
             words = ("--resume", *words)
         else:
-            self.summaries.begin_anew()
+            self.summaries.ignore_present()
             words = job.words if job.new is None else job.new
         self._process = subprocess.Popen(
             python_command("-m", "rlcore_study.child", "run", *words),
