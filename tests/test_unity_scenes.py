@@ -24,7 +24,11 @@ SCENES: Mapping[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "Pyramids": ("ppo", PPO, {}),
     "Sorter": ("ppo", PPO, {}),
     "FoodCollector": ("sac", SAC, {}),
-    "Match3": ("ppo", PPO, {}),
+    "Match3": (
+        "ppo",
+        PPO,
+        {"network_settings": {"hidden_units": 32, "num_layers": 1, "vis_encode_type": "match3"}},
+    ),
     "PushBlockCollab": ("poca", POCA, {}),
     "DungeonEscape": ("poca", POCA, {}),
     "SoccerTwos": ("poca", POCA, {"self_play": SELF_PLAY}),
