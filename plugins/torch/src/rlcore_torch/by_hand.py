@@ -301,7 +301,8 @@ def rows_at_once(layers: Iterable[nn.Linear]) -> int:
     Their inputs are at most :data:`LARGEST_INPUTS` numbers.
     """
     widths = [(layer.in_features + 1, layer.out_features) for layer in layers]
-    inputs, outputs = (max(of_layers) for of_layers in zip(*widths, strict=True))
+    inputs = max(width for width, _ in widths)
+    outputs = max(width for _, width in widths)
     return max(1, min(LARGEST_LAYER // outputs, LARGEST_INPUTS // inputs))
 
 

@@ -378,7 +378,7 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         assert_equal({"all": ours}, {"all": theirs})
 
     def test_rewards_that_learn_are_shown_each_collected_transition_once_and_in_order(self) -> None:
-        """Also by a trainer whose providers learn from minibatches: see :attr:`rlcore.Transitions.collected`."""
+        """Minibatches have it beside them, in :attr:`rlcore.Transitions.collected`."""
         environment = self.environment()
         trainer, reward = self.make_with_a_reward_that_learns(environment)
         batch = first_batch(environment)
