@@ -44,7 +44,8 @@ def rlcore_create_trainer(
 
 @hookimpl
 def rlcore_report_status(run: RunContext) -> dict[str, Any] | None:
-    if all(settings.sections.get("self_play") is None for settings in run.config.behaviors.values()):
+    blocks = [*run.config.behaviors.values(), run.config.default_settings]  # the last one is of all others
+    if all(settings is None or settings.sections.get("self_play") is None for settings in blocks):
         return None  # without the time that the import takes
     from rlcore_ghost.selfplay.creation import status
 
