@@ -208,10 +208,10 @@ def test_a_hub_that_does_not_answer_is_one_message(
     [
         (
             {"ETag": '"../../../../evil"'},
-            "which is no checksum of a file",
+            "which is not a checksum of a file",
         ),
-        ({"X_Linked_Etag": "/tmp/evil"}, "answers with the ETag '/tmp/evil', which is no checksum"),
-        ({"X_Repo_Commit": "../../evil"}, "answers with the commit '../../evil', which is no name of a commit"),
+        ({"X_Linked_Etag": "/tmp/evil"}, "answers with the ETag '/tmp/evil', which is not a checksum"),
+        ({"X_Repo_Commit": "../../evil"}, "answers with the commit '../../evil', which is not a commit"),
     ],
 )
 def test_a_header_that_would_become_a_path_is_refused(

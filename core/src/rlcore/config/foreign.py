@@ -1,4 +1,4 @@
-"""What a configuration of a stranger names on this machine, by the allow-lists of settings classes and records."""
+"""Find the programs, files and addresses that a configuration of a stranger names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcore.settings.foreign import foreign_values, is_plain_name
 
 
 def named_by_a_stranger(config: RunConfig, plugins: Plugins) -> list[str]:
-    """What in a configuration a stranger must not choose: keys with their values, environments, statistics writers.
+    """List the entries of a configuration that a stranger must not choose.
 
     Nothing of it is harmful by itself: it names a program, a file, an address or code, which may be any, or its plugin
     does not say that it does not. Whoever trusts the configuration may allow it all.

@@ -16,7 +16,7 @@ def python_command(*arguments: str, added: Sequence[str] | None = None) -> list[
     """Return the command of a process of this Python: ``-m MODULE`` or ``-c PROGRAM``, and its arguments.
 
     Start every process of Python with it. ``python -m`` alone would import from the working directory first: a
-    ``types.py`` there would be run, although nobody named it. The process has the flags of this one and its module
+    ``types.py`` there would be run, although no file named it. The process has the flags of this one and its module
     search path, so it imports what this process would: local plugins, and modules beside a configuration, are found by
     their paths::
 

@@ -1,6 +1,6 @@
-"""Which values a configuration of a stranger may have: an allow-list that settings classes and records declare.
+"""The values that a configuration of a stranger may have: an allow-list that settings classes and records declare.
 
-A number, a switch and a word from a list that rlcore knows name nothing: they may come from anybody. A text may name a
+A number, a switch and a word from a list that rlcore knows name nothing: any person may choose them. A text may name a
 program, a file, an address or code. It is refused unless its field says what it is for: ``setting(foreign=...)``.
 """
 
@@ -63,7 +63,7 @@ def _inside(value: Any, allows: Callable[[str], bool], path: KeyPath) -> Iterato
 
 
 def _texts_allowed(info: FieldInfo, hint: Any) -> Callable[[str], bool]:
-    """Which texts the field may have; all, if they were compared with names of records, ``choices`` or a Literal."""
+    """Return the texts that the field may have: all, if they were compared with known names."""
     if callable(info.foreign):
         return info.foreign
     known = info.record is not None or info.choices is not None or not _open(hint)

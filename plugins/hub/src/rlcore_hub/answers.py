@@ -1,4 +1,4 @@
-"""Answers of a hub that may be anybody's: what becomes a path on this machine, and how much is read.
+"""Check the answers of an untrusted hub: what becomes a path on this machine, and how much is read.
 
 ``huggingface_hub`` names a file of its cache after the ETag of the answer, and a folder after the commit. A tag such as
 ``../../.bashrc`` would make it write any new file. It also reads an answer to its end, however long that is. The checks
@@ -60,12 +60,12 @@ def untrusted_answers(where: str, largest: int = MAX_ANSWER) -> Iterator[None]:
         if response.request.method == "HEAD":
             tag = response.headers.get(constants.HUGGINGFACE_HEADER_X_LINKED_ETAG) or response.headers.get("ETag")
             if tag is not None and not _TAG.fullmatch(tag.removeprefix("W/").strip('"')):
-                raise RunStateError(f"{where}: answers with the ETag {tag[:80]!r}, which is no checksum of a file")
+                raise RunStateError(f"{where}: answers with the ETag {tag[:80]!r}, which is not a checksum of a file")
             commit = response.headers.get(constants.HUGGINGFACE_HEADER_X_REPO_COMMIT)
             if commit is not None and not is_commit(commit):
-                raise RunStateError(f"{where}: answers with the commit {commit[:80]!r}, which is no name of a commit")
+                raise RunStateError(f"{where}: answers with the commit {commit[:80]!r}, which is not a commit")
         elif response.headers.get("Content-Encoding", "identity") != "identity":
-            raise RunStateError(f"{where}: answers with packed data that nobody asked for")
+            raise RunStateError(f"{where}: answers with packed data, which was not asked for")
         elif isinstance(response.stream, SyncByteStream):
             about = f"{where}: answers with more than the {largest:,} bytes that were expected; nothing was kept"
             response.stream = Limited(response.stream, largest, about)

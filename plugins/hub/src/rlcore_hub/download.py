@@ -85,7 +85,7 @@ def listing(api: HfApi, repository: str, revision: str | None) -> Listing:
     with reached(api, repository, revision), untrusted_answers(where):
         commit = api.model_info(repository, revision=revision).sha
         if not is_commit(commit):
-            raise RunStateError(f"{where}: answers with the commit {str(commit)[:80]!r}, which is no name of a commit")
+            raise RunStateError(f"{where}: answers with the commit {str(commit)[:80]!r}, which is not a commit")
         assert commit is not None
         for number, each in enumerate(api.list_repo_tree(repository, recursive=True, revision=commit)):
             if number == MAX_LISTED:  # pages may follow each other without end
@@ -208,7 +208,7 @@ def require_intact(directory: Path, repository: str) -> None:
 
 
 def named_code(directory: Path) -> list[str]:
-    """What a configuration of a downloaded run names: code, and what a stranger must not choose.
+    """List code and other entries of a downloaded configuration that a stranger must not choose.
 
     Which keys these are is what settings classes and records of the installed plugins say
     (:func:`rlcore.named_by_a_stranger`). Each checkpoint has a configuration too, which rlcore uses if that of

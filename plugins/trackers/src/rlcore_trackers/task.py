@@ -1,4 +1,4 @@
-"""What ``python -m rlcore_trackers`` sends where: the user says it, or the run as far as it may."""
+"""The task of ``python -m rlcore_trackers``: the user says it, or the run as far as it may."""
 
 from __future__ import annotations
 

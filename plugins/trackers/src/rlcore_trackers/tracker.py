@@ -35,7 +35,7 @@ class Tracked:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """What a sender is to send where: from the process of the run, or from a configuration of the user.
+    """A run for a sender, with the store that gets it, by the process of the run or by the user.
 
     No file in the run directory has it, because the directory may be another person's.
 
