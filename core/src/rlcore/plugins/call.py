@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore import hookspecs
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins.discover import Plugin, canonical, import_plugin, installed
+from rlcore.plugins.discover import Plugin, canonical, hooks_written, import_plugin, installed
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
@@ -199,6 +199,17 @@ class Plugins(Registry):
             raise
         if self._checked is not None:
             self._manager.require("rlcore_check_config", only=owner.label, config=self._checked)
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
+        """One line for each plugin that was left out, with its hooks that now check and change nothing."""
+        lines = []
+        for label, error in self.broken.items():
+            plugin = next((each for each in self.found if each.label == label), None)
+            hooks = () if plugin is None else hooks_written(plugin)
+            active = ", ".join(hook for hook in hooks if hookspecs.KINDS.get(hook, "registry") != "registry")
+            lines.append(f"{error}{f'; not active: {active}' if active else ''}; run rlcore plugins doctor")
+        return tuple(lines)
 
     @property
     def loaded(self) -> tuple[Plugin, ...]:

@@ -14,8 +14,7 @@ import attrs
 import pluggy
 
 from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpace, did_you_mean
-from rlcore.hookspecs import KINDS
-from rlcore.plugins.discover import Plugin, canonical, hooks_written
+from rlcore.plugins.discover import Plugin, canonical
 from rlcore.plugins.failures import failure, note_maker
 from rlcore.plugins.installing import or_turn_on, pip_install
 from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, RECORDINGS, first_package
@@ -132,14 +131,7 @@ class Registry:
 
     @property
     def _left_out(self) -> tuple[str, ...]:
-        """One line for each plugin that was left out, with its hooks that now check and change nothing."""
-        lines = []
-        for label, error in self.broken.items():
-            plugin = next((each for each in self.found if each.label == label), None)
-            hooks = () if plugin is None else hooks_written(plugin)
-            active = ", ".join(hook for hook in hooks if KINDS.get(hook, "registry") != "registry")
-            lines.append(f"{error}{f'; not active: {active}' if active else ''}; run rlcore plugins doctor")
-        return tuple(lines)
+        return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
 
     @property
     def _of_default_names(self) -> tuple[str, ...]:
