@@ -15,6 +15,7 @@ from gymnasium import spaces
 __all__ = ["Channels", "ImageLayout", "image_layout"]
 
 Channels = Literal["first", "last"]
+"""The axis of an array that has the channels of an image."""
 Shape = tuple[int, ...]
 
 COUNTS = (1, 3, 4)
