@@ -147,6 +147,22 @@ def test_arrays_that_do_not_fit_are_told_apart(name: str) -> None:
     assert case["problem"] in str(recording_problem(attrs.evolve(recording(2, 1), **changes)))
 
 
+def test_actions_outside_their_bounds_are_counted_once(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bounds = np.array([-2.0, -np.inf]), np.array([2.0, np.inf])
+    reacher = attrs.evolve(WALKER, discrete=(), continuous=2, low=bounds[0], high=bounds[1])
+    moved = np.array([[2.0, 1e9], [2.0000004, 0.0], [-2.5, 0.0], [7.0, -1e9], [0.0, 0.0]], np.float32)
+    recorded = attrs.evolve(recording(2, 3, behavior=reacher), actions=Actions(continuous=moved))
+    monkeypatch.setattr(counts, "read", lambda path, name: recorded)
+    (tmp_path / "Walker").write_text("[2, 3]")
+    read = InstalledRecordings(brings_counts("counts")).read(tmp_path, "Walker")
+    assert read.actions.continuous is moved
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert "2 of 5 transitions have continuous actions outside their bounds" in line
+    assert "the first -2.5 at [0] of transition 2, outside -2 to 2" in line
+
+
 # ------------------------------------------------------------ where they are found
 
 

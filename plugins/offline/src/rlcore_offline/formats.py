@@ -100,3 +100,27 @@ def _value_problem(recording: Recording) -> str | None:
         if ((recording.actions.discrete < 0) | (recording.actions.discrete >= options)).any():
             return f"discrete actions lie outside their branches, which have {options.tolist()} options"
     return None
+
+
+def actions_outside(recording: Recording) -> str | None:
+    """Return how many transitions have continuous actions outside their bounds in one line, or None for none.
+
+    A policy cannot act outside the bounds, so trainers learn the nearest action within them.
+    """
+    actions, behavior = recording.actions.continuous, recording.behavior
+    if actions is None:
+        return None
+    low, high = np.asarray(behavior.low), np.asarray(behavior.high)
+    # Bounds are exact numbers and actions may be rounded: a millionth more is not outside.
+    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
+    outside = (actions < low - below) | (actions > high + above)  # [N, continuous]
+    count = np.count_nonzero(outside.any(axis=1))
+    if not count:
+        return None
+    row, part = np.argwhere(outside)[0].tolist()
+    lowest, highest = (float(np.broadcast_to(bound, actions.shape)[row, part]) for bound in (low, high))
+    return (
+        f"{count:,} of {recording.transitions:,} transitions have continuous actions outside their bounds, the first "
+        f"{actions[row, part]:g} at [{part}] of transition {row}, outside {lowest:g} to {highest:g}; they are learned "
+        "as the nearest actions within: record what the environment did, or correct the bounds of its action space"
+    )

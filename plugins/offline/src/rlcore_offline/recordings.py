@@ -25,11 +25,13 @@ from rlcore import (
     require_protocol,
     user_path,
 )
-from rlcore_offline.formats import RecordingFormat, RecordingWriter, recording_problem
+from rlcore_offline.formats import RecordingFormat, RecordingWriter, actions_outside, recording_problem
 from rlcore_offline.records import RecordingFormatSpec
 from rlcore_offline.slot_recorder import SlotRecorder
 
 __all__ = ["InstalledRecordings", "read_recording"]
+
+log = logging.getLogger("rlcore.recording")
 
 # The format to ask for if none is installed.
 MINARI = "minari"
@@ -57,6 +59,9 @@ class InstalledRecordings:
         problem = recording_problem(recording)
         if problem:
             raise ConfigError(f"recording {str(location)!r}, read as {spec.name}: {problem}")
+        outside = actions_outside(recording)
+        if outside:
+            log.warning("recording %r, read as %s: %s", str(location), spec.name, outside)
         return recording
 
     def behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
@@ -92,9 +97,7 @@ class InstalledRecordings:
                         writers[name].close()
                     del writers[name]
                 else:
-                    logging.getLogger("rlcore.recording").warning(
-                        "behavior %r: no agent acted in any of its episodes, so nothing was recorded", name
-                    )
+                    log.warning("behavior %r: no agent acted in any of its episodes, so nothing was recorded", name)
         finally:
             for writer in writers.values():
                 with suppress(Exception, SystemExit):  # the first error is the one to report
