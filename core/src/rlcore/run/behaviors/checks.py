@@ -2,7 +2,7 @@
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
-are compared with the bounds of their observation in the first batches only.
+are compared with the bounds of their observation, and with the digits that float32 has, in the first batches only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.contracts.saved_values import LARGEST, not_finite_as_float32
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, TrainingDiverged, UnsupportedSpace
+from rlcore.run.behaviors.precision import DigitCheck
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,8 @@ class BatchCheck:
 
     Every batch has its shapes, kinds of numbers and flags checked, and that reward and observations are finite. In the
     first :data:`FIRST_BATCHES` batches a value outside its observation's bounds, or an
-    indicator other than 0 and 1, gives a warning, one for each observation.
+    indicator other than 0 and 1, gives a warning, one for each observation; and the last of them gives one warning for
+    each observation that is large and changes too little for float32.
 
     Attributes:
         environment: The name of the environment in messages.
@@ -88,6 +90,7 @@ class BatchCheck:
         self._observed = [_Observed(each, (spec.slots, *each.shape)) for each in spec.observations]
         self._first = first  # batches whose values are still to be compared with bounds
         self._warned_of: set[str] = set()  # observations with values outside their bounds
+        self._digits = [DigitCheck(each) for each in spec.observations if each.dtype.kind == "f"]
         self._warned_of_lost = False
 
     def batch_in(self, batches: Mapping[str, AgentBatch], doing: str) -> AgentBatch:
@@ -143,6 +146,7 @@ class BatchCheck:
         if self._first:
             self._first -= 1
             self._check_values(batch)
+            self._check_digits(batch)
         return batch
 
     def check(self, batch: AgentBatch) -> None:
@@ -263,6 +267,31 @@ class BatchCheck:
             self._name, what, slot_named(self._spec, int(slots[row])), values[(row, *index)],
             f" at {index}" if index else "", self._when(), allowed,
         )  # fmt: skip
+
+    def _check_digits(self, batch: AgentBatch) -> None:
+        """Warn, after the last of the first batches, of observations of which float32 keeps no digits."""
+        for digits in self._digits:
+            digits.look(batch)
+        if self._first:
+            return
+        for digits in self._digits:
+            lost = digits.lost()
+            if lost is None:
+                continue
+            place = f" at {lost.index}" if lost.index else ""
+            log.warning(
+                "behavior %r: observation %r of %s is %.10g%s and changed by at most %.3g from step to step, but "
+                "float32, in which it is learned from, has no numbers between that and %g more: subtract an offset, "
+                "such as the value at the beginning of the episode, in the environment or a wrapper (reported once)",
+                self._name,
+                digits.spec.name,
+                slot_named(self._spec, lost.slot),
+                lost.value,
+                place,
+                lost.change,
+                lost.distance,
+            )
+        self._digits = []  # frees what was kept of the batch before
 
     # ------------------------------------------------------------ what is wrong
 
