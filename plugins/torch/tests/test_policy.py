@@ -161,6 +161,29 @@ def test_a_policy_with_memory_acts_in_numpy_as_in_torch(
         np.testing.assert_allclose(without[1], from_zeros[1], rtol=1e-4, atol=1e-4)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("backend", [FAST, attrs.evolve(FAST, numpy_memory=NumpyMemory)], ids=["torch", "numpy"])
+def test_a_policy_whose_memory_is_forgotten_in_each_step_is_warned_of_once(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = NetworkSettings(hidden_units=16, memory=MemorySettings(memory_size=8))
+    policy = ActorPolicy(behavior(), ActorCritic(behavior(), network, value_heads=1, shared=False), backend)
+    memory = np.zeros((3, policy.memory_size), np.float32)
+    for given in (None, memory, memory, None, memory):  # single steps without memory may begin an episode
+        policy.act(observe(3), memory=given)
+    assert not caplog.records
+    for _ in range(4):
+        policy.act(observe(3))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "behavior 'Agent': the policy has memory and is called again without it" in line
+
+
+def test_a_policy_without_memory_needs_none(caplog: pytest.LogCaptureFixture) -> None:
+    _, policy = model_and_policy(behavior())
+    for _ in range(3):
+        policy.act(observe(3))
+    assert not caplog.records
+
+
 def test_a_network_with_memory_that_numpy_cannot_step_acts_in_torch() -> None:
     class Own(ActorCritic):
         def policy_step(self, inputs: Any, memory: Any) -> Any:

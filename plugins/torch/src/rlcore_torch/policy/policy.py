@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,8 @@ RawActions = NDArray[np.float32] | None
 """Continuous parts of actions [R, continuous] before they are clipped and stretched to the bounds; None without any."""
 Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
 
+log = logging.getLogger(__name__)
+
 # Columns of the continuous parts [R, ...] and logits [R, logits].
 Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
 
@@ -55,6 +58,8 @@ class ActorPolicy:
         self.model = model
         self.backend = backend
         self.seed(0)
+        self._acted_without_memory = 0  # calls of `act` in a row
+        self._warned_without_memory = False
         self._numpy_actor: NumpyActor | None = None
         self.numpy_memory: NumpyMemory | None = None
         distribution = model.policy_head.distribution
@@ -231,7 +236,11 @@ class ActorPolicy:
 
         An array alone is the observation of a behavior that has only one. The other arguments are those of
         :meth:`rlcore.MemoryPolicy.act`. Raises ValueError for observations that do not fit.
+
+        Warns once where a policy with memory is called twice in a row without ``memory``.
         """
+        if self.memory_size:
+            self._warn_without_memory(memory)
         if not isinstance(observations, Mapping):
             observations = checked_observations(self.behavior, observations)
         try:
@@ -248,6 +257,22 @@ class ActorPolicy:
                 gumbel_noise(self._generator, (total, self.layout.logits))[numbers],
             )
         return self.layout.actions(*self.choose(parameters, noise))
+
+    def _warn_without_memory(self, memory: NDArray[np.float32] | None) -> None:
+        """Warn at the second call in a row without memory. One alone may be the first step of an episode."""
+        if memory is not None:
+            self._acted_without_memory = 0
+            return
+        self._acted_without_memory += 1
+        if self._acted_without_memory != 2 or self._warned_without_memory:
+            return
+        self._warned_without_memory = True
+        log.warning(
+            "behavior %r: the policy has memory and is called again without it, so each call acts as if an episode "
+            "began: give memory=numpy.zeros((rows, policy.memory_size), numpy.float32), keep the array from step to "
+            "step, and set the rows of ended episodes to 0 (reported once)",
+            self.behavior.name,
+        )
 
 
 def acting_part(model: Actor) -> Actor:
