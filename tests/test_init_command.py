@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,18 @@ def test_what_cannot_be_written_is_refused(run_rlcore: RunRlcore, tmp_path: Path
     refused = run_rlcore("init", *words.split())
     assert refused.exit_code in (2, 3) and said in refused.stderr
     assert [*(tmp_path / "working").iterdir()] == []
+
+
+def test_a_module_beside_the_written_file_is_found(
+    run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    entry = "gymnasium.envs.classic_control:CartPoleEnv"
+    module = f"import gymnasium\ngymnasium.register('Beside-v0', entry_point='{entry}')\n"
+    (tmp_path / "module_beside_init.py").write_text(module)
+    written = tmp_path / "written.yaml"
+    done = run_rlcore("init", "--env", "module_beside_init:Beside-v0", "-o", str(written))
+    monkeypatch.delitem(sys.modules, "module_beside_init", raising=False)
+    gymnasium.registry.pop("Beside-v0", None)
+    assert done.exit_code == 0, done.stderr
+    assert yaml.safe_load(written.read_text())["environment"]["id"] == "module_beside_init:Beside-v0"

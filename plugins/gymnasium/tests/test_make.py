@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import types
+from importlib.util import find_spec
 from pathlib import Path
 
 import gymnasium
@@ -141,6 +142,9 @@ def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) ->
     assert hint in str(caught.value)
 
 
+needs_atari = pytest.mark.skipif(find_spec("ale_py") is None, reason="the games are those of ale-py")
+
+
 @pytest.mark.parametrize(
     ("env_id", "code", "said"),
     [
@@ -151,6 +155,9 @@ def test_a_missing_package_names_the_extra_that_brings_it(make, module, hint) ->
             "not checked:\n  environment.id 'MiniHack-Room-5x5-v0': no installed package is known",
         ),
         ("HalfCheetah-v2", 2, "'HalfCheetah-v2' needs mujoco-py, which Gymnasium has given up; write 'HalfCheetah-v5'"),
+        pytest.param("Pong-v5", 2, "did you mean 'ALE/Pong-v5'?", marks=needs_atari),
+        pytest.param("SpaceInvaders-v5", 2, "did you mean 'ALE/SpaceInvaders-v5'?", marks=needs_atari),
+        ("dm_control:cartpole-swingup", 2, "not a module; write 'dm_control/cartpole-swingup-v0'"),
     ],
 )
 def test_validate_calls_no_id_valid_that_it_does_not_know(

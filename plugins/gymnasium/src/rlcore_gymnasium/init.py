@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -54,6 +55,7 @@ def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
     not replaced.
     """
     plugins = load_plugins()
+    find_module_beside(env_id, (output or Path("config.yaml")).absolute().parent)
     seen = Seen.at(env_id, plugins)
     chosen = plugins.record(Preset, preset or seen.preset)
     path = output or Path(f"{seen.behavior.name.lower()}.yaml")
@@ -68,6 +70,13 @@ def init_command(env_id: str, output: Path | None, preset: str | None) -> None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}; give another file with -o") from error
     echo(f"{path}: preset {chosen.name}; train with: rlcore run {shlex.quote(str(path))}")
+
+
+def find_module_beside(env_id: str, directory: Path) -> None:
+    """Let Python import ``mine.py`` in ``directory`` for ``mine:Name-v0``, as a run of the written file will."""
+    module = env_id.partition(":")[0]
+    if ":" in env_id and (directory / f"{module}.py").is_file() and str(directory) not in sys.path:
+        sys.path.append(str(directory))  # behind what is installed, which a run prefers too
 
 
 @attrs.frozen

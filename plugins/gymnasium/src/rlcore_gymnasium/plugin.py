@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore import CommandSpec, ConfigError, EnvironmentSpec, hookimpl, nearest, one_line
+from rlcore import CommandSpec, ConfigError, EnvironmentSpec, hookimpl, nearest, one_line, pip_install
 from rlcore_gymnasium.modules import is_importable, not_importable
 from rlcore_gymnasium.worlds import world_of
 from rlcore_gymnasium.wrappers import wrapper_entries
@@ -86,6 +87,7 @@ def check_id(env_id: str | None, local: Collection[str] = ()) -> str | None:
     """
     module, name = _parts(env_id)
     if module and module not in sys.modules:
+        _refuse_namespace(env_id, module, name)
         if not is_importable(module, local):
             raise not_importable(env_id, module, "it is not installed", ID)
         return f"only a run imports {module}, which registers it"
@@ -109,6 +111,7 @@ def registered(env_id: str | None) -> EnvSpec:
     The module of a package that :mod:`rlcore_gymnasium.worlds` knows need not be named.
     """
     module, name = _parts(env_id)
+    _refuse_namespace(env_id, module, name)
     if module:
         known = world_of(name)
         try:
@@ -136,6 +139,17 @@ def _parts(env_id: str | None) -> tuple[str, str]:
     return (namespace if namespace.isidentifier() and is_importable(namespace) else ""), name
 
 
+def _refuse_namespace(env_id: str | None, module: str, name: str) -> None:
+    """Refuse ``dm_control:cartpole-swingup``: the name before the colon is the namespace of ids, and not a module."""
+    world = world_of(f"{module}/{name}")
+    if world is None or module.partition(".")[0] == world.module.partition(".")[0]:
+        return
+    version = "" if re.search(r"-v\d+$", name) else "-v0"
+    advice = f"write '{module}/{name}{version}'"
+    install = "" if is_importable(world.module) else f"; run: {pip_install(*shlex.split(world.install))}"
+    raise ConfigError(f"{env_id!r}: {module} is a namespace and not a module; {advice}{install}", key=ID)
+
+
 def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
     if not name:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
@@ -159,8 +173,26 @@ def _imported_from(module: str) -> str:
 
 
 def _nearest_id(module: str, name: str) -> str | None:
+    if not module and _is_atari(name):
+        return f"ALE/{name}"
     close = nearest(name, _registry())
-    return f"{module}:{close}" if close and module else close
+    # Equal versions make no two names alike: Pong-v5 is not Ant-v5.
+    if close is None or nearest(_unversioned(name), [_unversioned(close)]) is None:
+        return None
+    return f"{module}:{close}" if module else close
+
+
+def _unversioned(name: str) -> str:
+    return re.sub(r"-v\d+$", "", name)
+
+
+def _is_atari(name: str) -> bool:
+    """Whether ``ALE/`` in front makes ``Pong-v5`` an id of the installed ale-py, which is not imported."""
+    spec = find_spec("ale_py")
+    if spec is None or spec.origin is None or not name.endswith("-v5"):
+        return False
+    games = (Path(spec.origin).parent / "roms").glob("*.bin")
+    return _unversioned(name).casefold() in {game.stem.replace("_", "") for game in games}
 
 
 def _is_gymnasiums(name: str) -> bool:

@@ -32,6 +32,12 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "its own; write network_settings: {normalize: true} in the behavior instead",
         "NormalizeReward": "a checkpoint would not have its running statistics, and scaled returns would be reported; "
         "write hyperparameters: {normalize_rewards: true} in the behavior instead",
+        "VecNormalize": "a wrapper of Stable-Baselines3; write network_settings: {normalize: true} for observations "
+        "and hyperparameters: {normalize_rewards: true} for rewards, in the behavior",
+        "VecFrameStack": "a wrapper of Stable-Baselines3; write {name: FrameStackObservation, stack_size: 4}",
+        "DummyVecEnv": "a wrapper of Stable-Baselines3; write environment.num_envs instead",
+        "SubprocVecEnv": "a wrapper of Stable-Baselines3; write environment.num_envs and environment.workers instead",
+        "Monitor": "a wrapper of Stable-Baselines3; a run reports episodes itself; leave it out",
         "RecordVideo": "rlcore evaluate RUN --video DIRECTORY films whole episodes; leave it out",
         "RenderCollection": "nothing reads the pictures that it collects; leave it out",
         "Autoreset": "a run resets environments itself, in the step that ends an episode; leave it out",

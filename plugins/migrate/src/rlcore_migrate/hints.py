@@ -98,7 +98,7 @@ class Hints:
             return f"unknown key; it belongs in {dotted((*block, 'extrinsic'))}"
         if not unknown:
             value = self._mapping(block).get(key)
-            return f"{problem}{value_hint(path, value)}" if isinstance(value, str) else problem
+            return with_value_hint(path, value, problem) if isinstance(value, str) else problem
         if block not in self._places:
             self._places[block] = self._messages_in(block, behavior, below[:-1])
         return self._places[block].get(key, problem)
@@ -239,13 +239,25 @@ def _split(path: KeyPath) -> tuple[KeyPath, KeyPath]:
 
 
 def _of_other_frameworks() -> dict[str, str]:
-    others = ("stable_baselines3", "tianshou", "rllib")
+    others = ("cleanrl", "stable_baselines3", "tianshou", "rllib")
     return {key: said for name in others for key, said in foreign_keys()[name].items()}
 
 
 def _messages(places: Mapping[str, str]) -> dict[str, str]:
     belong = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
     return {**_of_other_frameworks(), **belong, **foreign_keys()["ml_agents"]}
+
+
+def with_value_hint(path: KeyPath, value: str, problem: str) -> str:
+    """Return ``problem`` with what to write instead of ``value``.
+
+    The nearest name that ``problem`` suggests for an algorithm of another framework is another algorithm: a2c is not
+    sac. It is replaced.
+    """
+    if path[-1:] == ("trainer_type",) and (advice := foreign_keys()["trainers"].get(value.casefold())):
+        refusal, _, _ = problem.partition("; did you mean")
+        return f"{refusal}; {advice}"
+    return f"{problem}{value_hint(path, value)}"
 
 
 def value_hint(path: KeyPath, value: str) -> str:
