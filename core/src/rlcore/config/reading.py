@@ -29,7 +29,7 @@ from rlcore.config.document import (
     with_export_block,
 )
 from rlcore.config.dump import is_broken
-from rlcore.config.yaml_forms import LEADING_ZERO, loader_class
+from rlcore.config.yaml_forms import LEADING_ZERO, loader_class, missing_space
 from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
 from rlcore.storage.files.access import DamagedFile, read_regular
 
@@ -77,7 +77,12 @@ def parse_document(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         found = "a tab; indent with spaces" if _is_tab(text, mark) else error.problem or error.context
-        raise _refused(f"{name}:{mark.line + 1}" if mark else name, f"not valid YAML: {found}") from None
+        line = mark.line if mark else 0
+        # YAML continues "trainer_type:ppo" as a text and stops at the colon of the line below.
+        above = text.split("\n")[line - 1].strip() if line and str(found).startswith("mapping values") else ""
+        if advice := missing_space(above):
+            line, found = line - 1, advice
+        raise _refused(f"{name}:{line + 1}" if mark else name, f"not valid YAML: {found}") from None
     except UnicodeEncodeError:
         raise _refused(name, "not UTF-8 text") from None
     except yaml.YAMLError as error:
@@ -234,6 +239,10 @@ class _Reader:
                 self._problem(key_node, path, f"keys must be text{hint}")
                 continue
             self._letters += len(key)
+            no_value = value_node.tag == _TAG + "null" and value_node.value == ""
+            if node.flow_style and no_value and (advice := missing_space(key)):
+                self._problem(key_node, path, advice)
+                continue
             child = (*path, key)
             if key in lines:
                 self._problem(key_node, child, f"duplicate key (first on line {lines[key]})")

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import attrs
 
 from rlcore.config.document import Block, Items, Problems, shown, to_float, to_int, without_origins
+from rlcore.config.yaml_forms import missing_space
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import SettingError, check_by_bases, chosen_by, field_info, field_types, settings_fields
 
@@ -246,7 +247,8 @@ class Reader:
         errors = Errors()
         data = self.whole(cls, data, errors)
         if not isinstance(data, Mapping):
-            raise Refused(f"must be a mapping of settings, not {shown(data)}")
+            advice = missing_space(data) if isinstance(data, str) else ""
+            raise Refused(f"must be a mapping of settings, not {shown(data)}{advice and f'; {advice}'}")
         values, allowed = self.of_records(cls, data, errors)
         fields, kinds = settings_fields(cls), field_types(cls)
         own = {key: each for key, each in fields.items() if not _is_claimed(each)}

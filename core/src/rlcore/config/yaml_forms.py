@@ -1,4 +1,4 @@
-"""How the numbers of a configuration are written, where YAML 1.1, which PyYAML reads, surprises.
+"""How numbers, and colons after keys, are written in a configuration, where YAML 1.1, which PyYAML reads, surprises.
 
 ``1e-3`` is a number, as in YAML 1.2 and in Python; YAML 1.1 asks for a dot and a sign, and reads a text. ``010`` is
 refused: YAML 1.1 reads the octal 8, YAML 1.2 ten. Reader and writer have the same rules, so a text that looks like
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import yaml
 
 FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+\Z")
+_KEY_AND_VALUE = re.compile(r"([A-Za-z_][\w.-]*):([^\s:/\\].*)")
+_LONGEST = 200  # letters of a text that is repeated in a message
 LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+\Z")
 
 _TAG = "tag:yaml.org,2002:"
@@ -55,3 +57,9 @@ def _with_forms(name: str, base: Any) -> Any:
     made.add_implicit_resolver(f"{_TAG}float", FLOAT, _FIRST_OF_FLOAT)
     made.add_implicit_resolver(f"{_TAG}int", LEADING_ZERO, _FIRST_OF_LEADING_ZERO)
     return made
+
+
+def missing_space(text: str) -> str:
+    """Return what to write instead of ``key:value``, which is one text in YAML; empty for any other text."""
+    found = _KEY_AND_VALUE.fullmatch(text.strip())
+    return f"write a space after the colon: {found[1]}: {found[2]}" if found and len(text) <= _LONGEST else ""
