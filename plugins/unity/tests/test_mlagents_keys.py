@@ -161,6 +161,11 @@ def test_a_missing_player_is_refused_with_the_nearest_name(tmp_path: Path) -> No
         find_player(tmp_path / "Waker.x86_64")
 
 
+def test_an_id_that_is_no_player_is_refused_with_the_key_that_chooses_the_environment(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"write environment\.type too, such as"):
+        find_player(tmp_path / "classic" / "tictactoe")
+
+
 def test_a_folder_is_refused_with_the_players_in_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"is a folder.*it has Mac.app, Walker.x86_64"):
         find_player(tmp_path)

@@ -8,6 +8,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import attrs
@@ -20,6 +21,7 @@ from rlcore_pettingzoo.settings import PettingZooSettings, WrapperSettings
 ID = ("environment", "id")
 OPTIONS = ("environment", "options")
 OPENSPIEL = "openspiel/"
+_MPE = re.compile(r"(?:(?:pettingzoo[./])?mpe2?[./])?(simple(?:_[a-z]+)*)-v(\d+)")
 Api = Literal["aec", "parallel"]
 
 # The extra, or the package, that has the requirements of a namespace of PettingZoo.
@@ -69,6 +71,7 @@ def _registered(env_id: str, api: Api | None) -> Game:
     known = sorted({name for names in registries.values() for name in names})
     matching = [name for name in known if wanted in (name, name.partition("/")[2])]
     if not matching:
+        _refuse_moved(env_id, wanted)
         close = did_you_mean(wanted, known) or did_you_mean(wanted, [name.partition("/")[2] for name in known])
         raise ConfigError(
             f"{env_id!r} is not registered with PettingZoo{close} (an environment of another package is written "
@@ -85,6 +88,16 @@ def _registered(env_id: str, api: Api | None) -> Game:
     spec = registries[form][name]
     install = _EXTRAS.get(str(spec.namespace), f"'pettingzoo[{spec.namespace}]'")
     return Game(name, str(spec.name), partial(pettingzoo.make, form, name), install)
+
+
+def _refuse_moved(env_id: str, wanted: str) -> None:
+    """Refuse games of MPE, such as ``mpe/simple_spread_v3``, that PettingZoo gave to the package ``mpe2``."""
+    found = _MPE.fullmatch(wanted)
+    if found is None:
+        return
+    hint = "" if find_spec("mpe2") else f"; run: {pip_install('mpe2')}"
+    game = f"mpe2.{found[1]}_v{found[2]}:parallel_env"
+    raise ConfigError(f"{env_id!r}: MPE is the package mpe2 now; did you mean {game!r}?{hint}", key=ID)
 
 
 def _of_openspiel(env_id: str) -> Game:

@@ -46,6 +46,6 @@ def find_player(path: Path) -> Path:
     there = did_you_mean(path.name, near) if near else f"; there is no folder {path.parent}"
     raise ConfigError(
         f"{path}: there is no such file{there}; write the path of the player that Unity built, or leave executable "
-        "out to wait for the editor",
+        "out to wait for the editor; for the id of another environment, write environment.type too, such as pettingzoo",
         key=KEY,
     )
