@@ -37,6 +37,11 @@ DISTRIBUTIONS = {
 }
 
 
+# Packages of which extras need different versions: the newest one that packages of an extra were seen to work with.
+MANY_VERSIONS = {"mujoco": {"mujoco": "4.0.0", "robotics": "3.10.0", "dm-control": "3.17.0"}}
+RELEASES_OF_MUJOCO = ("3.10.0", "3.11.0", "3.17.0", "4.0.0")
+
+
 def lines(name: str) -> list[str]:
     """A requirements file without comments."""
     text = (ROOT / name).read_text(encoding="utf-8")
@@ -222,7 +227,7 @@ def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
     pins = {}
     for line in lines("constraints.txt"):
         (pin,) = (requirement := Requirement(line)).specifier
-        assert pin.operator == "==" and "+" not in pin.version, line
+        assert pin.operator == ("<=" if requirement.name in MANY_VERSIONS else "==") and "+" not in pin.version, line
         pins[canonicalize_name(requirement.name)] = requirement
     ours = {member.name for member in MEMBERS}
     needed = [Requirement(text) for member in MEMBERS for text in member.requirements]
@@ -230,6 +235,17 @@ def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
     needed += map(Requirement, pyproject(ROOT)["build-system"]["requires"])
     assert {canonicalize_name(each.name) for each in needed} - ours <= set(pins)
     for each in needed:
-        if each.name not in ours:
+        if each.name not in {*ours, *MANY_VERSIONS}:
             (pin,) = pins[canonicalize_name(each.name)].specifier
             assert each.specifier.contains(pin.version), f"{each} excludes the version it is tested with"
+
+
+@pytest.mark.parametrize(("extra", "works"), MANY_VERSIONS["mujoco"].items())
+def test_an_extra_gets_the_mujoco_that_its_packages_work_with(extra: str, works: str) -> None:
+    """``pip`` takes the newest release that the constraints and the extra allow."""
+    (constraint,) = [each for each in map(Requirement, lines("constraints.txt")) if each.name == "mujoco"]
+    (gymnasium,) = [member for member in PLUGINS if member.plugin == "gymnasium"]
+    needs = [Requirement(text) for text in gymnasium.project["optional-dependencies"][extra]]
+    limits = [each.specifier for each in (constraint, *needs) if each.name == "mujoco"]
+    allowed = [each for each in RELEASES_OF_MUJOCO if all(limit.contains(each) for limit in limits)]
+    assert allowed[-1] == works

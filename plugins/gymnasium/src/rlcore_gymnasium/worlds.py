@@ -38,7 +38,7 @@ WORLDS = (
     World("minatar.gym", "minatar", "MinAtar/", register="register_envs"),
     World("miniworld", "miniworld", "MiniWorld-"),
     World("panda_gym", "panda-gym", "Panda[A-Z]"),
-    World("shimmy", "'shimmy[dm-control]'", "dm_control/"),
+    World("shimmy", "'rlcore-gymnasium[dm-control]'", "dm_control/"),
     World("tetris_gymnasium.envs", "tetris-gymnasium", "tetris_gymnasium/"),
     World("vizdoom.gymnasium_wrapper", "vizdoom", "Vizdoom[A-Z]"),
     World("ale_py", "'rlcore-gymnasium[atari]'", r"ALE/|\w+NoFrameskip-v[04]$"),
