@@ -27,7 +27,7 @@ def warnings_after(
     dtype: type = np.float32,
     ended_at: int | None = None,
 ) -> list[str]:
-    """What is warned of where the first number of both agents' clocks is ``clock`` [T] in turn, in one array."""
+    """The warnings in a run in which the first number of both agents' clocks is ``clock`` [T] in turn."""
     check = BatchCheck(SPEC, lambda: "at step 60", first=STEPS)
     seen = {"speed": np.zeros((2, 2), np.float32), "clock": np.zeros((2, 2), dtype)}
     off = np.zeros(2, np.bool_)
