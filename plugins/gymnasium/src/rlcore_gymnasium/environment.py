@@ -25,6 +25,7 @@ from rlcore import (
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, raw_screens, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
+from rlcore_gymnasium.mujoco_warnings import warn_once
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 from rlcore_gymnasium.parameters import WayFinder
@@ -173,6 +174,7 @@ def _maker(env_id: str, num_envs: int, mode: str, options: Mapping[str, Any]) ->
 def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """Call a constructor. An exception becomes an error of one line with the solution."""
     try:
+        warn_once(env_id)
         return make()
     except RlcoreError:
         raise
