@@ -99,6 +99,15 @@ def test_a_requirement_that_is_absent_is_what_pip_installs(installed_plugin: Ins
         load_plugins().record(TrainerSpec, "acme-later/fine").resolve()
 
 
+def test_a_requirement_that_is_absent_where_hooks_are_added_is_what_pip_installs(
+    installed_plugin: InstallPlugin,
+) -> None:
+    module = HEAD + "@hookimpl\ndef rlcore_addhooks(manager):\n    import acme_base\n"
+    installed_plugin("hooks", "acme-hooks", "1", module, requires=["acme-base"])
+    said = "No module named 'acme_base'; pip install acme-base, which acme-hooks requires;"
+    assert said in load_plugins().warnings[0]
+
+
 def test_a_plugin_that_pluggy_refuses_half_way_leaves_nothing_behind() -> None:
     # pluggy 1.6 keeps, and calls, what it registered before it raised; 1.7 rolls back by itself.
     class HalfWay(HookManager):

@@ -119,7 +119,9 @@ class HookManager(pluggy.PluginManager):
         try:
             addhooks(*(self for _ in inspect.signature(addhooks).parameters))
         except (Exception, SystemExit) as error:
-            raise failure(owner.described, "in rlcore_addhooks", error) from error
+            advice = owner.required(error)
+            doing = "in rlcore_addhooks"
+            raise failure(owner.described, doing, error, lambda text: PluginError(text + advice)) from error
         for name in self.specifications.keys() - known.keys():
             if not name.startswith(HOOK_PREFIX):
                 raise PluginError(f"{owner.described}: the hook {name!r} must begin with {HOOK_PREFIX!r}")
