@@ -47,7 +47,7 @@ CHANGES: dict[str, Any] = {
 
 
 class Disk:
-    """What a power failure would leave: files as they were at their last fsync, if their names were on disk too."""
+    """The state that a power failure would leave: files as of their last fsync, if their names were on disk."""
 
     def __init__(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.content: dict[str, int] = {}

@@ -233,7 +233,7 @@ def test_behaviors_that_come_later_are_waited_for(tmp_path: Path) -> None:
 def test_a_behavior_that_is_subscribed_in_the_middle_of_a_training_does_not_end_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its agents have no places: a warning says so, they act with zeros, and the others train on."""
+    """Agents of a behavior that comes later act with zeros, a warning says so, and the others train on."""
     behaviors = {"First": {"sensors": [{"name": "v", "shape": [4]}], "continuous": 1},
                  "Second": {"sensors": [{"name": "v", "shape": [4]}], "branches": [2]}}  # fmt: skip
     world = "crowd:" + json.dumps({"behaviors": behaviors, "agents": 3, "later": {"Second": 60}})

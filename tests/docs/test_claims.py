@@ -212,7 +212,7 @@ def of_the_first_command() -> set[str]:
 
 
 def test_the_plugins_of_a_first_training_are_those_of_the_first_command() -> None:
-    """Also in what `rlcore plugins list` and the first lines of a run show there."""
+    """The output of `rlcore plugins list` and the first lines of a run on these pages agree with it."""
     tutorial = TEXTS["docs/tutorial/first-training.md"]
     table = tutorial.split("```text\nNAME ")[1].split("```")[0]
     assert {line.split()[0] for line in table.splitlines()[1:]} == of_the_first_command()

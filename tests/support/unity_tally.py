@@ -1,4 +1,4 @@
-"""What is counted at both ends of a session with a test player: decisions, ended episodes and their returns.
+"""Counts at both ends of a session with a test player: decisions, ended episodes and their returns.
 
 A *round* goes from one reset by Python to the next. :class:`Tally` counts what the player sends, by the numbers of
 agents; :class:`CountedEnvironment` counts what a run receives of its environment, by slots. Neither knows of the other.

@@ -1,4 +1,4 @@
-"""What messages say to install: paths in a checkout, and names after a release."""
+"""Messages say what to install: paths in a checkout, and names after a release."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ DAMAGES: dict[str, dict[str, Any]] = {
     "state of another type": {"state": []},
     "unknown parameter": {"parameters": {"a.c": 2}},
     "value out of range": {"parameters": {"a.b": 9}},
-    "true is no number": {"parameters": {"a.b": True}},
+    "true instead of a number": {"parameters": {"a.b": True}},
     "runs that are no mapping": {"runs": [1]},
     "unknown run": {"runs": {"other": {"score": 1.0, "evaluations": []}}},
     "score that is not finite": {"runs": {"seed-1": {"score": 1e999, "evaluations": []}}},

@@ -1,4 +1,4 @@
-"""What belongs to the whole process, and must not change because a plugin is imported.
+"""Notice when the import of a plugin changes what belongs to the whole process.
 
 The working directory, handlers of signals and the like change runs that use nothing of the plugin. An import is
 compared before and after, and the plugin is named. Libraries have such settings too, for example a default type of

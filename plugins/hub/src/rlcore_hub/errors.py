@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from httpx2 import HTTPError
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -23,16 +24,6 @@ from rlcore import ConfigError, RunStateError, one_line
 
 __all__ = ["hub_api", "reached", "require_repository_name"]
 
-
-def _transport_error() -> type[Exception]:
-    """Return the base of all errors of the HTTP library under huggingface_hub: httpx before version 2, then httpx2.
-
-    rlcore-hub does not choose, so that it can be installed beside packages that need an older huggingface_hub.
-    """
-    return next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError" and issubclass(base, Exception))
-
-
-TRANSPORT_ERROR = _transport_error()
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 
 
@@ -75,7 +66,7 @@ def reached(api: HfApi, repository: str, revision: str | None = None) -> Iterato
         ) from None
     except OfflineModeIsEnabled:
         raise RunStateError(f"{where}: cannot be reached, because HF_HUB_OFFLINE is set; unset it") from None
-    except (TRANSPORT_ERROR, LocalEntryNotFoundError) as error:
+    except (HTTPError, LocalEntryNotFoundError) as error:
         cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
         if isinstance(cause, HfHubHTTPError):
             raise RunStateError(f"{where}: {_refusal(cause)}") from None
@@ -84,7 +75,7 @@ def reached(api: HfApi, repository: str, revision: str | None = None) -> Iterato
             "and run the command again"
         ) from None
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, OSError) as error:
-        # What huggingface_hub raises of an answer that is no hub's: not JSON, without an entry, of another type.
+        # huggingface_hub raises these for what no hub answers: not JSON, without an entry, of another type.
         problem = f"{type(error).__name__}: {one_line(error)[:200]}"
         raise RunStateError(f"{where}: answered with what no hub answers ({problem}); check HF_ENDPOINT") from error
 

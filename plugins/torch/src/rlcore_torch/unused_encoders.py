@@ -13,7 +13,7 @@ __all__ = ["unused_encoders"]
 def unused_encoders(run: RunContext) -> Iterator[str]:
     """Yield a message for each behavior whose network settings name an encoder for nothing that its agents observe.
 
-    It is no error: files of ML-Agents share ``default_settings`` between behaviors with and without images.
+    It is not an error: files of ML-Agents share ``default_settings`` between behaviors with and without images.
     """
     for name, spec in run.behaviors.items():
         settings = run.config.behaviors.get(name, run.config.default_settings)

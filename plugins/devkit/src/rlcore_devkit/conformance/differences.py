@@ -1,4 +1,4 @@
-"""What a trainer learns from: equal data with one thing changed must change what it learns, or must not.
+"""Test from what a trainer learns: equal data with one thing changed must change what it learns, or must not.
 
 Each test plays a script (:mod:`rlcore_devkit.conformance.script`) twice, and compares the weights.
 """
@@ -90,7 +90,7 @@ class AnotherRewards:
 
 @attrs.frozen(eq=False)
 class Learned:
-    """What a trainer learned from a script: arrays of its weights by path.
+    """The result of training on a script: arrays of its weights by path.
 
     Attributes:
         before: The arrays before the first update.
@@ -163,7 +163,7 @@ class TrainerDifferences(Rules):
         )
 
     def test_the_reward_of_a_lost_environment_does_not_count(self) -> None:
-        """Its open transition is dropped; ``aborted`` marks it."""
+        """The open transition of a lost environment is dropped; ``aborted`` marks it."""
         script, learned = self._played("alone")
         reward = np.where(script.aborted, np.float32(50.0), script.reward)
         assert not learned.differs(self._again("alone", attrs.evolve(script, reward=reward))), (

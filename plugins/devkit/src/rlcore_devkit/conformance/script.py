@@ -29,7 +29,7 @@ Columns = dict[str, NDArray[Any]]
 
 @attrs.frozen(eq=False)
 class Script:
-    """What the agents of one behavior receive in T steps.
+    """A script of T steps for the agents of one behavior.
 
     Attributes:
         observations: [T + 1, S, *shape] by name, what the agents see before each step and after the last one.
