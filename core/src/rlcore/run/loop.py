@@ -165,7 +165,7 @@ def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: Ba
 
 
 def update_what_is_ready(state: RunState, times: PhaseTimes) -> None:
-    """Take the updates that are due. The loop has taken them, unless the environment was lost within a step."""
+    """Take the updates that are due after the environment was lost within a step, in place of the loop."""
     for behavior in state.behaviors.values():
         while behavior.learning and _update_if_ready(behavior, behavior.trainer, times):
             pass

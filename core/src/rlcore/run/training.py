@@ -223,7 +223,9 @@ class Training:
         """
         learned = error is None or self.state.steps > 0  # or a first mistake would take the name of the run
         if self._whole and learned and not self.context.inference:
-            update_what_is_ready(self.state, self.boundaries.times)
+            if self.state.between_steps is not None:
+                # The environment was lost between what trainers observed and the updates of the loop.
+                update_what_is_ready(self.state, self.boundaries.times)
             self.boundaries.save_unless_saved(regular=self.outcome == "done")
             if not self._was_done:
                 self.boundaries.export_at_end()
