@@ -111,7 +111,9 @@ def test_a_disk_that_is_full_at_any_moment_of_saving_is_one_error_and_costs_noth
         make_run().train()
     monkeypatch.undo()
     assert "No space left on device" in str(caught.value)
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    # Summaries are on disk before a checkpoint gets its name. A writer that cannot write is named as at other times.
+    assert [each for each in warnings if not each.startswith("writer 'jsonl' of plugin 'core'")] == []
     assert not [path for path in files().path.rglob("*") if "tmp" in path.name]
     for step in files().steps:
         load_checkpoint(files().path / "checkpoints" / str(step))
