@@ -26,7 +26,6 @@ import figures
 import gallery
 import notebooks
 import plugin_list
-from public_names import public_names
 
 from rlcore import (
     HOOKS,
@@ -609,6 +608,8 @@ def main(names: Iterable[str]) -> None:
     """
     wanted = list(names)
     if wanted == ["public-names"]:
+        from public_names import public_names
+
         print("\n".join(public_names()))
         return
     if wanted == ["contract-names"]:
