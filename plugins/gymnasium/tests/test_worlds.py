@@ -68,7 +68,7 @@ def test_the_extras_that_messages_name_exist() -> None:
     about = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
     extras = about["project"]["optional-dependencies"]
     named = {world.install for world in WORLDS if "rlcore" in world.install}
-    assert len(named) == 4 and named <= {f"'rlcore-gymnasium[{extra}]'" for extra in extras}
+    assert len(named) == 5 and named <= {f"'rlcore-gymnasium[{extra}]'" for extra in extras}
 
 
 def test_a_misspelled_id_of_a_known_package_is_answered_with_the_nearest(make) -> None:

@@ -43,17 +43,17 @@ def seed_process(seeds: EpisodeSeeds, episodes: NDArray[np.int64] | None = None)
 
 
 def process_generators() -> dict[str, Any]:
-    """Return the state of both generators, for a checkpoint: ``python`` and ``numpy``."""
+    """Return the state of both generators, for a checkpoint: ``random`` and ``numpy``."""
     _, words, gauss = random.getstate()
     of_numpy: Any = np.random.get_state()  # noqa: NPY002
     _, key, place, has_gauss, next_gauss = of_numpy
     of_python = _state(words[:_WORDS], words[_WORDS], gauss)
-    return {"python": of_python, "numpy": _state(key, place, next_gauss if has_gauss else None)}
+    return {"random": of_python, "numpy": _state(key, place, next_gauss if has_gauss else None)}
 
 
 def restore_process_generators(state: Mapping[str, Any]) -> None:
     """Restore both generators. Raises SavedValueError for what :func:`process_generators` did not return."""
-    words, place, gauss = _saved(saved_mapping(state, "python"))
+    words, place, gauss = _saved(saved_mapping(state, "random"))
     key, key_place, next_gauss = _saved(saved_mapping(state, "numpy"))
     random.setstate((_VERSION, (*words.tolist(), place), gauss))
     np.random.set_state((_NUMPY, key, key_place, int(next_gauss is not None), next_gauss or 0.0))  # noqa: NPY002

@@ -156,7 +156,7 @@ class RolloutTrainer(TorchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
-        over = batch.ended
+        over = None if self.memory is None else batch.ended  # batches on a device have no such rows, and no memory
         batch = lives_as_episodes(batch)
         if batch.aborted is not None:
             self._forget(batch.aborted)
