@@ -30,9 +30,15 @@ def working(tmp_path: Path) -> Path:
     return directory
 
 
-def refused(result: CommandResult, exit_code: int, message: str) -> None:
-    """One line on standard error and nothing else anywhere."""
-    assert (result.stderr, result.stdout) == (f"error: {message}\n", "")
+def refused(result: CommandResult, exit_code: int, message: str, *, failed_at: int | None = None) -> None:
+    """One line on standard error, and on the other one that a run which failed at a step was saved there."""
+    assert result.stderr == f"error: {message}\n"
+    if failed_at is None:
+        assert result.stdout == ""
+    else:
+        (line,) = result.stdout.splitlines()
+        assert line.startswith(f"failed: {failed_at} steps; ")
+        assert line.endswith("; results/run; resume with: rlcore run --resume --run-id run")
     assert result.exit_code == exit_code
 
 
@@ -108,7 +114,8 @@ def test_an_unsupported_space(run_rlcore: RunRlcore, working: Path, sick: Any) -
     refused(
         run_rlcore("run", "config.yaml"), 3,
         "sick_environment:Sick-v0: observation 'observation' has the unsupported space Sequence(Discrete(2), "
-        "stack=False); supported are Box, Discrete, MultiDiscrete, MultiBinary and a Dict or Tuple of those",
+        "stack=False); supported are Box, Discrete, MultiDiscrete, MultiBinary and a Dict or Tuple of those; set "
+        "environment.observations: {observation: {max_entities: 16}}",
     )  # fmt: skip
 
 
@@ -119,7 +126,8 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
     sick("")  # training's is healthy
     every = ["interval=100", "episodes=3", *(f"environment.{each}" for each in case["set"])]
     evaluating = (word for each in every for word in ("--set", f"evaluation.{each}"))
-    refused(run_rlcore("run", "config.yaml", *evaluating), case["code"], case["line"])
+    failed_at = case.get("failed_at")
+    refused(run_rlcore("run", "config.yaml", *evaluating), case["code"], case["line"], failed_at=failed_at)
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
@@ -143,8 +151,9 @@ def test_an_environment_that_falls_ill_leaves_the_last_good_checkpoint(
     run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str
 ) -> None:
     sick(symptom)
-    refused(run_rlcore("run", "config.yaml"), 3, SICK["ill"][symptom])
-    assert [path.name for path in (working / "results" / "run" / "checkpoints").iterdir()] == ["100"]
+    refused(run_rlcore("run", "config.yaml"), 3, SICK["ill"][symptom], failed_at=130)
+    checkpoints = (working / "results" / "run" / "checkpoints").iterdir()
+    assert sorted(path.name for path in checkpoints) == ["100", "130"]
     assert run_rlcore("evaluate", "run", "--episodes", "2").exit_code == 0
 
 

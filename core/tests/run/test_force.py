@@ -68,7 +68,7 @@ def test_a_run_that_fails_before_its_first_checkpoint_costs_no_old_run(
     caplog.set_level("INFO", "rlcore")
     make_run().train()
     before = files().everything()
-    diverges = {**FORCE, "environment.options": {"fault": "NaN reward", "at": 5}}
+    diverges = {**FORCE, "environment.options": {"fault": "NaN reward", "at": 1}}
     with pytest.raises(NonFiniteError):
         make_run(diverges).train()
     aside = files("run.replaced").path
