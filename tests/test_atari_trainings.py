@@ -145,7 +145,8 @@ def test_a_life_lost_is_an_end_for_the_trainer_and_the_reported_return_is_the_wh
         run.train()
         reported = run.behaviors["Game"].mean_reward
         assert run.behaviors["Game"].episodes.finished == 1
-    (seed, frames), actions = watched.starts[0], np.stack(watched.actions[0])[:, 0]
+    first = next(number for number, acted in enumerate(watched.actions) if acted)  # after trial resets
+    (seed, frames), actions = watched.starts[first], np.stack(watched.actions[first])[:, 0]
     score, lives = score_of(emulator(env_id, seed, int(frames[0])), actions)
     of_game = lives.index(0) + 1  # steps
     assert of_game < len(actions), "the game ended within the training"
