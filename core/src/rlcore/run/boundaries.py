@@ -226,7 +226,9 @@ class Boundaries:
         try:
             self.evaluated = self.evaluation.evaluate(state.behaviors, step, about, self.stopping)
         except RlcoreError as error:  # all that learns is as it was before
-            state.between_steps = error if self.evaluation.overdue is not None else None
+            # A plugin that answered wrongly, such as a curriculum, may have misled the training too: nothing is saved.
+            whole = self.evaluation.overdue is not None and not isinstance(error, PluginError)
+            state.between_steps = error if whole else None
             raise
         seconds = perf_counter() - started
         self.times.evaluating += seconds
