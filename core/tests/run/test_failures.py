@@ -102,7 +102,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:
     monkeypatch.setattr(os, "fsync", fsync)
 
 
-@pytest.mark.parametrize("calls_before", range(12, 24))
+@pytest.mark.parametrize("calls_before", range(14, 26))
 def test_a_disk_that_is_full_at_any_moment_of_saving_is_one_error_and_costs_nothing_old(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, calls_before: int, caplog: pytest.LogCaptureFixture
 ) -> None:
