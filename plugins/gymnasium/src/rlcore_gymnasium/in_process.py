@@ -186,9 +186,11 @@ class InProcessEnvironment(GymnasiumEnvironment):
 
     def try_resets(self) -> None:
         """Have the promise of a resume say if the resets of the first environment do not repeat."""
-        env = self.vector.envs[0]
 
         def reset(seed: int) -> Any:
+            if self._afresh:  # its wrappers remember episodes, so a run makes it again where episodes are cut
+                self._remake(0, {})
+            env = self.vector.envs[0]
             seed_spaces(env, seed)
             start_afresh(env)
             return env.reset(seed=seed)[0]
