@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from made_once import made_once
 
-from rlcore import Run, SavedRun, read_checkpoint
+from rlcore import BehaviorSpec, ConfigError, Run, SavedRun, read_checkpoint
 from rlcore.cli.main import main
 from rlcore_ghost.ratings.round_robin import RoundRobin, add_round_robin
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY, Matches, MatchLog
@@ -135,6 +136,13 @@ def test_games_without_end_are_given_up(tmp_path: Path) -> None:
     matches, played = round_robin(tmp_path / "run", 30)
     assert played == RoundRobin(4, 180, 180)  # a game of tic-tac-toe has five turns or more
     assert not matches.count.any()
+
+
+def test_an_environment_of_many_games_is_refused(trained: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained(*TICTACTOE)
+    monkeypatch.setattr("selfplay_games.BehaviorSpec", partial(BehaviorSpec, many_games=True))
+    with pytest.raises(ConfigError, match=r"^--play: .* holds several games .* rlcore evaluate RUN --opponent"):
+        round_robin(run, 4)
 
 
 def files(directory: Path) -> Mapping[Path, str]:

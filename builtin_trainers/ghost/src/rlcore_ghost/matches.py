@@ -1,10 +1,10 @@
 """Games against an opponent: which team of each environment plays the learned policies, and how its episodes ended.
 
 A team has all agents with the same number in :attr:`BehaviorSpec.team`, of every behavior; agents without a number are
-in team 0. In every episode, one team plays the learned policies, and all others play the opponent. The team changes
-from episode to episode, so that every team has its turn equally often, up to one episode.
+in team 0. In every episode, one team plays the learned policies, and all others play the opponent. Every team has its
+turn equally often, up to one episode. What an episode is: see :mod:`rlcore_ghost.games`.
 
-Shapes: S slots of a behavior, N environments, T teams.
+Shapes: S slots of a behavior, N environments, T teams, G games that go on side by side.
 """
 
 from __future__ import annotations
@@ -24,25 +24,14 @@ from rlcore import (
     Policy,
     RunContext,
 )
+from rlcore_ghost.games import EnvironmentGames, SideGames, teams_in, teams_of
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.policy_mix import PolicyMix
 from rlcore_ghost.settings import AgainstSettings
 
-__all__ = ["AgainstOpponents", "Match", "teams_in"]
+__all__ = ["AgainstOpponents", "Match"]
 
 LEARNED, OPPONENT = 0, 1
-
-
-def teams_in(behaviors: Mapping[str, BehaviorSpec]) -> tuple[NDArray[np.int64], bool]:
-    """Return the numbers of all teams [T], ascending, and whether every environment has all of them."""
-    pairs = [np.stack([spec.env_index, _teams(spec)], axis=1) for spec in behaviors.values()]
-    envs, teams = np.unique(np.concatenate(pairs), axis=0).T
-    numbers = np.unique(teams)
-    return numbers, len(teams) == len(numbers) * len(np.unique(envs))
-
-
-def _teams(spec: BehaviorSpec) -> NDArray[np.int64]:
-    return np.zeros(spec.slots, np.int64) if spec.team is None else np.asarray(spec.team, np.int64)
 
 
 class AgainstOpponents:
@@ -100,8 +89,8 @@ def _require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None
 class Match:
     """The episodes of the learned policies against one opponent; a :class:`rlcore.Lineup`.
 
-    The episode of an environment ends when its number in ``Environment.episodes`` changes. The return of an episode is
-    that of the learned team: the mean over its agents of their own rewards and those that their group shares.
+    The return of an episode is that of the learned team: the mean over its agents of their own rewards and those that
+    their group shares.
 
     Attributes:
         opponent: The name of the opponent in the configuration.
@@ -115,18 +104,20 @@ class Match:
         behaviors: Mapping[str, BehaviorSpec],
         share: NDArray[np.int64],
     ) -> None:
-        """``others`` are the opponent's policies by behavior; of each environment, ``share`` [N] episodes count."""
+        """``others`` are the opponent's policies by behavior; of each environment, ``share`` [N] episodes count.
+
+        In an environment with ``many_games``, as many of each side count.
+        """
         self.opponent = opponent
         self._others = others
-        self._env_index = {name: spec.env_index for name, spec in behaviors.items()}
-        self._team = {name: _teams(spec) for name, spec in behaviors.items()}
-        self._numbers, _ = teams_in(behaviors)  # [T]
-        self._left = share.copy()  # [N]
-        self._next = np.cumsum(share) - share  # [N] number of the open episode, or the next, among all that count
-        self._waiting = np.zeros(len(share), np.bool_)  # [N] the open episode was cut and still runs
-        self._steps = np.zeros(len(share), np.int64)  # [N] of the open episode
+        many = any(spec.many_games for spec in behaviors.values())
+        self._games = SideGames(behaviors, share) if many else EnvironmentGames(behaviors, share)
+        self._team = {name: teams_of(spec) for name, spec in behaviors.items()}
+        self._left = self._games.share.copy()  # [G]
+        self._played = np.zeros_like(self._left)  # [G] episodes that are part of the share and over
+        self._waiting = np.zeros(len(self._left), np.bool_)  # [G] the open episode was cut and still runs
+        self._steps = np.zeros_like(self._left)  # [G] of the open episode
         self._rewards = {name: np.zeros(spec.slots) for name, spec in behaviors.items()}  # [S] of the open episode
-        self._episodes = np.zeros(len(share), np.int64)  # [N] numbers of the open episodes
         self.players = {name: np.zeros(spec.slots, np.int64) for name, spec in behaviors.items()}
         self._returns: list[float] = []
         self._teams: list[int] = []
@@ -135,72 +126,67 @@ class Match:
     @property
     def unfinished(self) -> bool:
         """Whether an episode is still to be counted."""
-        return bool((self._left > 0).any())
+        return bool(((self._left > 0) & ~self._games.away).any())
 
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        return bool(((self._left > 0) & ~self._waiting).any())
+        return bool(((self._left > 0) & ~self._waiting & ~self._games.away).any())
 
     def policies(self, measured: Mapping[str, Policy]) -> dict[str, PolicyMix]:
         """The measured policies and the opponent's, as one policy for each behavior."""
         return {name: PolicyMix([policy, self._others[name]], self.players[name]) for name, policy in measured.items()}
 
-    def begin(self, episodes: NDArray[np.int64]) -> None:
-        """All environments were reset, to these ``episodes`` [N]."""
-        self._episodes[:] = episodes
-        self._begin(np.ones(len(episodes), np.bool_))
+    def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
+        """All environments were reset with these ``batches``, to these ``episodes`` [N]."""
+        self._games.begin(batches, episodes)
+        self._begin(np.ones(len(self._left), np.bool_))
 
     def observe(
         self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64], max_steps: int | None = None
     ) -> None:
         """Add a step. ``episodes`` [N] are the numbers after it; an episode is cut after ``max_steps`` steps."""
-        self._steps += 1
-        lost = np.zeros(len(episodes), np.bool_)
+        self._steps += self._games.open
         for name, batch in batches.items():
             closed, rewards = batch.transition_closed, self._rewards[name]
             for part in (batch.reward, batch.group_reward):
                 if part is not None:
                     np.add(rewards, part, out=rewards, where=True if closed is None else closed)
-            if batch.aborted is not None:
-                lost[self._env_index[name][batch.aborted]] = True
-        over = (episodes != self._episodes) | lost
-        late = ~over & (self._steps >= max_steps) & ~self._waiting if max_steps is not None else np.zeros_like(over)
+        over, lost = self._games.over(batches, episodes)
+        late = np.zeros_like(over)
+        if max_steps is not None:
+            late = ~over & (self._steps >= max_steps) & ~self._waiting
         counted = ((over & ~lost) | late) & (self._left > 0) & ~self._waiting
         if counted.any():
-            self._count(counted)
-            self._cut += int((counted & late).sum())
+            self._count(counted, late)
             self._waiting |= counted & late
         if over.any():
-            self._episodes[:] = episodes
             self._begin(over)
 
-    def _count(self, envs: NDArray[np.bool_]) -> None:
-        """Note the results of the open episodes of ``envs`` [N]."""
-        total, agents = np.zeros(len(envs)), np.zeros(len(envs))
+    def _count(self, games: NDArray[np.bool_], late: NDArray[np.bool_]) -> None:
+        """Note the results of the open episodes of ``games`` [G]; those that are ``late`` are cut."""
+        total, agents = np.zeros(len(games)), np.zeros(len(games))
         for name, players in self.players.items():
-            learned = players == LEARNED
-            index = self._env_index[name][learned]
-            total += np.bincount(index, self._rewards[name][learned], len(envs))
-            agents += np.bincount(index, minlength=len(envs))
-        self._returns += (total[envs] / agents[envs]).tolist()
-        self._teams += self._seats()[envs].tolist()
-        self._left -= envs
-        self._next += envs
+            learned = (players == LEARNED) & self._games.takes_part(name)
+            index = self._games.of[name][learned]
+            total += np.bincount(index, self._rewards[name][learned], len(games))
+            agents += np.bincount(index, minlength=len(games))
+        measured = games & (agents > 0)  # a side that played the opponent has none that learned
+        self._returns += (total[measured] / agents[measured]).tolist()
+        self._teams += self._games.seats(self._played)[measured].tolist()
+        self._cut += int((measured & late).sum())
+        self._left -= games
+        self._played += games
 
-    def _seats(self) -> NDArray[np.int64]:
-        """[N] the team that plays the learned policies in the episode that is open, or next to be counted."""
-        return self._numbers.take(self._next % len(self._numbers))
-
-    def _begin(self, envs: NDArray[np.bool_]) -> None:
-        """Begin an episode in ``envs`` [N]."""
-        self._steps[envs] = 0
-        self._waiting &= ~envs
-        seats = self._seats()
-        for name, env_index in self._env_index.items():
-            rows = envs[env_index]
+    def _begin(self, games: NDArray[np.bool_]) -> None:
+        """Begin an episode in ``games`` [G]."""
+        self._steps[games] = 0
+        self._waiting &= ~games
+        seats = self._games.seats(self._played)
+        for name, of in self._games.of.items():
+            rows = games[of]
             self._rewards[name][rows] = 0.0
-            self.players[name][rows] = np.where(self._team[name] == seats[env_index], LEARNED, OPPONENT)[rows]
+            self.players[name][rows] = np.where(self._team[name] == seats[of], LEARNED, OPPONENT)[rows]
 
     def result(self) -> OpponentEvaluation:
         """The result of all episodes that were counted."""

@@ -279,8 +279,8 @@ class Lineup(Protocol):
     def policies(self, measured: Mapping[str, Policy]) -> Mapping[str, Policy]:
         """Return the policy that acts for all slots of each behavior, given the ``measured`` policies."""
 
-    def begin(self, episodes: NDArray[np.int64]) -> None:
-        """All environments were reset, to the episodes with these numbers [N]."""
+    def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
+        """All environments were reset with these ``batches``, to the episodes with these numbers [N]."""
 
     def observe(
         self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64], max_steps: int | None = None

@@ -21,6 +21,7 @@ from rlcore import (
     AgentBatch,
     BehaviorSettings,
     BehaviorSpec,
+    ConfigError,
     Environment,
     EpisodeSeeds,
     Player,
@@ -140,6 +141,7 @@ def add_round_robin(
     the current policies. Equal seeds play equal games. Raises ConfigError or RunStateError if no games can be played.
     """
     with saved.environment(saved.context.num_envs, seed) as environment:
+        _require_whole_games(environment)
         context = attrs.evolve(saved.context, seed=seed, behaviors=dict(environment.behaviors))
         blocks = behaviors_with_self_play(context)
         controller = controller_of(context, blocks)
@@ -168,6 +170,17 @@ def add_round_robin(
                 others[name] = Player(trainer.policy, spec.slots, derive_seed(seed, name))
         rated = _play(saved, environment, contestants, others, drawn, derive_seed(seed, "round_robin"))
     return RoundRobin(sum(map(len, players.values())), len(drawn), len(drawn) - rated)
+
+
+def _require_whole_games(environment: Environment) -> None:
+    """Raise ConfigError where nothing tells which agents play with one another, so no pair can be given a game."""
+    for name, spec in environment.behaviors.items():
+        if spec.many_games:
+            raise ConfigError(
+                f"--play: an environment of behavior {name!r} holds several games that nothing tells apart, so a pair "
+                'of players cannot meet in one; use rlcore evaluate RUN --opponent "old={type: run, path: RUN, '
+                'checkpoint: STEP}", which plays in all of them'
+            )
 
 
 def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, Trainer, TrainerSpec
-from rlcore_ghost.matches import teams_in
+from rlcore_ghost.games import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.controller import CONTROLLER, Controller

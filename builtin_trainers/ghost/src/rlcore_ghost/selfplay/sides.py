@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, fill, saved_bool
 
-__all__ = ["FinishedSides", "Sides"]
+__all__ = ["FinishedSides", "Sides", "sides_of"]
 
 ARRAYS = ("there", "rated", "opponents")  # attributes of the state
 
@@ -44,6 +44,17 @@ class FinishedSides:
     opponents: NDArray[np.int64]
 
 
+def sides_of(behavior: BehaviorSpec) -> NDArray[np.int64]:
+    """Return the number of the side [S] of each slot, from 0; agents without a team are in team 0."""
+    slots = behavior.slots
+    alone = -1 - np.arange(slots)
+    group = alone if behavior.group is None else np.asarray(behavior.group, np.int64)
+    team = np.zeros(slots, np.int64) if behavior.team is None else behavior.team
+    keys = np.stack([behavior.env_index, team, np.where(group < 0, alone, group)], axis=1)
+    sides: NDArray[np.int64] = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+    return sides
+
+
 class Sides:
     """The sides of one behavior.
 
@@ -55,11 +66,7 @@ class Sides:
 
     def __init__(self, behavior: BehaviorSpec, teams: int) -> None:
         slots = behavior.slots
-        group = np.full(slots, -1) if behavior.group is None else np.asarray(behavior.group, np.int64)
-        alone = -1 - np.arange(slots)
-        assert behavior.team is not None
-        keys = np.stack([behavior.env_index, behavior.team, np.where(group < 0, alone, group)], axis=1)
-        self._side = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)  # [S] number of the side
+        self._side = sides_of(behavior)  # [S]
         self._sides = int(self._side.max()) + 1
         self.there = np.zeros(slots, np.bool_)
         self.rated = np.zeros(slots, np.bool_)

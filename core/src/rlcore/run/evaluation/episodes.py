@@ -108,7 +108,7 @@ def _begin(
     for name, each in counted.items():
         each.begin(batches[name])
     if lineup is not None:
-        lineup.begin(environment.episodes)
+        lineup.begin(batches, environment.episodes)
     return batches
 
 

@@ -1,0 +1,192 @@
+"""What a game of an evaluation is: a whole environment, or a side of it.
+
+In most environments, each is one game, whose episode ends when its number in ``Environment.episodes`` changes. In one
+with :attr:`BehaviorSpec.many_games`, such as a Unity player with eight fields, nothing tells one game from another, so
+each *side* is a game of its own, as in training (:mod:`rlcore_ghost.selfplay.sides`): the agents of one group, or one
+agent in no group, until none of them is left.
+
+Shapes: S slots of a behavior, N environments, T teams, G games that go on side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import AgentBatch, BehaviorSpec
+from rlcore_ghost.selfplay.sides import sides_of
+
+__all__ = ["EnvironmentGames", "SideGames", "teams_in", "teams_of"]
+
+# Steps without an action, after which a side is not waited for: its places may stay empty. It is the number after which
+# an evaluation does not wait for an agent.
+AWAY = 1_000
+
+
+def teams_of(spec: BehaviorSpec) -> NDArray[np.int64]:
+    """Return the number of the team [S] of each slot; 0 without teams."""
+    return np.zeros(spec.slots, np.int64) if spec.team is None else np.asarray(spec.team, np.int64)
+
+
+def teams_in(behaviors: Mapping[str, BehaviorSpec]) -> tuple[NDArray[np.int64], bool]:
+    """Return the numbers of all teams [T], ascending, and whether every environment has all of them."""
+    pairs = [np.stack([spec.env_index, teams_of(spec)], axis=1) for spec in behaviors.values()]
+    envs, teams = np.unique(np.concatenate(pairs), axis=0).T
+    numbers = np.unique(teams)
+    return numbers, len(teams) == len(numbers) * len(np.unique(envs))
+
+
+class EnvironmentGames:
+    """N games, each of which is an environment. The learned team changes from episode to episode.
+
+    Attributes:
+        of: [S] for each behavior, the game of each slot.
+        share: [G] episodes of each game that count.
+        open: [G] whether a game has agents.
+        away: [G] whether a game is not waited for.
+    """
+
+    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
+        """Of each environment, ``share`` [N] episodes count."""
+        self.of = {name: np.asarray(spec.env_index, np.int64) for name, spec in behaviors.items()}
+        self.share = share
+        self.open = np.ones(len(share), np.bool_)
+        self.away = np.zeros(len(share), np.bool_)
+        self._teams, _ = teams_in(behaviors)  # [T]
+        self._first = np.cumsum(share) - share  # [N] number of the first episode among all that count
+        self._episodes = np.zeros(len(share), np.int64)  # [N] numbers of the open episodes
+
+    def seats(self, played: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the team [G] that plays the learned policies after ``played`` [G] episodes."""
+        return self._teams.take((self._first + played) % len(self._teams))
+
+    def takes_part(self, name: str) -> NDArray[np.bool_]:
+        """Return which slots [S] of a behavior have had an agent in the open episode."""
+        return np.ones(len(self.of[name]), np.bool_)
+
+    def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
+        """All environments were reset with these ``batches``, to these ``episodes`` [N]."""
+        self._episodes[:] = episodes
+
+    def over(
+        self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the games [G] whose episode is over with this step, and those of them [G] that were lost."""
+        lost = np.zeros(len(episodes), np.bool_)
+        for name, batch in batches.items():
+            if batch.aborted is not None:
+                lost[self.of[name][batch.aborted]] = True
+        over = (episodes != self._episodes) | lost
+        self._episodes[:] = episodes
+        return over, lost
+
+
+class SideGames:
+    """G games, each of which is a side. Each side plays the learned policies in its turn, and the opponent else.
+
+    All fields of an environment begin together, with the same team, and nothing tells which sides play with one
+    another. A side therefore plays all of its episodes as the learned team in a row: sides whose counts have come
+    apart, because one had an episode more, play learned policies against learned ones only where the turns change.
+
+    Attributes:
+        of: [S] for each behavior, the game of each slot.
+        share: [G] episodes of each game that are part of the share, against the opponent or as the opponent.
+    """
+
+    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
+        """Of each side, ``share`` [N] episodes of its environment are part of the share."""
+        self.of: dict[str, NDArray[np.int64]] = {}
+        env: list[NDArray[np.int64]] = []  # of each side
+        first = 0
+        for name, spec in behaviors.items():
+            own = sides_of(spec)
+            sides = int(own.max()) + 1
+            self.of[name] = first + own
+            of_side = np.zeros(sides, np.int64)
+            of_side[own] = spec.env_index
+            env.append(of_side)
+            first += sides
+        self._env = np.concatenate(env)  # [G]
+        self.share = share[self._env]
+        self._numbers, _ = teams_in(behaviors)  # [T]
+        self._turns_end = np.cumsum(_turns(share, len(self._numbers)), axis=1)  # [N, T]
+        # [S] by behavior: who has acted in its episode, and who has in the open episode of its side
+        self._there = {name: np.zeros(spec.slots, np.bool_) for name, spec in behaviors.items()}
+        self._part = {name: np.zeros(spec.slots, np.bool_) for name, spec in behaviors.items()}
+        self._ended = np.zeros(first, np.bool_)  # [G] in the last step
+        self._idle = np.zeros(first, np.int64)  # [G] steps since an agent waited for an action
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """[G] whether a side has agents."""
+        found = np.zeros(len(self._env), np.bool_)
+        for name, there in self._there.items():
+            found[self.of[name][there]] = True
+        return found
+
+    @property
+    def away(self) -> NDArray[np.bool_]:
+        """[G] whether a side is not waited for."""
+        away: NDArray[np.bool_] = self._idle >= AWAY
+        return away
+
+    def seats(self, played: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the team [G] that plays the learned policies after ``played`` [G] episodes of each side."""
+        turn = (played[:, None] >= self._turns_end[self._env]).sum(1)
+        teams: NDArray[np.int64] = self._numbers.take(np.minimum(turn, len(self._numbers) - 1))
+        return teams
+
+    def takes_part(self, name: str) -> NDArray[np.bool_]:
+        """Return which slots [S] of a behavior have had an agent in the open episode of their side."""
+        return self._part[name]
+
+    def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
+        """All environments were reset with these ``batches``."""
+        for name in self.of:
+            self._there[name][:] = False
+            self._part[name][:] = False
+        self._ended[:] = False
+        self._idle[:] = 0
+        self._wait(batches)
+
+    def over(
+        self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the sides [G] of which no agent is left after this step, and those of them [G] that were lost."""
+        ended, lost = np.zeros_like(self._ended), np.zeros_like(self._ended)
+        for name, batch in batches.items():
+            of, there, part = self.of[name], self._there[name], self._part[name]
+            part &= ~self._ended[of]
+            part |= there
+            there[batch.ended] = False
+            ended[of[batch.ended]] = True
+            if batch.aborted is not None:
+                there[batch.aborted] = False
+                lost[of[batch.aborted]] = True
+        self._ended = (ended & ~self.open) | lost
+        self._wait(batches)
+        return self._ended, lost
+
+    def _wait(self, batches: Mapping[str, AgentBatch]) -> None:
+        """Note who waits for an action, and acts with the next step."""
+        self._idle += 1
+        for name, batch in batches.items():
+            waits = slice(None) if batch.needs_action is None else batch.needs_action
+            self._there[name][waits] = True
+            self._idle[self.of[name][waits]] = 0
+
+
+def _turns(share: NDArray[np.int64], teams: int) -> NDArray[np.int64]:
+    """Return how many of its ``share`` [N] of episodes each environment plays with each team [N, T] as the learned one.
+
+    Episodes of all environments take turns, so a share that the teams do not divide favors none of them.
+    """
+    end = np.cumsum(share)
+    number = np.arange(teams)
+    # Episode n among all of them is for team n % T: ceil((n - t) / T) with lower numbers are for team t.
+    before_end = -((number - end[:, None]) // teams)
+    before_first = -((number - (end - share)[:, None]) // teams)
+    turns: NDArray[np.int64] = before_end - before_first
+    return turns
