@@ -687,7 +687,8 @@ def test_the_command_writes_a_file_once_and_to_standard_output(capsys: pytest.Ca
         ([], "name a format and a file: rlcore convert zoo ppo.yml --env CartPole-v1"),
         (
             ["zo"],
-            "'zo' is not a format; formats: zoo (a hyperparameter file of RL Zoo, such as ppo.yml); did you mean 'z",
+            "'zo' is not a format; formats: zoo (a hyperparameter file of RL Zoo, such as ppo.yml), mlagents (a "
+            "trainer file of ML-Agents up to 1.3, such as trainer_config.yaml); did you mean 'zoo'?",
         ),
         (
             ["zoo", str(FILES / "sac.yml")],

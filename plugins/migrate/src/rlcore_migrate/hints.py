@@ -31,7 +31,7 @@ from rlcore import (
     settings_fields,
 )
 
-CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
+CONVERTER = "rlcore convert mlagents FILE converts the file"
 OLD_SAMPLER = "sampler-type"
 ZOO_FILE = (
     "a file of RL Zoo, whose keys have other names here: rlcore convert zoo FILE --env ID turns an entry of it into a "
@@ -41,7 +41,10 @@ _RLLIB_FILE = (
     "a file of RLlib, whose keys have other names here: write environment: {type: gymnasium, id: ...} and behaviors: "
     "{NAME: {trainer_type: ppo, max_steps: ...}}; keys of RLlib in them are refused with the ones to write instead"
 )
-_LESSONS = "the format of ML-Agents up to 0.16; write lessons in environment_parameters: {NAME: {curriculum: [...]}}"
+_LESSONS = (
+    "the format of ML-Agents up to 0.16; write lessons in environment_parameters: {NAME: {curriculum: [...]}}, as "
+    "rlcore convert mlagents --curriculum FILE does"
+)
 _BEHAVIOR = "belongs in behaviors, below the name of the behavior"
 _OLD_BEHAVIOR = (
     "the format of ML-Agents up to 0.16: behaviors are in behaviors and 'default' is default_settings; in each, keys "

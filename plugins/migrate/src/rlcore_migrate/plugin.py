@@ -21,7 +21,7 @@ def rlcore_commands() -> list[CommandSpec]:
     return [
         CommandSpec(
             name="convert",
-            target="rlcore_migrate.zoo.command:convert_command",
-            summary="Write a configuration from a file of another program, such as RL Zoo.",
+            target="rlcore_migrate.command:convert_command",
+            summary="Write a configuration from a file of RL Zoo or of ML-Agents before 1.1.",
         )
     ]

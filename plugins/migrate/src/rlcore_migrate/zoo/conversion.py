@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from rlcore import NAME_PATTERN
-from rlcore_migrate.zoo.commented import CommentedFile
+from rlcore_migrate.commented import CommentedFile
 from rlcore_migrate.zoo.entry import Entry
 from rlcore_migrate.zoo.literals import Reference
 from rlcore_migrate.zoo.worlds import World
