@@ -71,9 +71,10 @@ def test_a_module_before_the_id_is_imported_to_register_it(make, monkeypatch) ->
         make("acme_missing:acme/World-v0")
 
 
-def test_a_module_of_python_in_place_of_a_file_beside_the_configuration_is_named(make) -> None:
+@pytest.mark.parametrize("name", ["T/Unheard-v0", "CartPol-v1"])  # one near an id of Gymnasium, and one near none
+def test_a_module_of_python_in_place_of_a_file_beside_the_configuration_is_named(make, name: str) -> None:
     with pytest.raises(ConfigError, match=r"'code' does not register it \(it is .*code\.py; give code\.py beside"):
-        make("code:T/Unheard-v0")
+        make(f"code:{name}")
 
 
 def test_options_reach_the_constructor_of_either_form(make) -> None:

@@ -155,9 +155,10 @@ def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
     close = _nearest_id(module if (env_id or "").startswith(f"{module}:") else "", name)
     hint = f"; did you mean {close!r}?" if close else ""
-    elsewhere = " (an environment of another package is written 'its_module:Name-v0')"
     if module:
-        elsewhere = f", and the module {module!r} does not register it{_imported_from(module)}" if not close else ""
+        imported = f", and the module {module!r} does not register it{_imported_from(module)}"
+        return ConfigError(f"{env_id!r} is not registered with Gymnasium{imported}{hint}", key=ID)
+    elsewhere = " (an environment of another package is written 'its_module:Name-v0')"
     return ConfigError(f"{env_id!r} is not registered with Gymnasium{hint}{elsewhere}", key=ID)
 
 
