@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import signal
 import warnings
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 from rlcore import StatsWriterSpec, load_plugins
+from rlcore.contracts.process_generators import kept_process_generators
 from rlcore.plugins import process_state
 from rlcore.plugins.process_state import process_settings, watch_process
 from rlcore_devkit.fixtures import InstallPlugin
@@ -30,6 +30,7 @@ RUDE = {
     "import logging; logging.disable(logging.ERROR)": "logging.disable",
     "import random; random.seed(1)": "the generator of `random`",
     "import numpy; numpy.seterr(all='raise')": "numpy.geterr()",
+    "import numpy; numpy.random.seed(1)": "the generator of `numpy.random`",
 }
 
 
@@ -37,10 +38,8 @@ RUDE = {
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     directory, handler, level = Path.cwd(), signal.getsignal(signal.SIGTERM), logging.root.level
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with warnings.catch_warnings(), np.errstate():
-        state = random.getstate()
+    with warnings.catch_warnings(), np.errstate(), kept_process_generators():
         yield
-        random.setstate(state)
     os.chdir(directory)
     signal.signal(signal.SIGTERM, handler)
     logging.root.setLevel(level)

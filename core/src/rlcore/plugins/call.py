@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -135,22 +136,27 @@ class Plugins(Registry):
             if plugin.refused:
                 raise PluginError(f"{plugin.described}: {plugin.refused}")
             with noticing(plugin.described, self._noticed.append):
-                modules[plugin] = import_plugin(plugin)
-
-        def add_hooks(plugin: Plugin) -> None:
-            self._manager.add_extension_hooks(modules[plugin], plugin)
+                module = import_plugin(plugin)
+            self._manager.add_extension_hooks(module, plugin)
+            modules[plugin] = module
 
         def admit(plugin: Plugin) -> None:
             self._manager.admit(modules[plugin], plugin)
 
+        def attempt(step: Callable[[Plugin], None], plugin: Plugin) -> None:
+            try:
+                step(plugin)
+            except PluginError as error:
+                self._leave_out(plugin, error)
+
         usable = [plugin for plugin in self.found if plugin.on]
-        for step in (take, add_hooks, admit):
-            for plugin in tuple(usable):
-                try:
-                    step(plugin)
-                except PluginError as error:
-                    usable.remove(plugin)
-                    self._leave_out(plugin, error)
+        requiring = Counter(name for plugin in usable for name in plugin.needs)
+        # What others require comes first: it may watch what their imports change (watch_process).
+        for plugin in sorted(usable, key=lambda plugin: -requiring[canonical(plugin.distribution)]):
+            attempt(take, plugin)
+        for plugin in usable:
+            if plugin in modules:
+                attempt(admit, plugin)
         if not self.tolerant:
             self._refuse_two_stores()
         for kind in self.kinds:

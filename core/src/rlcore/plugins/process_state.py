@@ -63,12 +63,26 @@ def process_settings() -> dict[str, object]:
     found["the level of the root logger"] = logging.getLevelName(logging.root.level)
     found["logging.disable"] = logging.root.manager.disable
     found["the generator of `random`"] = _Shown(random.getstate(), "another state")
+    found["the generator of `numpy.random`"] = _numpy_generator()
     numpy = sys.modules.get("numpy")
     if numpy is not None and hasattr(numpy, "geterr"):
         found["numpy.geterr()"] = numpy.geterr()
     for read in _readers:
         found |= read()
     return found
+
+
+def _numpy_generator() -> _Shown:
+    """The state of NumPy's global generator if it was seeded. Draws from one that nothing seeded change no run."""
+    unseeded = _Shown(None, "not seeded")
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is None or not hasattr(numpy_random, "get_bit_generator"):  # not imported, or not to the end
+        return unseeded
+    # A generator that np.random.seed or set_state set up has no sequence of seeds; one that NumPy made has.
+    if numpy_random.get_bit_generator().seed_seq is not None:
+        return unseeded
+    name, key, *rest = numpy_random.get_state()
+    return _Shown((name, key.tobytes(), *rest), "another state")
 
 
 class _Shown:
