@@ -143,6 +143,12 @@ def test_a_slow_import_is_a_warning(installed_plugin: InstallPlugin, run_rlcore:
         ("from rlcore.records import Record", "warning", "private", "imports rlcore.records.Record"),
         ("import rlcore.hookspecs", "warning", "private", "imports rlcore.hookspecs"),
         (
+            "if False:\n    import rlcore_torch.batches", "warning", "private",
+            "imports rlcore_torch.batches, which is not public and may move at any time; import from rlcore_torch what",
+        ),
+        ("if False:\n    from rlcore_ppo.trainer import T", "warning", "private", "imports rlcore_ppo.trainer.T"),
+        ("if False:\n    from rlcore_ppo import _x", "warning", "private", "imports rlcore_ppo._x"),
+        (
             "import atexit, time\natexit.register(time.sleep, 100)", "error", "alone",
             "does not end within 3 s: a thread or exit handler hangs",
         ),
@@ -162,6 +168,15 @@ def test_private_imports_and_hangs_are_found(
     code, findings = diagnosis(run_rlcore, "tiny")
     assert [each[:2] for each in findings] == [(level, rule)] and code == int(level == "error")
     assert said in findings[0][2]
+
+
+def test_public_names_of_rlcores_plugins_are_no_finding(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    public = (
+        "    from rlcore_torch import OptimizerSpec\n    from rlcore_ppo import trainer\n"
+        "    from rlcore_ppo.trainer import PPOTrainer\n    import rlcore_ppo.trainer\n"
+    )
+    installed_plugin("tiny", "acme-tiny", "1.2", f"if False:\n{public}{TRAINER.format(target='json:loads')}")
+    assert diagnosis(run_rlcore, "tiny") == (0, [])
 
 
 def test_an_async_hook_is_refused(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:

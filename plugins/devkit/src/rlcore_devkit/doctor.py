@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -18,7 +19,6 @@ import click
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import rlcore
 from rlcore import (
     CONTRACT,
     EXIT_INTERNAL,
@@ -140,7 +140,7 @@ def _diagnose(
         yield found("error", "commands", f"the command {name!r} is core's own and would never be called")
     for message in plugins.deprecations(plugin):
         yield found("warning", "deprecated", message)
-    for message in private_imports(plugin):
+    for message in _private_imports(plugin, _packages_of_others(plugin, plugins.found)):
         yield found("warning", "private", message)
     if plugin.distribution or not plugin.module.endswith(".py"):
         yield from _import_cost(plugin)
@@ -232,11 +232,11 @@ def _import_cost(plugin: Plugin) -> Iterator[Finding]:
         yield Finding(plugin.label, "warning", "fast", f"{module} takes {took} to import (over {limit})")
 
 
-def private_imports(plugin: Plugin) -> Iterator[str]:
-    """One line for each name that the code of a plugin imports from rlcore although it is not public.
+def _private_imports(plugin: Plugin, others: Collection[str]) -> Iterator[str]:
+    """One line for each name that the code of a plugin imports although it is not public.
 
-    The code is read, not run: the package of the plugin's module, or its file. rlcore's own plugins are held to the
-    same rule by its tests.
+    ``others`` are the packages beside ``rlcore`` whose names are looked at. The code is read, not run: the package of
+    the plugin's module, or its file. rlcore's own plugins are held to the same rule by its tests.
     """
     origin = sys.modules.get(plugin.module.partition(":")[0])
     file = Path(getattr(origin, "__file__", None) or plugin.module)
@@ -256,17 +256,54 @@ def private_imports(plugin: Plugin) -> Iterator[str]:
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            for name in filter(_is_private, names):
-                yield (
-                    f"{source.name}:{node.lineno} imports {name}, which is not public and may move at any time; import "
-                    "from rlcore what its API reference lists"
-                )
+            for name in names:
+                package = name.partition(".")[0]
+                if package in ("rlcore", *others) and not _is_public(name):
+                    yield (
+                        f"{source.name}:{node.lineno} imports {name}, which is not public and may move at any time; "
+                        f"import from {package} what its API reference lists"
+                    )
 
 
-def _is_private(name: str) -> bool:
-    """Whether a dotted name is inside rlcore, and neither the package nor a public name of it."""
+def _packages_of_others(plugin: Plugin, found: Collection[Plugin]) -> set[str]:
+    """The packages called ``rlcore_NAME`` that plugins of other distributions are in."""
+    packages = {each.module.partition(".")[0] for each in found if each.distribution != plugin.distribution}
+    own = plugin.module.partition(".")[0]
+    return {package for package in packages if package.startswith("rlcore_") and package != own}
+
+
+def _is_public(name: str) -> bool:
+    """Whether a dotted name is a package, or public in it.
+
+    A package whose ``__init__`` has ``__all__`` lists its public names there. In any other, each module may have a
+    list of its own. A module without a list says nothing about its names, but for those with an underscore.
+    """
     package, _, rest = name.partition(".")
-    return package == "rlcore" and bool(rest) and rest != "*" and rest not in {*vars(rlcore)["__all__"], "__version__"}
+    if not rest or rest in ("*", "__version__"):
+        return True
+    listed = getattr(importlib.import_module(package), "__all__", None)
+    if listed is not None:
+        return rest in listed
+    module, _, last = name.rpartition(".")
+    names = _listed(module)
+    if names is None or _listed(name) is not None:
+        return not any(part.startswith("_") for part in rest.split("."))
+    return last in names
+
+
+def _listed(module: str) -> Collection[str] | None:
+    """The ``__all__`` of a module, which is not imported: it may be heavy. None if there is no such module or list."""
+    package, *inner = module.split(".")
+    path = Path(str(sys.modules[package].__file__)).parent.joinpath(*inner)
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+            return {str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+    return None
 
 
 def _changed_since_installed(plugin: Plugin) -> Path | None:

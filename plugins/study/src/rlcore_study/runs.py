@@ -13,7 +13,7 @@ from rlcore import ConfigError, PluginError, RunData, is_whole, read_run
 from rlcore_study.curves import Series, read_series
 from rlcore_study.names import runs_named
 
-__all__ = ["ReportedRun", "at_path", "read_runs"]
+__all__ = ["OTHER", "TIMERS", "ReportedRun", "at_path", "read_runs"]
 
 SHOWN_LINES = 5  # numbers of unreadable lines in a note
 
