@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from httpx2 import Client, Request, Response, SyncByteStream
 from huggingface_hub import constants, set_client_factory
+from huggingface_hub.utils import httpx  # httpx itself in huggingface_hub 1, httpx2 in 2
 from huggingface_hub.utils._http import default_client_factory
 
 from rlcore import RunStateError
@@ -29,10 +29,10 @@ def is_commit(text: object) -> bool:
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
-class Limited(SyncByteStream):
+class Limited(httpx.SyncByteStream):
     """The bytes of an answer, up to a limit. Raises RunStateError beyond it."""
 
-    def __init__(self, stream: SyncByteStream, limit: int, about: str) -> None:
+    def __init__(self, stream: httpx.SyncByteStream, limit: int, about: str) -> None:
         self._stream, self._left, self._about = stream, limit, about
 
     def __iter__(self) -> Iterator[bytes]:
@@ -53,10 +53,10 @@ def untrusted_answers(where: str, largest: int = MAX_ANSWER) -> Iterator[None]:
     Raises RunStateError for the first answer that a hub would not give.
     """
 
-    def ask(request: Request) -> None:
+    def ask(request: httpx.Request) -> None:
         request.headers["Accept-Encoding"] = "identity"  # a limit of packed bytes would limit nothing
 
-    def check(response: Response) -> None:
+    def check(response: httpx.Response) -> None:
         if response.request.method == "HEAD":
             tag = response.headers.get(constants.HUGGINGFACE_HEADER_X_LINKED_ETAG) or response.headers.get("ETag")
             if tag is not None and not _TAG.fullmatch(tag.removeprefix("W/").strip('"')):
@@ -66,12 +66,12 @@ def untrusted_answers(where: str, largest: int = MAX_ANSWER) -> Iterator[None]:
                 raise RunStateError(f"{where}: answers with the commit {commit[:80]!r}, which is not a commit")
         elif response.headers.get("Content-Encoding", "identity") != "identity":
             raise RunStateError(f"{where}: answers with packed data, which was not asked for")
-        elif isinstance(response.stream, SyncByteStream):
+        elif isinstance(response.stream, httpx.SyncByteStream):
             about = f"{where}: answers with more than the {largest:,} bytes that were expected; nothing was kept"
             response.stream = Limited(response.stream, largest, about)
 
-    def client() -> Client:
-        made: Client = default_client_factory()
+    def client() -> httpx.Client:
+        made: httpx.Client = default_client_factory()
         hooks = made.event_hooks
         made.event_hooks = {"request": [*hooks["request"], ask], "response": [*hooks["response"], check]}
         return made

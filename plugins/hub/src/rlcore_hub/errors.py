@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from httpx2 import HTTPError
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -18,7 +17,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import disable_progress_bars, validate_repo_id
+from huggingface_hub.utils import disable_progress_bars, httpx, validate_repo_id
 
 from rlcore import ConfigError, RunStateError, one_line
 
@@ -66,7 +65,7 @@ def reached(api: HfApi, repository: str, revision: str | None = None) -> Iterato
         ) from None
     except OfflineModeIsEnabled:
         raise RunStateError(f"{where}: cannot be reached, because HF_HUB_OFFLINE is set; unset it") from None
-    except (HTTPError, LocalEntryNotFoundError) as error:
+    except (httpx.HTTPError, LocalEntryNotFoundError) as error:
         cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
         if isinstance(cause, HfHubHTTPError):
             raise RunStateError(f"{where}: {_refusal(cause)}") from None
