@@ -205,8 +205,8 @@ def test_episodes_that_a_checkpoint_cuts_are_cut_alike(tmp_path: Path, monkeypat
     monkeypatch.setattr(TurnsRollout, "begin", begin_and_count)
     found = []
     for kind in (UnsavedArrays, UnsavedAsNumpy):
-        config = configuration(tmp_path / kind.__name__, 4, behavior="Racer")
-        with Run(config, environment=lambda kind=kind: kind(TensorRace(4))) as run:
+        config = configuration(tmp_path / kind.__name__, 6, behavior="Racer")
+        with Run(config, environment=lambda kind=kind: kind(TensorRace(6))) as run:
             run.train()
             assert on_device(run) == (kind is UnsavedAsNumpy)
         found.append(outcome(tmp_path / kind.__name__))
