@@ -46,6 +46,18 @@ def test_validate_refuses_an_id_that_is_close_to_a_game(run_rlcore: RunRlcore, t
         assert run_rlcore("validate", str(config), "--set", f"{block}.id={possible}").exit_code == 0
 
 
+@pytest.mark.parametrize("env_id", ["classic/tictactoe", "classic/tictactoe-v3", "pettingzoo.classic.tictactoe_v2"])
+@pytest.mark.parametrize("block", ["environment", "evaluation.environment"])
+def test_an_id_of_a_game_without_its_type_is_refused_with_the_type(
+    run_rlcore: RunRlcore, tmp_path: Path, env_id: str, block: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("environment: {id: CartPole-v1}\nevaluation: {interval: 9}\nbehaviors: {A: {}}\n")
+    refused = run_rlcore("validate", str(config), "--set", f"{block}.id={env_id}")
+    advice = "is a game of PettingZoo; write environment: {type: pettingzoo, id: classic/tictactoe-v3}"
+    assert refused.exit_code == 2 and f"--set {block}.id: {env_id!r} {advice}" in refused.stdout
+
+
 def test_a_form_that_a_game_does_not_have_is_refused(make: Make) -> None:
     with pytest.raises(ConfigError, match="tictactoe-v3 has no parallel form; it has aec") as caught:
         make("tictactoe_v3", api="parallel")

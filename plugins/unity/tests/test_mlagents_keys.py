@@ -166,6 +166,16 @@ def test_an_id_that_is_no_player_is_refused_with_the_key_that_chooses_the_enviro
         find_player(tmp_path / "classic" / "tictactoe")
 
 
+def test_validate_does_not_call_a_configuration_checked_whose_player_is_not_there(
+    run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("environment: {id: builds/Walker}\nbehaviors: {A: {}}\n")
+    checked = run_rlcore("validate", str(config))
+    assert checked.exit_code == 0 and "not checked:\n  environment.executable: " in checked.stdout
+    assert "there is no such file" in checked.stdout and "write environment.type too" in checked.stdout
+
+
 def test_a_folder_is_refused_with_the_players_in_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"is a folder.*it has Mac.app, Walker.x86_64"):
         find_player(tmp_path)

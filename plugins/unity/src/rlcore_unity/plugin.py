@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore import CommandSpec, EnvironmentSpec, RunOptionSpec, hookimpl
+from rlcore import CommandSpec, ConfigError, EnvironmentSpec, RunOptionSpec, hookimpl
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -95,13 +96,28 @@ def rlcore_modify_config(document: dict[str, Any]) -> None:
 
 
 @hookimpl
-def rlcore_check_config(config: RunConfig) -> None:
+def rlcore_check_config(config: RunConfig) -> str | None:
     environment = config.environment
-    if environment is not None and _is_unity(environment.type) and environment.workers is not None:
+    if environment is None or not _is_unity(environment.type):
+        return None
+    if environment.workers is not None:
         log.warning(
             "environment.workers: statistics that players send in workers are not in the summaries, and neither is how "
             "often players were started again; num_envs alone plays several players side by side"
         )
+    return _unusable_player(environment.executable)
+
+
+def _unusable_player(executable: str | None) -> str | None:
+    """Say what is wrong with a player here. A configuration may be checked on another machine than that of the run."""
+    from rlcore_unity.executable import find_player
+
+    try:
+        if executable is not None:
+            find_player(Path.cwd() / Path(executable).expanduser())
+    except ConfigError as error:
+        return f"environment.executable: {error.message}"
+    return None
 
 
 def _is_unity(kind: str) -> bool:
