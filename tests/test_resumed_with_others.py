@@ -1,4 +1,4 @@
-"""A resumed run may have other numbers of environments and agents: it continues, and its promise says so."""
+"""A run may be resumed with other numbers of environments and agents, or get agents in its middle, and continues."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from small_runs import small_run
 
 from rlcore import Run, RunStateError
+from rlcore.run.growing import add_wanted_slots
 
 DUEL = {"environment": {"type": "duel", "num_envs": 4, "options": {"agents": 2}}}
 SMALL: dict[str, Any] = {"batch_size": 32, "buffer_size": 128}
@@ -61,6 +62,35 @@ def test_what_was_learned_continues_with_others(
     assert second.behaviors["Agent"].episodes.finished == first.behaviors["Agent"].episodes.finished
     second.train()
     assert second.outcome == "done" and second.steps >= 600
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_learned_continues_when_agents_appear(
+    case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = {"environment.options": {"agents": 2, "more": 3}, "behaviors.Agent.summary_freq": 400}
+    run = run_of(tmp_path, case, 1600, changes)
+    next(run)
+    environment: Any = run.environment
+    while not environment.wants_slots:
+        next(run)
+    before: Any = run.behaviors["Agent"].trainer
+    learned, steps = before.state_dict(), run.steps
+    add_wanted_slots(run._training)  # type: ignore[arg-type]
+    trainer: Any = run.behaviors["Agent"].trainer
+    state = trainer.state_dict()
+    assert trainer is not before and (trainer.steps, run.steps) == (steps, steps)
+    for entry in ("model", "optimizer", "optimizers"):
+        for name, value in flat(learned.get(entry, {})):
+            assert np.array_equal(value, dict(flat(state[entry]))[name]), name
+    for entry in ("log", "elo", "rated"):  # of self-play
+        np.testing.assert_equal(state.get("self_play_log", {}).get(entry), learned.get("self_play_log", {}).get(entry))
+    assert "24 instead of 16 slots for agents of 'Agent' from step" in caplog.text
+    finished = run.behaviors["Agent"].episodes.finished
+    run.train()
+    assert run.outcome == "done" and run.steps >= 1600 and run.behaviors["Agent"].episodes.finished > finished + 24
+    promise = run.describe().resume
+    assert promise is not None and promise.kind == "statistical" and "got slots within the run" in str(promise)
 
 
 def flat(value: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -32,6 +32,7 @@ class DuelSettings:
     agents: int = setting(1, "Agents of each of the two teams.", minimum=1)
     saves: bool = setting(True, "Whether the environment can save its state.")
     deaths: bool = setting(False, "Whether an agent dies at its second mistake, and waits for the end of the game.")
+    more: int = setting(0, "Agents of each team that want slots after 50 steps; 0 for as many as there are.")
 
 
 class Duel:
@@ -154,6 +155,27 @@ class SavingDuel(Duel):
         return self._first()
 
 
+class GrowingDuel(SavingDuel):
+    """A duel that implements :class:`rlcore.AddsSlots`."""
+
+    def __init__(self, num_envs: int, names: tuple[str, ...], options: DuelSettings) -> None:
+        super().__init__(num_envs, names, options)
+        self.options, self.taken = options, 0
+
+    @property
+    def wants_slots(self) -> bool:
+        return self.taken >= 50 and self.options.agents < self.options.more
+
+    def add_slots(self) -> None:
+        options = attrs.evolve(self.options, agents=self.options.more)
+        super().__init__(self.num_envs, tuple(self.behaviors), options)
+        self.options = options
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        self.taken += 1
+        return super().step(actions)
+
+
 @hookimpl
 def rlcore_environments() -> list[EnvironmentSpec]:
     summary = "two teams name what they see"
@@ -162,4 +184,6 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 
 def make(settings: Any, run: Any) -> Duel:
     options = settings.options or DuelSettings()
+    if options.more:
+        return GrowingDuel(run.num_envs, tuple(run.behavior_names), options)
     return (SavingDuel if options.saves else Duel)(run.num_envs, tuple(run.behavior_names), options)

@@ -74,10 +74,17 @@ class CountedEnvironment:
     def __init__(self, environment: Environment, path: Path) -> None:
         self._environment, self._path = environment, path
         self.rounds: list[Round] = []
-        self._returns = {name: np.zeros(spec.slots) for name, spec in environment.behaviors.items()}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._returns = {name: np.zeros(spec.slots) for name, spec in self._environment.behaviors.items()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._environment, name)
+
+    def add_slots(self) -> None:
+        self._environment.add_slots()  # type: ignore[attr-defined]
+        self._begin()
 
     def reset(self, seeds: EpisodeSeeds, episodes: Any) -> Mapping[str, AgentBatch]:
         self.rounds.append({})

@@ -353,6 +353,7 @@ class Crowd:
         later: Behaviors that have no agent before that many messages. They are subscribed :data:`EARLIER` messages
             before that.
         until: Behaviors that have no new agent after that many messages.
+        few: Only so many places of each behavior have agents before ``few_until`` messages; 0 for all.
         statistics: Whether messages have statistics.
         keeps: Whether agents keep their numbers over a reset, as Unity's do.
     """
@@ -369,6 +370,8 @@ class Crowd:
     masked: bool = False
     later: Mapping[str, int] = attrs.field(factory=dict)
     until: Mapping[str, int] = attrs.field(factory=dict)
+    few: int = 0
+    few_until: int = 0
     statistics: bool = False
     keeps: bool = True
 
@@ -408,7 +411,7 @@ class DrawnWorld:
     def reset(self) -> list[Report]:
         kept = {id(place): place.agent for place in self.places if not place.empty and self.options.keeps}
         for party in self._parties():
-            if self._open(party[0].behavior):
+            if self._open(party[0]):
                 self._begin(party)
                 for place in party:
                     place.length = max(0, place.length)
@@ -454,7 +457,7 @@ class DrawnWorld:
         first = party[0]
         if all(place.empty for place in party):
             first.waits -= 1
-            if first.waits > 0 or not self._open(first.behavior):
+            if first.waits > 0 or not self._open(first):
                 return []
             return self._arrive(party)
         there = [place for place in party if not place.empty]
@@ -471,15 +474,17 @@ class DrawnWorld:
                 reports.append(self._report(place, ends))
                 place.empty = ends
         if all(place.empty for place in party):
-            if self.generator.random() < self.options.pause or not self._open(first.behavior):
+            if self.generator.random() < self.options.pause or not self._open(first):
                 first.waits = int(self.generator.integers(2, 6))
             else:
                 reports += self._arrive(party)
         return reports
 
-    def _open(self, behavior: str) -> bool:
-        """Whether agents of a behavior may come now."""
-        options = self.options
+    def _open(self, first: Place) -> bool:
+        """Whether agents of a party may come now; ``first`` is its first place."""
+        options, behavior = self.options, first.behavior
+        if options.few and first.index >= options.few and self.messages < options.few_until:
+            return False
         return options.later.get(behavior, 0) <= self.messages <= options.until.get(behavior, self.messages)
 
     def _arrive(self, party: list[Place]) -> list[Report]:

@@ -28,6 +28,7 @@ from .contracts.curriculum import EpisodeDraw as EpisodeDraw
 from .contracts.curriculum import LessonChange as LessonChange
 from .contracts.curriculum import SampledCurriculum as SampledCurriculum
 from .contracts.environment import Actions as Actions
+from .contracts.environment import AddsSlots as AddsSlots
 from .contracts.environment import AgentBatch as AgentBatch
 from .contracts.environment import BehaviorSpec as BehaviorSpec
 from .contracts.environment import DrawsParameters as DrawsParameters

@@ -35,6 +35,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
     settings = "stub_plugin:NumpySettings"
     return [
         TrainerSpec(name="numpy", target=numpy, settings=settings),
+        TrainerSpec(name="portable", target="stub_plugin:PortableTrainer", settings=settings),
         TrainerSpec(name="together", target=numpy, settings=settings, turns=False),
         TrainerSpec(name="recorded", target=recorded, settings="stub_plugin:RecordedSettings", offline=True),
         TrainerSpec(name="pathless", target=recorded, settings=settings, offline=True),
@@ -45,7 +46,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
 def rlcore_environments() -> list[EnvironmentSpec]:
     return [
         EnvironmentSpec(name=name, target=f"stub_plugin:{name}", libraries=("attrs", "not-installed"))
-        for name in ("corridor", "identity", "pair", "uneven")
+        for name in ("corridor", "growing", "identity", "pair", "uneven")
     ]
 
 
@@ -140,6 +141,13 @@ class NumpyTrainer:
         if model["weights"].shape != self.weights.shape:
             raise RunStateError(f"behavior {self.spec.name!r}: the saved network does not fit this configuration")
         self.weights = np.array(model["weights"])
+
+
+class PortableTrainer(NumpyTrainer):
+    """Continues with other slots."""
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        self.load_state_dict({**state, "buffer": []})
 
 
 @attrs.frozen(kw_only=True)
@@ -261,6 +269,64 @@ class Pair:
         assert chosen is not None
         batches["Right"].reward += np.tile(chosen[:, 0], 2).astype(np.float32)  # what one does matters to the other
         return batches
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        refuse_unknown_parameters(parameters, (), "this environment")
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def growing(settings: Any, run: RunContext) -> Growing:
+    return Growing(run.num_envs, run.behavior_names[0], **settings.options)
+
+
+class Growing:
+    """Two agents in each copy, and five from the step ``at`` on, of which those without a slot do not act.
+
+    Attributes:
+        ended: Episodes of agents with a slot that ended.
+        acted: How many agents acted in each step.
+    """
+
+    def __init__(self, num_envs: int, name: str, at: int = 20) -> None:
+        self.num_envs, self.at = num_envs, at
+        self._name, self._agents = name, IdentityEnvironment(5 * num_envs, name, discrete=(4,))
+        self._seat(2)
+        self.ended = 0
+        self.acted: list[int] = []
+
+    def _seat(self, agents: int) -> None:
+        self._slots = np.arange(agents * self.num_envs)
+        spec = self._agents.behaviors[self._name]
+        self.behaviors = {self._name: attrs.evolve(spec, env_index=self._slots % self.num_envs)}
+
+    @property
+    def wants_slots(self) -> bool:
+        return len(self.acted) >= self.at and len(self._slots) < 5 * self.num_envs
+
+    def add_slots(self) -> None:
+        self._seat(5)
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        return self._agents.episodes[: self.num_envs]
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        return self._seen(self._agents.reset(seeds, np.tile(episodes, 5)))
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        chosen = np.zeros((5 * self.num_envs, 1), np.int64)
+        discrete = actions[self._name].discrete
+        assert discrete is not None
+        chosen[self._slots] = discrete
+        batches = self._seen(self._agents.step({self._name: Actions(discrete=chosen)}))
+        self.ended += len(batches[self._name].ended)
+        self.acted.append(len(self._slots))
+        return batches
+
+    def _seen(self, batches: dict[str, AgentBatch]) -> dict[str, AgentBatch]:
+        return {self._name: batches[self._name].take(self._slots)}
 
     def set_parameters(self, parameters: Parameters) -> None:
         refuse_unknown_parameters(parameters, (), "this environment")

@@ -150,7 +150,7 @@ def test_checkpoints_that_restart_all_episodes_are_ten_minutes_apart_unless_a_nu
     warmup, speed = case["first_steps_per_second"], case["steps_per_second"]
 
     def seconds(boundaries: Boundaries) -> float:
-        return min(boundaries._state.steps, 200) / warmup + max(boundaries._state.steps - 200, 0) / speed
+        return min(boundaries.state.steps, 200) / warmup + max(boundaries.state.steps - 200, 0) / speed
 
     monkeypatch.setattr(Boundaries, "wall_seconds", seconds)
     settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": case["given"]}
@@ -163,10 +163,10 @@ def test_a_resumed_run_keeps_the_interval_that_was_chosen(
 ) -> None:
     changes = {"environment.type": "identity"}
     settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": None}
-    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries._state.steps / 1.0)
+    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries.state.steps / 1.0)
     make_run(changes | WHOLE, **settings).train()
     kill_after(make_run(changes, **settings), 1100)
-    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries._state.steps / 1000.0)
+    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries.state.steps / 1000.0)
     make_run(changes | RESUME, **settings).train()
     assert files().steps == files("whole").steps == [500, 1000, 1500, 2000]
     assert files().checkpoints(after=1000) == files("whole").checkpoints(after=1000)

@@ -12,7 +12,7 @@ from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_mlagents_messages import ActionSpec, AgentInfo, BrainParameters, Observation
 from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain, split_name
-from rlcore_unity.census import Seats
+from rlcore_unity.census import Counted, Seats
 from rlcore_workers import PlayerFailed
 
 
@@ -50,7 +50,7 @@ def seated(groups: Sequence[int], brain: Brain | None = None) -> tuple[Seated, B
         group=group,
     )
     arrays = BehaviorArrays(spec)
-    return Seated(NoPlayer(), Seats(brain, tuple(groups)), arrays, 0), arrays  # type: ignore[arg-type]
+    return Seated(NoPlayer(), Seats(brain, tuple(groups), Counted(brain)), arrays, 0), arrays  # type: ignore[arg-type]
 
 
 def test_the_end_and_the_next_episode_in_one_message_are_one_slot() -> None:
@@ -299,3 +299,23 @@ def test_an_impossible_shape_is_refused() -> None:
     for shape in ([-1], [100_000, 100_000, 3]):
         with pytest.raises(UnusableBehavior, match="has the shape"):
             brain_of(sees=AgentInfo(observations=[Observation(shape=shape)]))
+
+
+def test_agents_without_a_place_are_counted_with_the_others() -> None:
+    agents, _ = seated([-1, -1])
+    agents.receive([agent(1), agent(2)])
+    assert not agents.crowded
+    agents.receive([agent(3)])  # in a message of its own: the others decide later
+    agents.receive([agent(4), agent(3)])
+    assert agents.crowded and agents.seats.enlarged().groups == (-1,) * 4
+    agents.receive([agent(3, done=True), agent(5)])
+    assert len(agents.seats.enlarged().groups) == 4, "three and four were not there at once with five"
+    agents.receive([agent(1, done=True), agent(5)])
+    assert [slot for slot in agents.order if slot >= 0] == [0], "the first place that is free"
+
+
+def test_places_are_added_for_groups() -> None:
+    agents, _ = seated([0, 0])
+    agents.receive([agent(1, group_id=7), agent(2, group_id=7)])
+    agents.receive([agent(3, group_id=9), agent(4, group_id=9), agent(5, group_id=9)])
+    assert agents.crowded and agents.seats.enlarged().groups == (0, 0, 0, 1, 1)

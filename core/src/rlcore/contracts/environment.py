@@ -342,7 +342,7 @@ class Environment(Protocol):
       environments and before each ``reset``; checkpoints save them.
 
     Attributes:
-        behaviors: The behaviors by name. They do not change while the environment is open.
+        behaviors: The behaviors by name. They do not change while the environment is open, but by :class:`AddsSlots`.
         num_envs: N, the number of environments.
         episodes: [N] number of the episode that each environment is in.
     """
@@ -411,6 +411,27 @@ class DrawsParameters(Protocol):
 
     def set_samplers(self, samplers: Mapping[str, ParameterSampler]) -> None:
         """Draw the values of these parameters, and of no others, from the next episodes on."""
+
+
+@runtime_checkable
+class AddsSlots(Protocol):
+    """An environment in which more agents may appear than it has slots for, such as a simulator that creates agents.
+
+    A run looks at it between two summaries. If it wants slots, the run saves a checkpoint, has it add them, makes new
+    trainers that continue from what the old ones learned, and begins new episodes. This is not done in a run of several
+    ranks. An environment that wraps this one, and keeps something for each slot, has both members too.
+
+    Attributes:
+        wants_slots: Whether agents have appeared that have no slot, since slots were last added.
+    """
+
+    wants_slots: bool
+
+    def add_slots(self) -> None:
+        """Give the agents that were seen without a slot one each: :attr:`Environment.behaviors` are others from now on.
+
+        No behavior comes, goes or sees or does anything else. ``reset`` follows.
+        """
 
 
 @runtime_checkable

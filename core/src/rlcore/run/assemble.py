@@ -139,7 +139,7 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     close(evaluator, "the environment of evaluations")
     settings = None if context.inference else config.evaluation
     evaluation = RunEvaluation(settings, evaluator, run.store, ranks)
-    return Training(run, context, state, Boundaries(run, context, state, evaluation, notifications))
+    return Training(run, context, Boundaries(run, context, state, evaluation, notifications))
 
 
 def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:

@@ -114,7 +114,7 @@ class Boundaries:
 
     _run: PreparedRun
     _context: RunContext
-    _state: RunState
+    state: RunState
     evaluation: RunEvaluation
     notifications: Notifications
     exports: RunExports = attrs.field(init=False)
@@ -142,14 +142,14 @@ class Boundaries:
         """Begin an epoch. Returns its times, for the loop to add to."""
         self.times = self._context.times = PhaseTimes()
         self.evaluated = None
-        for behavior in self._state.behaviors.values():
+        for behavior in self.state.behaviors.values():
             behavior.epoch_episodes, behavior.epoch_updates = StatsWindow(), StatsWindow()
         return self.times
 
     def reached(self) -> bool:
         """Do what is due between two summaries. Returns whether a summary is due, or the run ends here."""
         self.settle_save()
-        evaluation, state = self.evaluation, self._state
+        evaluation, state = self.evaluation, self.state
         ending = state.ending
         if evaluation.due(state.steps, ending) and not self._evaluate():
             return True
@@ -163,12 +163,12 @@ class Boundaries:
 
     def end_epoch(self, steps_per_second: float) -> dict[str, BehaviorResult]:
         """Make the summaries and the checkpoint that are due. Returns the results of the epoch, by behavior."""
-        behaviors = self._state.behaviors.values()
+        behaviors = self.state.behaviors.values()
         results = {}
         for behavior in behaviors:
             due = self._summary_due(behavior)
             results[behavior.name] = behavior.result(self._summarize(behavior, steps_per_second) if due else {})
-        self._run.directory.declare_files(plugin_files(self._context, self._state.behaviors))
+        self._run.directory.declare_files(plugin_files(self._context, self.state.behaviors))
         if self.evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
             if self._checkpoint_due():
                 self.save()
@@ -193,14 +193,14 @@ class Boundaries:
 
     def _summarize(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
         """One summary of ``behavior``, of everything since the one before, for writers, plugins and curricula."""
-        inference, curricula, plugins = self._context.inference, self._state.curricula, self._run.plugins
+        inference, curricula, plugins = self._context.inference, self.state.curricula, self._run.plugins
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
         step = behavior.inferred if inference else min(behavior.next_summary, behavior.steps)
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
-        if isinstance(self._state.environment, ReportsStats):
-            behavior.window.add(self._state.environment.stats())
+        if isinstance(self.state.environment, ReportsStats):
+            behavior.window.add(self.state.environment.stats())
         measured = behavior.window.summarize()
         stats = self.notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():
@@ -220,7 +220,7 @@ class Boundaries:
 
     def _evaluate(self) -> bool:
         """Evaluate the policies. Returns whether the evaluation was played to its end."""
-        started, state = perf_counter(), self._state
+        started, state = perf_counter(), self.state
         step = state.steps
         about = {"seed": self._context.seed, FACTORIES: self._context.factories.to_json()}
         try:
@@ -242,7 +242,7 @@ class Boundaries:
 
     def _checkpoint_due(self) -> bool:
         """Whether a checkpoint is due. The first ones that are due fix an interval that was left to the run."""
-        behaviors, ranks = self._state.behaviors.values(), self._context.ranks
+        behaviors, ranks = self.state.behaviors.values(), self._context.ranks
         for behavior in behaviors:
             if behavior.checkpoint_due and behavior.interval_is_open:
                 behavior.choose_interval(ranks.share(self.wall_seconds()))
@@ -264,7 +264,7 @@ class Boundaries:
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         self.settle_save()
-        state, store = self._state, self._run.store
+        state, store = self.state, self._run.store
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
@@ -295,7 +295,7 @@ class Boundaries:
 
     def save_unless_saved(self, regular: bool) -> None:
         """Save a checkpoint unless the last one is of this step."""
-        if self._run.store.saved_step != self._state.steps:
+        if self._run.store.saved_step != self.state.steps:
             self.save(regular)
 
     def _continues_while_saving(self, pending: PendingSave) -> bool:
@@ -303,7 +303,7 @@ class Boundaries:
         return (
             self._context.config.checkpoint_settings.asynchronous
             and not self.ending
-            and not self._state.ending  # else it would wait too
+            and not self.state.ending  # else it would wait too
             and not self.exports.at_checkpoints  # which export the policies of this step
             and pending.nbytes <= MOST_COPIED
         )
@@ -335,13 +335,13 @@ class Boundaries:
 
     def export_at_end(self) -> None:
         """Export the policies to the run directory."""
-        self._export(self.exports.at_end, self._state.steps, self._run.timers.root)
+        self._export(self.exports.at_end, self.state.steps, self._run.timers.root)
 
     def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None], step: int, timer: Timer) -> None:
         """Export the policies of ``step`` within what ``timer`` measures; an error that is to end the run waits."""
         started = perf_counter()
         with self.notifications.failing_later():
-            export(step, self._state.behaviors.values())
+            export(step, self.state.behaviors.values())
         if self.exports.exporters:
             timer.child("Exporter.export").add(perf_counter() - started)
 

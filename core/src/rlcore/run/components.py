@@ -172,8 +172,13 @@ def make_behavior_runs(
     return runs
 
 
-def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[int, LessonChange], None]) -> RunState:
-    """Create the environment, trainers and curricula of a run, before the first episode.
+def make_state(
+    context: RunContext,
+    plugins: Plugins,
+    lesson_changed: Callable[[int, LessonChange], None],
+    environment: Environment | None = None,
+) -> RunState:
+    """Create the environment, unless it is given, and trainers and curricula of a run, before the first episode.
 
     There is no environment if the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
     """
@@ -181,7 +186,8 @@ def make_state(context: RunContext, plugins: Plugins, lesson_changed: Callable[[
     if context.offline and not context.inference:
         specs = recorded_behaviors(config, plugins, context)
         return RunState(context, None, make_behavior_runs(config, plugins, context, specs))
-    environment = make_environment(config, plugins, context)
+    if environment is None:
+        environment = make_environment(config, plugins, context)
     name = environment_name(environment_settings(config), plugins)
     try:
         context.ranks.wait_for_all("starting the environments")

@@ -77,6 +77,7 @@ def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
     if not device.startswith("cpu") and not context.config.torch_settings.deterministic:
         yield f"kernels of {device} may add numbers in another order (torch_settings.deterministic: true prevents it)"
     yield from getattr(state.environment, "resume_limits", ())
+    yield from state.added_slots
     for behavior in state.behaviors.values():
         yield from getattr(behavior.trainer, "resume_limits", ())
 

@@ -28,6 +28,7 @@ from rlcore.run.assemble import assemble
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import RunDescription
 from rlcore.run.evaluation.evaluations import Scores
+from rlcore.run.growing import add_wanted_slots
 from rlcore.run.prepare import CloseDeadline, prepare
 from rlcore.run.training import Outcome, Training, outcome_of
 from rlcore.settings import RunConfig
@@ -103,6 +104,7 @@ class Run:
                 self.close()
                 raise StopIteration
             with located(self._prepared.document):
+                add_wanted_slots(self._started)
                 return self._started.train_epoch()
         except StopIteration:
             raise

@@ -50,6 +50,7 @@ class RunState:
     updates_ahead: bool = False  # whether trainers update while a step is under way
     on_device: KeepsBatches | None = None  # the environment, if its batches are for the trainers alone
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
+    added_slots: tuple[str, ...] = ()  # that agents got within the run, in words: see rlcore.AddsSlots
     environment_lost: bool = attrs.field(init=False, default=False)  # it ended or failed
     # The error that ends the run between two steps: everything but a lost environment is whole, and is saved.
     between_steps: RlcoreError | None = attrs.field(init=False, default=None)

@@ -37,10 +37,9 @@ class Training:
     :func:`rlcore.run.assemble.assemble` creates it, and :class:`rlcore.Run` is what users call.
     """
 
-    def __init__(self, run: PreparedRun, context: RunContext, state: RunState, boundaries: Boundaries) -> None:
+    def __init__(self, run: PreparedRun, context: RunContext, boundaries: Boundaries) -> None:
         self.run = run
         self.context = context
-        self.state = state
         self.boundaries = boundaries
         self.evaluation = boundaries.evaluation
         self.exports = boundaries.exports
@@ -50,6 +49,7 @@ class Training:
         self.differences: tuple[str, ...] = ()  # from the checkpoint that this process resumed
         self.nothing_left = False  # to learn, already when this process resumed the run
         self.opened = ExitStack()  # closes environments, writers and the run directory
+        self.slots_refused = False  # and a warning said so
         self._warned_of_endless = False
         self._at_boundary = False
         self._steps_at_start = 0
@@ -61,6 +61,10 @@ class Training:
         self._steps_at_start = self.state.steps
         for behavior in self.behaviors.values():
             behavior.ended_at = behavior.steps
+
+    @property
+    def state(self) -> RunState:
+        return self.boundaries.state
 
     @property
     def behaviors(self) -> dict[str, BehaviorRun]:

@@ -101,6 +101,7 @@ class Seated:
         order: The slots of the agents of the latest message that wait for actions, in the player's order.
         without_slot: Agents of the latest message that wait for actions and have no slot, by their place in ``order``.
         moved: How many agents moved to a slot of their group, which they joined after their first decision.
+        seats: The places. Agents without one are counted in them: see :attr:`crowded`.
     """
 
     def __init__(self, player: Player, seats: Seats, arrays: BehaviorArrays, first: int) -> None:
@@ -108,7 +109,7 @@ class Seated:
         self.brain, self.player = seats.brain, player
         self._arrays = arrays
         self._all = np.arange(first, first + len(seats.groups))
-        self._seats = seats
+        self.seats = seats
         self._warned = False
         self.moved = 0
         self.forget()
@@ -116,7 +117,8 @@ class Seated:
     def forget(self) -> None:
         """Have no agents any more: the player was reset."""
         self._slots: dict[int, int] = {}  # by number of agent
-        self._seating = Seating(self._all.tolist(), self._seats.groups, self._seats.joins)
+        self._seating = Seating(self._all.tolist(), self.seats.groups, self.seats.counted.joins)
+        self._homeless: dict[int, int] = {}  # agents that have no slot: their group by number
         self._alone: set[int] = set()  # numbers of agents that were in no group when they got a slot beside groups
         self.order: NDArray[np.intp] = np.zeros(0, np.intp)
         self.without_slot: list[tuple[int, Any]] = []
@@ -161,6 +163,7 @@ class Seated:
                     slots[place] = self._seat(info, sizes[info.group_id])
                 if slots[place] == NOWHERE:
                     self.without_slot.append((place, info))
+                    self._note_homeless(info)
         else:
             self._reward(slots, deciding)
         self.order = np.array(slots, np.intp)
@@ -170,6 +173,20 @@ class Seated:
         else:
             self._decide(slots, deciding)
         return len(slots) > len(self.without_slot)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more places are needed than there are."""
+        return self.seats.counted.total > self.places
+
+    def _note_homeless(self, info: Any) -> None:
+        """Count all agents that are there, if this one that has no slot is new, or in another group."""
+        if self._homeless.get(info.id) == info.group_id or len(self._homeless) + self.places >= MAX_AGENTS:
+            return
+        self._homeless[info.id] = info.group_id
+        here = {number: self._seating.group_of(slot) for number, slot in self._slots.items()}
+        here |= dict.fromkeys(self._alone, NO_GROUP) | self._homeless
+        self.seats.counted.recount(here)
 
     @property
     def places(self) -> int:
@@ -195,6 +212,7 @@ class Seated:
         for info in infos:
             slot = self._slots.pop(info.id, None)
             self._alone.discard(info.id)
+            self._homeless.pop(info.id, None)
             if slot is None:
                 continue
             (arrays.truncated if info.max_step_reached else arrays.terminated)[slot] = True
@@ -230,14 +248,15 @@ class Seated:
         slot = self._seating.take(info.group_id, size)
         if slot != NOWHERE:
             self._slots[info.id] = slot
+            self._homeless.pop(info.id, None)
             if info.group_id == NO_GROUP and self._seating.grouped:
                 self._alone.add(info.id)
         elif not self._warned:
             self._warned = True
             log.warning(
-                "player %d: behavior %r has more agents at once than the %d places that were counted at the start; "
-                "agents without a place act with zeros and are not learned from; resume with environment.agents, the "
-                "largest number of agents (reported once)",
+                "player %d: behavior %r has more agents at once than its %d places; agents without a place act with "
+                "zeros and are not learned from until a training adds places at a summary; for players in workers and "
+                "in several ranks, set environment.agents to the largest number of agents (reported once)",
                 self.player.number, self.brain.full_name, len(self._all),
             )  # fmt: skip
         return slot

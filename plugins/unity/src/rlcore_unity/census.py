@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -30,7 +30,7 @@ NO_GROUP = 0  # of ``group_id``
 
 
 @attrs.define
-class _Counted:
+class Counted:
     """Agents of one behavior and team in one player, by group.
 
     An agent may report before it is in its group: the group of its latest message is the one that counts.
@@ -41,6 +41,11 @@ class _Counted:
     joins: bool = False  # whether an agent has joined a group after it first reported
     most_alone: int = 0  # agents that are in no group, at once
     of_groups: list[int] = attrs.field(factory=list)  # the most agents of the largest group, of the second one, ...
+
+    @property
+    def total(self) -> int:
+        """How many places these agents need."""
+        return sum(self.of_groups) + self.most_alone
 
     @property
     def kind(self) -> Hashable:
@@ -64,7 +69,15 @@ class _Counted:
         if joined:
             self.joins = True
             self.most_alone = 0  # those who were alone until now were on their way to a group
-        on_their_way = first if self.joins else set()
+        return self._note(first if self.joins else ())
+
+    def recount(self, here: dict[int, int]) -> None:
+        """Count the agents that are ``here`` in the middle of a training, each with its group."""
+        self.here = here
+        self._note(here.keys() if self.joins else ())
+
+    def _note(self, on_their_way: Container[int]) -> bool:
+        """Note the most agents at once; return whether there are more than before."""
         sizes = Counter(group for group in self.here.values() if group != NO_GROUP)
         alone = sum(group == NO_GROUP and number not in on_their_way for number, group in self.here.items())
         together = [
@@ -83,12 +96,22 @@ class Seats:
     Attributes:
         brain: The behavior and team.
         groups: The group of each place, numbered from 0; -1 for one in no group.
-        joins: Whether agents join their groups after their first decision.
+        counted: The agents that they are for, which may become more.
     """
 
     brain: Brain
     groups: tuple[int, ...]
-    joins: bool = False
+    counted: Counted
+
+    @classmethod
+    def of(cls, counted: Counted, agents: int | Mapping[str, int] | None) -> Self:
+        """The places for agents, as many as the setting ``agents`` says."""
+        wanted = agents.get(counted.brain.name) if isinstance(agents, Mapping) else agents
+        return cls(counted.brain, _groups(counted, wanted), counted)
+
+    def enlarged(self) -> Self:
+        """Places for all agents that were counted since."""
+        return attrs.evolve(self, groups=_groups(self.counted, max(len(self.groups), self.counted.total)))
 
 
 class Census:
@@ -96,7 +119,7 @@ class Census:
 
     def __init__(self, player: Player, channels: Channels) -> None:
         self._player, self._channels = player, channels
-        self._found: dict[str, _Counted] = {}
+        self._found: dict[str, Counted] = {}
         self._subscribed: set[str] = set()  # behaviors and teams that messages list, also without agents
         # The most agents at once of all behaviors of one kind: any of them may have any of these behaviors, because
         # ``SetModel`` gives an agent another one, with the same sensors and actions, for an episode.
@@ -128,7 +151,7 @@ class Census:
         for each in found:
             if not each.of_groups:
                 each.most_alone = max(each.most_alone, self._alike[each.kind])
-        return tuple(Seats(each.brain, _groups(each, _wanted(each, agents)), each.joins) for each in found)
+        return tuple(Seats.of(each, agents) for each in found)
 
     def _add(self, output: Any) -> bool:
         grew = False
@@ -139,7 +162,7 @@ class Census:
             if not listed.value:  # Unity lists each behavior from the moment on when it is subscribed
                 continue
             if name not in self._found:
-                self._found[name] = _Counted(self._player.brain(name, listed.value))
+                self._found[name] = Counted(self._player.brain(name, listed.value))
             grew |= self._found[name].add(listed.value)
         alike = Counter[Hashable]()
         for each in self._found.values():
@@ -156,12 +179,7 @@ class Census:
         }
 
 
-def _wanted(counted: _Counted, agents: int | Mapping[str, int] | None) -> int | None:
-    """The number of places that the setting gives a behavior and team; None if it gives none."""
-    return agents.get(counted.brain.name) if isinstance(agents, Mapping) else agents
-
-
-def _groups(counted: _Counted, places: int | None) -> tuple[int, ...]:
+def _groups(counted: Counted, places: int | None) -> tuple[int, ...]:
     """The group of each of the ``places``, numbered from 0; -1 for none. Groups share what is left over.
 
     Without ``places``, there are as many as the agents had at once: for each group, and for those in none.

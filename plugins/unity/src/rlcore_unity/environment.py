@@ -36,7 +36,7 @@ from rlcore_mlagents_messages import Command, RLInput
 from rlcore_unity.actions import actions_of, neutral
 from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain
-from rlcore_unity.census import Census, Seats
+from rlcore_unity.census import Census, Counted, Seats
 from rlcore_unity.channels import Channels, SideChannel
 from rlcore_unity.player import Launch, Player
 from rlcore_unity.server import PortTaken
@@ -60,7 +60,19 @@ class _Game:
     agents: dict[str, Seated] = attrs.field(factory=dict)  # by the player's name of behavior and team
     answered: list[str] = attrs.field(factory=list)  # behaviors of the latest message
     strangers: dict[str, Any] = attrs.field(factory=dict)  # actions for its agents of behaviors that are not known
+    newcomers: dict[str, Counted] = attrs.field(factory=dict)  # agents of a behavior that other places have, by name
     restarts: Restarts = attrs.field(factory=Restarts)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether agents need places that there are not."""
+        return bool(self.newcomers) or any(agents.crowded for agents in self.agents.values())
+
+    def enlarged(self) -> tuple[Seats, ...]:
+        """Places for all agents that were counted, in the order of their names."""
+        seats = {name: agents.seats.enlarged() for name, agents in self.agents.items()}
+        seats |= {name: Seats.of(counted, None) for name, counted in self.newcomers.items()}
+        return tuple(seats[name] for name in sorted(seats))
 
     @property
     def without_place(self) -> dict[str, int]:
@@ -231,6 +243,19 @@ class UnityEnvironment:
         self.episodes[began] += 1
         return batches
 
+    @property
+    def wants_slots(self) -> bool:
+        return any(game.crowded for game in self._games)
+
+    def add_slots(self) -> None:
+        seats = [game.enlarged() for game in self._games]
+        for game in self._games:
+            self._aborted += sum(agents.moved for agents in game.agents.values())
+            game.newcomers, game.answered, game.strangers = {}, [], {}
+        self._arrays = _arrays_of(seats)
+        self._seat(seats)
+        self.behaviors = {name: each.spec for name, each in self._arrays.items()}
+
     def set_parameters(self, parameters: Parameters) -> None:
         self._parameters = parameters
 
@@ -258,6 +283,8 @@ class UnityEnvironment:
     # ------------------------------------------------------------ messages
 
     def _send_reset(self, game: _Game) -> None:
+        for counted in game.newcomers.values():
+            counted.here.clear()
         game.channels.set_parameters(self._parameters, self._samplers, self._seed_of(game))
         game.player.send(RLInput(command=Command.RESET, side_channel=game.channels.outgoing()))
 
@@ -319,9 +346,12 @@ class UnityEnvironment:
             brain = self._brains[game.number, name] = game.player.brain(name, agents)
             log.warning(
                 "player %d has agents of %r, which it did not have in its first decisions; they act with zeros and are "
-                "not learned from; list the behavior in behaviors, so that the start waits for it (reported once)",
+                "not learned from%s; list the behavior in behaviors, so that the start waits for it (reported once)",
                 game.number, brain.full_name[:200],
+                " until a training adds places at a summary" if brain.name in self.behaviors else "",
             )  # fmt: skip
+        if brain.name in self.behaviors and not spec_mismatch(self.behaviors[brain.name], brain.spec):
+            game.newcomers.setdefault(name, Counted(brain)).add(agents)
         game.strangers[name] = neutral(brain, [info for info in agents if not info.done])
 
 

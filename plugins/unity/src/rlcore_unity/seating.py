@@ -66,6 +66,10 @@ class Seating:
         """Whether groups have places of their own."""
         return bool(self._groups)
 
+    def group_of(self, slot: int) -> int:
+        """The group whose block has the slot; NO_GROUP for one of those who are in none."""
+        return self._block_of[slot].group
+
     def take(self, group: int, size: int) -> int:
         """Return a free slot for an agent of ``group``, of which the message has ``size`` agents; NOWHERE if none is.
 

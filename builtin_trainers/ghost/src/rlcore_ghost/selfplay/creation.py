@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 import numpy as np
 
-from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, Trainer, TrainerSpec
+from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, StashKey, Trainer, TrainerSpec
 from rlcore_ghost.games import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
@@ -23,6 +23,7 @@ from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
 from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
 
 Ghost = TypeVar("Ghost", bound=GhostTrainer)
+CONTROLLED = StashKey[Mapping[str, BehaviorSpec]]()  # the behaviors of the environment that have the controller
 NEWEST = 20  # opponents in the training status
 
 Blocks = Mapping[str, tuple[BehaviorSpec, SelfPlaySettings]]
@@ -35,7 +36,8 @@ def create_ghost_trainer(
     """The trainer that the other plugins create, for the seats of those who learn, within a ghost trainer."""
     block: SelfPlaySettings = settings.sections[ENTRY]
     blocks = behaviors_with_self_play(run)
-    if CONTROLLER not in run.stash:
+    if run.stash.get(CONTROLLED) is not run.behaviors:  # others have other slots: see rlcore.AddsSlots
+        run.stash[CONTROLLED] = run.behaviors
         run.stash[CONTROLLER] = controller_of(run, blocks)
     controller = run.stash[CONTROLLER]
     parameters, _ = block.read_sampler(run.plugins)

@@ -450,6 +450,11 @@ class BehaviorRun:
         self.episodes.finished = saved_count(state, "finished")
         self._load_statistics(state)
 
+    def succeed(self, other: BehaviorRun) -> None:
+        """Take over from the same behavior with other slots what no checkpoint has."""
+        self.ended_at, self.evaluated, self.inferred = other.ended_at, other.evaluated, other.inferred
+        self._info_is_known, self._pace = other._info_is_known, other._pace
+
     def _load_statistics(self, state: Mapping[str, Any]) -> None:
         self.recent.extend(saved_entry(state, "recent"))
         self.window.load_state_dict(saved_mapping(state, "window"))

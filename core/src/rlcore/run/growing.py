@@ -1,0 +1,80 @@
+"""More slots within a run, for agents of an environment that have appeared since it began: :class:`rlcore.AddsSlots`.
+
+New trainers continue from what the old ones learned, as in a run that is resumed with more agents.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from rlcore.contracts.environment import AddsSlots
+from rlcore.contracts.trainer import PortableTrainer
+from rlcore.errors import EnvironmentFailed
+from rlcore.plugins.failures import blamed
+from rlcore.run.behaviors.behavior import trainer_named
+from rlcore.run.components import make_state
+from rlcore.run.state import RunState
+from rlcore.run.training import Training
+from rlcore.storage.checkpoint import load_checkpoint
+
+log = logging.getLogger(__name__)
+
+
+def add_wanted_slots(training: Training) -> None:
+    """Have the environment add slots, if it wants some, and begin new episodes. Called between two epochs."""
+    state, boundaries = training.state, training.boundaries
+    environment = state.environment
+    if not isinstance(environment, AddsSlots) or not environment.wants_slots:
+        return
+    refusal = next(_refusals(training), None)
+    if refusal is not None:
+        if not training.slots_refused:
+            log.warning("agents have no slot and act without being learned from, because %s (reported once)", refusal)
+        training.slots_refused = True
+        return
+    if not training.context.inference:
+        boundaries.save_unless_saved(regular=False)
+        boundaries.settle_save()
+    with blamed(state.environment_name, "in add_slots", EnvironmentFailed):
+        environment.add_slots()
+    # The state of the run from here on, also for the checkpoint after an error of the environment.
+    grown = make_state(training.context, training.run.plugins, boundaries.notifications.lesson_changed, environment)
+    added = ", ".join(
+        f"{behavior.spec.slots} instead of {state.behaviors[name].spec.slots} slots for agents of {name!r}"
+        for name, behavior in grown.behaviors.items()
+        if name in state.behaviors and behavior.spec.slots != state.behaviors[name].spec.slots
+    )
+    grown.added_slots = (*state.added_slots, f"agents got slots within the run: {added}")
+    boundaries.state = grown
+    if training.context.inference:
+        _go_on_acting(training, state, grown)
+    else:
+        saved = load_checkpoint(training.run.directory.checkpoints / str(training.run.store.saved_step))
+        grown.restore_learned(saved, training.run.directory.path, "with fewer slots")
+    for name, behavior in grown.behaviors.items():
+        behavior.succeed(state.behaviors[name])
+        behavior.set_boundaries()
+    log.warning(
+        "%s from step %d on: weights, optimizers, counters and lessons continue, open episodes, rollouts and replay "
+        "buffers start empty",
+        added, grown.steps,
+    )  # fmt: skip
+
+
+def _refusals(training: Training) -> Iterator[str]:
+    """Why slots cannot be added."""
+    if training.context.ranks.size > 1:
+        yield "slots are not added in a run of several ranks"
+    for behavior in training.behaviors.values():
+        if not training.context.inference and not isinstance(behavior.trainer, PortableTrainer):
+            yield f"{trainer_named(behavior)} cannot continue with other slots"
+
+
+def _go_on_acting(training: Training, state: RunState, grown: RunState) -> None:
+    """Continue a run that acts and does not learn."""
+    captured = state.capture({})
+    grown.load_policies(captured, training.run.directory.path)
+    for name, behavior in grown.behaviors.items():
+        behavior.load_without_slots(captured["run"]["behaviors"][name])
+    grown.begin_episodes()
