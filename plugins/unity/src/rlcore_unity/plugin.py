@@ -105,7 +105,7 @@ def rlcore_check_config(config: RunConfig) -> str | None:
             "environment.workers: statistics that players send in workers are not in the summaries, and neither is how "
             "often players were started again; num_envs alone plays several players side by side"
         )
-    return _unusable_player(environment.executable)
+    return _unusable_player(getattr(environment, "executable", None))
 
 
 def _unusable_player(executable: str | None) -> str | None:
