@@ -20,7 +20,8 @@ Options of this player, which may also stand behind Unity's (``env_args``):
 ``--fault NAME[@N]``       a misbehavior by name, in the N-th exchange where it has one; the names are in
                            ``unity_faults.py``
 ``--journal FILE``         a line of JSON for each message of Python: command, actions by behavior and agent,
-                           engine settings, parameters, other channels. The first has the handshake and the arguments
+                           engine settings, parameters, other channels. The first has the handshake and the arguments,
+                           the last the parameter of each episode (``sizes`` of ``unity_worlds.Goals``)
 ``--tally FILE``           what the agents of each behavior did, as JSON, at the end (``unity_tally.py``)
 ``--echo UUID``            a custom side channel whose messages are sent back
 ``--delay SECONDS``        how long a step of the simulation takes; the processor is free meanwhile
@@ -143,6 +144,7 @@ class Player:
                 self._say(f"UnityAgentsException: {error}")
                 return 1
             finally:
+                self._note(sizes=getattr(self.world, "sizes", []))
                 if self.options.tally:
                     written(self.tally.rounds, Path(self.options.tally))
         self._say("Quit")

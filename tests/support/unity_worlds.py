@@ -177,7 +177,11 @@ ENTITIES = (Sensor("buffer", (10, 5), "entities"), Sensor("goal", (1,), goal=Tru
 
 @attrs.define(eq=False)
 class Walker:
-    """An agent that walks to an end of its lines."""
+    """An agent that walks to an end of its lines.
+
+    Attributes:
+        given: What Python had given for the parameter when its episode began.
+    """
 
     number: int
     goal: float
@@ -187,6 +191,7 @@ class Walker:
     mask: Array | None = None
     entities: int = 1
     gone: bool = False
+    given: tuple[Any, ...] = ()
 
     @property
     def arrived(self) -> bool:
@@ -199,7 +204,12 @@ class Walker:
 
 
 class Goals:
-    """Agents that walk to the goals they see; ``together`` of them are a group, or face each other in two teams."""
+    """Agents that walk to the goals they see; ``together`` of them are a group, or face each other in two teams.
+
+    Attributes:
+        sizes: The parameter of each episode that ended: the value that the agent read when the episode began, as in
+            ``OnEpisodeBegin``, and whether Python gave another one, or another sampler, before its end.
+    """
 
     def __init__(
         self,
@@ -218,6 +228,7 @@ class Goals:
         self.generator = np.random.default_rng(seed)
         self.agents, self.together = agents, together
         self.made = 0
+        self.sizes: list[tuple[float, bool]] = []
         self.parties: list[list[tuple[str, Walker]]] = []
 
     def reset(self) -> list[Report]:
@@ -256,7 +267,8 @@ class Goals:
         behavior = self.behaviors[name]
         lines = behavior.continuous + len(behavior.branches)
         goal, size = float(self.generator.choice((-1.0, 1.0))), max(self.parameters.get(self.size, 1.0), STEP)
-        walker = Walker(self.made, goal, size, np.zeros(lines), entities=int(self.generator.integers(1, 11)))
+        entities, given = int(self.generator.integers(1, 11)), self.parameters.given.get(self.size, ())
+        walker = Walker(self.made, goal, size, np.zeros(lines), entities=entities, given=given)
         self._forbid(walker, behavior)
         return walker
 
@@ -294,6 +306,8 @@ class Goals:
         cut = there[0][1].decisions >= LONGEST
         for _, walker in there:
             walker.gone = cut or walker.arrived
+            if walker.gone:
+                self.sizes.append((walker.size, self.parameters.given.get(self.size, ()) != walker.given))
         over = all(walker.gone for _, walker in party)
         shared = float(np.mean([walker.right for _, walker in party])) if over and self.together > 1 else 0.0
         reports = []
