@@ -21,7 +21,7 @@ Options of this player, which may also stand behind Unity's (``env_args``):
                            ``unity_faults.py``
 ``--journal FILE``         a line of JSON for each message of Python: command, actions by behavior and agent,
                            engine settings, parameters, other channels. The first has the handshake and the arguments,
-                           the last the parameter of each episode (``sizes`` of ``unity_worlds.Goals``)
+                           the last, in worlds that can be learnt, the parameter of each episode (``Goals.sizes``)
 ``--tally FILE``           what the agents of each behavior did, as JSON, at the end (``unity_tally.py``)
 ``--echo UUID``            a custom side channel whose messages are sent back
 ``--delay SECONDS``        how long a step of the simulation takes; the processor is free meanwhile
@@ -55,7 +55,7 @@ from google.protobuf import any_pb2
 from plain_grpc import PlainClient
 from unity_faults import Fault, fault_of
 from unity_tally import Tally, written
-from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Report, Sensor, World, make_world
+from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Goals, Report, Sensor, World, make_world
 
 from rlcore_mlagents_messages import (
     ENGINE_CONFIGURATION,
@@ -144,7 +144,8 @@ class Player:
                 self._say(f"UnityAgentsException: {error}")
                 return 1
             finally:
-                self._note(sizes=getattr(self.world, "sizes", []))
+                if isinstance(self.world, Goals):
+                    self._note(sizes=self.world.sizes)
                 if self.options.tally:
                     written(self.tally.rounds, Path(self.options.tally))
         self._say("Quit")
