@@ -136,6 +136,12 @@ def stored(run: Path) -> list[str]:
     return (run / "store").read_text().splitlines()
 
 
+def about(run: Path) -> dict[str, str]:
+    """How the tracker names and groups a run."""
+    found: dict[str, str] = json.loads((run / "about").read_text())
+    return found
+
+
 def test_a_run_with_workers_and_a_tracker_and_what_it_reports(place: Path) -> None:
     ended = rlcore(place, "run", "config.yaml", environment=CONFIG["environment"] | {"workers": {"count": 2}})
     assert stored(place / "results/r") == ["Pole 128", "Pole 256"]
@@ -145,14 +151,20 @@ def test_a_run_with_workers_and_a_tracker_and_what_it_reports(place: Path) -> No
 
 def test_seeds(place: Path) -> None:
     rlcore(place, "run", "config.yaml", "--seeds", "1-2")
-    assert [stored(place / f"results/r-seed-{seed}") for seed in (1, 2)] == [["Pole 128", "Pole 256"]] * 2
+    for seed in ("1", "2"):
+        run = place / f"results/r-seed-{seed}"
+        assert stored(run) == ["Pole 128", "Pole 256"]
+        assert about(run) == {"name": run.name, "group": "r", "seed": seed}
 
 
 def test_a_sweep(place: Path) -> None:
     sweep = {"trials": 1, "parameters": {"behaviors.Pole.hyperparameters.learning_rate": {"low": 1e-4, "high": 1e-3}}}
     evaluation = {"interval": 128, "episodes": 2}
     rlcore(place, "sweep", "config.yaml", "--run-id", "s", sweep=sweep, evaluation=evaluation)
-    assert stored(next((place / "results/s/trial-0000").glob("seed-*"))) == ["Pole 128", "Pole 256"]
+    (run,) = (place / "results/s/trial-0000").glob("seed-?")
+    assert stored(run) == ["Pole 128", "Pole 256"]
+    seed = run.name.removeprefix("seed-")
+    assert about(run) == {"name": f"s-trial-0000-{run.name}", "group": "s", "trial": "0", "seed": seed}
 
 
 @pytest.mark.distributed

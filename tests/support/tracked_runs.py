@@ -128,6 +128,43 @@ def _killed_twice(name: str, settings: TrackerSettings, directory: Path, kills: 
     return [("Striker", 300, 0.5), *(("Walker", step, step / 100) for step in range(100, 700, 100))]
 
 
+def git(directory: Path, *words: str) -> str:
+    """Run a command of git's in ``directory``, without the settings of the user, and return its output."""
+    settings = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *settings, *words], cwd=directory, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def repository(directory: Path) -> str:
+    """Make ``directory`` a repository of git's with the file train.py; return its commit."""
+    (directory / "train.py").touch()
+    git(directory, "init", "--quiet")
+    git(directory, "remote", "add", "origin", "https://user:secret@example.org/repository.git")
+    git(directory, "add", "train.py")
+    git(directory, "commit", "--quiet", "--message", "first")
+    return git(directory, "rev-parse", "HEAD")
+
+
+def written_in_study(
+    name: str, tracker: str, settings: TrackerSettings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Track the run walk-seed-3 from a repository with a change, for two summaries; return the commit.
+
+    Each summary has three returns with the mean of step / 100 and the standard deviation of 2.
+    """
+    in_senders(monkeypatch)
+    commit = repository(folder)
+    (folder / "train.py").write_text("changed")
+    monkeypatch.chdir(folder)
+    tracked = writer(name, tracker, settings, folder / "walk-seed-3")
+    for step in (100, 200):
+        spread = [step / 100 + difference for difference in (-(6**0.5), 0.0, 6**0.5)]
+        tracked.write("Walker", step, {**stats(0.0), CUMULATIVE_REWARD: StatSummary.of(spread)})
+    tracked.run_finished("done")
+    tracked.close()
+    return commit
+
+
 class KilledTracker:
     """The tracker that the variable KILLED_TRACKER names, in a process that is killed at chosen places."""
 
@@ -154,6 +191,8 @@ class KilledTracker:
 class FileTracker:
     """A tracker whose store is a file of one line for each summary, and that fails as the file ``faults`` says.
 
+    The file ``about`` has the name, the group and the labels of the run.
+
     ``faults`` has JSON: ``fail``, the number of calls of ``send`` to fail; ``part``, the number of calls to fail after
     their first summary; ``refuse``, the steps of summaries that are never taken; ``lose``, the number of calls that
     store nothing and do not say so; ``hang``, whether ``finish`` never returns.
@@ -162,6 +201,8 @@ class FileTracker:
     def __init__(self, tracked: Tracked) -> None:
         self._store = tracked.directory / "store"
         self._faults = tracked.directory / "faults"
+        about = {"name": tracked.name, "group": tracked.group, **tracked.labels}
+        (tracked.directory / "about").write_text(json.dumps(about))
 
     def sent(self) -> set[tuple[str, int]]:
         lines = self._store.read_text().splitlines() if self._store.exists() else []

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import attrs
 import pytest
+from tracked_runs import until
 
 pytest.importorskip("mlflow")
 
 from rlcore_mlflow.settings import MlflowSettings
 from rlcore_mlflow.tracker import MlflowTracker, decoded, encoded
 from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
+from rlcore_trackers.git_state import GitState
 
 
 def tracked(run: Path, **settings: object) -> Tracked:
     return Tracked(
         id="0123456789abcdef",
-        run_id="walk",
+        name="walk",
         directory=run,
         place=run / "trackers/mlflow",
         settings=attrs.asdict(MlflowSettings(**settings)),
@@ -70,3 +73,40 @@ def test_names_are_allowed_in_mlflow_and_come_back(name: str) -> None:
 
     assert validate_param_and_metric_name(encoded(name))
     assert decoded(encoded(name)) == name
+
+
+@pytest.mark.parametrize("informs", [True, False])
+def test_a_run_of_a_study_has_tags_deviations_and_system_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, informs: bool
+) -> None:
+    folder = tmp_path / str(informs)  # since MLflow keeps a connection to the database of each path
+    folder.mkdir()
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "1")
+    run = attrs.evolve(
+        tracked(folder / "walk-seed-3", tags={"rlcore.seed": "mine"}),
+        group="walk",
+        job_type="seed",
+        labels={"seed": "3"},
+        git=GitState("0" * 40, dirty=True) if informs else None,
+        process=os.getpid() if informs else None,
+    )
+    first = MlflowTracker(run)
+    first.send([attrs.evolve(summary(100, 1.5), stds={"Environment/Cumulative Reward": 0.5})])
+    until(lambda: not informs or len(metrics(folder, "system/%")) > 3)
+    first.close()  # as after an error
+    again = MlflowTracker(attrs.evolve(run, git=GitState("1" * 40, dirty=False) if informs else None))
+    until(lambda: not informs or max(step for _, step, _ in metrics(folder, "system/%")) > 0)
+    assert again.finish("done") and again.sent() == {("Walker", 100)}
+    assert metrics(folder, "%Std") == [("Walker/Environment/Cumulative Reward Std", 100, 0.5)]
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        tags = dict(database.execute("SELECT key, value FROM tags WHERE key LIKE 'rlcore%' OR key LIKE '%git%'"))
+    code = {"mlflow.source.git.commit": "1" * 40, "mlflow.source.git.dirty": "False"}
+    names = {"rlcore.group": "walk", "rlcore.job_type": "seed", "rlcore.seed": "mine", "rlcore.id": run.id}
+    assert tags == names | (code if informs else {})
+    assert bool(metrics(folder, "system/%")) == informs
+
+
+def metrics(folder: Path, pattern: str) -> list[tuple[str, int, float]]:
+    """Name, step and value of each row whose name fits an SQL pattern."""
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        return database.execute("SELECT key, step, value FROM metrics WHERE key LIKE ?", (pattern,)).fetchall()

@@ -7,8 +7,10 @@ import json
 import os
 from pathlib import Path
 
+import attrs
 import pytest
 
+from rlcore_trackers import TrackerSettings
 from rlcore_trackers import journal as module
 from rlcore_trackers.journal import Journal, Places
 from rlcore_trackers.tracker import Task
@@ -97,11 +99,12 @@ def test_a_resumed_run_keeps_its_id_and_another_run_has_another(places: Places, 
     places.folder.mkdir()
     ids = []
     for project in ("a", "b"):
-        task = Task(tracker="lake:Lake", run_id="walk", settings={"project": project}, configuration={})
-        places.write_id()
+        settings = attrs.asdict(TrackerSettings(project=project))
+        task = Task(tracker="lake:Lake", settings=settings, configuration={})
+        places.write_about(None)
         tracked = places.tracked(task)
         ids.append(tracked.id)
-        assert (tracked.settings, tracked.run_id, tracked.directory) == (task.settings, "walk", tmp_path)
+        assert (tracked.settings, tracked.name, tracked.directory) == (task.settings, tmp_path.name, tmp_path)
     other = Places(tmp_path, "river")
-    other.write_id()
+    other.write_about(None)
     assert ids[0] == ids[1] != other.tracked(task).id

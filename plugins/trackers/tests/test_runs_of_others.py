@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from tracked_runs import in_senders, send_by_hand, stats, until, writer
 
@@ -25,7 +26,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def theirs(tmp_path: Path) -> Path:
     """A tracked run with a checkpoint, in whose directory another person writes."""
     run = tmp_path / "run"
-    tracked = writer("lake", STORE, TrackerSettings(), run)
+    tracked = writer("lake", STORE, TrackerSettings(system_info=False), run)
     tracked.write("Walker", 100, stats(1.0))
     until(lambda: (run / "store").exists())
     tracked.close()
@@ -104,7 +105,7 @@ def test_an_id_that_rlcore_did_not_write_is_refused(tmp_path: Path, name: object
     places.folder.mkdir()
     places.file("json").write_text(json.dumps({"id": name}))
     with pytest.raises(RunStateError, match="has no id of a tracked run"):
-        places.tracked(Task(tracker=STORE, run_id="x", settings={}, configuration={}))
+        places.tracked(Task(tracker=STORE, settings=attrs.asdict(TrackerSettings()), configuration={}))
 
 
 def test_the_run_does_not_say_where_it_is_sent(theirs: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypat
     assert stored(folder) == expected
     with closing(sqlite3.connect(folder / "rlcore.db")) as database:
         ((name, configuration),) = database.execute("SELECT run_name, config FROM configs").fetchall()
-    assert name == "ppo" and json.loads(configuration)["behaviors"].keys() == {"Walker", "Striker"}
+    assert name == "run" and json.loads(configuration)["behaviors"].keys() == {"Walker", "Striker"}
 
 
 @pytest.mark.faults

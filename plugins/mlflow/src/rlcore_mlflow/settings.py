@@ -17,4 +17,6 @@ class MlflowSettings(TrackerSettings):
         "Store of MLflow, such as sqlite:////data/mlflow.db or the address of a server; by default mlflow.db beside "
         "the run directory. The variable MLFLOW_TRACKING_URI is not read.",
     )
-    tags: dict[str, str] = setting(factory=dict, description="Tags of the run.", foreign=True)
+    tags: dict[str, str] = setting(
+        factory=dict, description="Tags of the run, beside those of its study or sweep.", foreign=True
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ MAX_METRICS = 1_000  # MLflow's bounds of one log_batch
 MAX_PARAMETERS = 100
 MAX_VALUE = 6_000  # characters of a parameter
 MAX_KEY = 250  # characters of a name
+GIT_TAGS = {"commit": "mlflow.source.git.commit", "dirty": "mlflow.source.git.dirty"}  # MLflow's own names
 STATES = {"done": "FINISHED", "interrupted": "KILLED", "environment ended": "KILLED", "failed": "FAILED"}
 FOLDERS = {"checkpoint": "checkpoints", "video": "videos", "report": ""}
 _NOT_ALLOWED = re.compile(r"[^\w.\- ]|_(?=x[0-9a-f]+_)")
@@ -42,13 +44,17 @@ class MlflowTracker:
         experiment = self._experiment()
         # A run that was made just before a kill is found by its tag, so none is made twice.
         runs = client.search_runs([experiment], f"tags.`{ID}` = '{tracked.id}'")
+        tags = tags_of(tracked)
         if runs:
             self._id: str = runs[0].info.run_id
             client.update_run(self._id, status="RUNNING")
+            for key, value in tags.items():  # of a resume with another commit
+                if runs[0].data.tags.get(key) != value:
+                    client.set_tag(self._id, key, value)
         else:
-            tags = {**tracked.settings["tags"], ID: tracked.id}
-            self._id = client.create_run(experiment, tags=tags, run_name=tracked.run_id).info.run_id
+            self._id = client.create_run(experiment, tags=tags, run_name=tracked.name).info.run_id
         self._log_configuration(set(runs[0].data.params) if runs else set())
+        self._monitor = self._started_monitor()
 
     def sent(self) -> set[SummaryKey]:
         names = [key for key in self._client.get_run(self._id).data.metrics if key.endswith(STEP)]
@@ -64,7 +70,7 @@ class MlflowTracker:
         for summary in summaries:
             behavior, time = encoded(summary.behavior), int(summary.time * 1000)
             values = {
-                f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": mean for tag, mean in summary.means.items()
+                f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": value for tag, value in summary.values.items()
             }
             # The metric that says that the step is there comes last: a summary of several batches may be cut.
             values |= {f"{behavior}{STEP}": float(summary.step)}
@@ -81,11 +87,28 @@ class MlflowTracker:
             self._client.log_artifact(self._id, str(file.path), folder or None)
 
     def finish(self, outcome: str) -> str:
+        self.close()
         self._client.set_terminated(self._id, STATES[outcome])
         return f"'mlflow ui --backend-store-uri {self._uri}' shows the run"
 
     def close(self) -> None:
-        """Do nothing: MLflow keeps its connections."""
+        """Stop the system metrics. MLflow keeps its connections."""
+        monitor, self._monitor = self._monitor, None
+        if monitor is not None:
+            monitor.finish()
+
+    def _started_monitor(self) -> Any:
+        """MLflow's thread for system metrics, of this machine; None if none are wanted, or psutil is absent."""
+        if self._tracked.process is None:
+            return None
+        try:
+            from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+        except ImportError as error:
+            print(f"no system metrics: {error}", file=sys.stderr)
+            return None
+        monitor: Any = SystemMetricsMonitor(self._id, resume_logging=True, tracking_uri=self._uri)
+        monitor.start()
+        return monitor
 
     def _experiment(self) -> str:
         """The id of the experiment, which another run may be making at this moment."""
@@ -113,6 +136,16 @@ class MlflowTracker:
         for start in range(0, len(parameters), MAX_PARAMETERS):
             self._client.log_batch(self._id, params=parameters[start : start + MAX_PARAMETERS])
         self._client.log_dict(self._id, dict(self._tracked.configuration), "configuration.json")
+
+
+def tags_of(tracked: Tracked) -> dict[str, str]:
+    """Return the tags of a run: those of the settings, and what MLflow's table groups runs by."""
+    tags = {f"rlcore.{key}": str(value) for key, value in tracked.about.items() if key not in GIT_TAGS}
+    if tracked.group is not None:
+        tags["rlcore.group"] = tracked.group
+    if tracked.git is not None:
+        tags |= {tag: str(tracked.about[key]) for key, tag in GIT_TAGS.items()}
+    return {**tags, **tracked.settings["tags"], ID: tracked.id}
 
 
 def encoded(name: str) -> str:

@@ -1,8 +1,9 @@
 """The journal of a run for one tracker: ``trackers/NAME.jsonl``, one JSON object a line, appended and never changed.
 
 It says what the store is to have. It does not say what the store has: the store is asked, because a note of what was
-sent may be missing after a kill. Files beside it: ``NAME.json``, the name of the run in the store; ``NAME.lock``, the
-lock of the sender; ``NAME.files``, the artifacts that were sent; ``NAME.log``, what the tracker's library printed.
+sent may be missing after a kill. Files beside it: ``NAME.json``, the name of the run in the store and the commit of its
+code; ``NAME.lock``, the lock of the sender; ``NAME.files``, the artifacts that were sent; ``NAME.log``, what the
+tracker's library printed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from rlcore import (
     read_regular,
     write_atomically,
 )
+from rlcore_trackers.git_state import GitState, read_git_state
+from rlcore_trackers.study import study_member
 from rlcore_trackers.tracker import SummaryKey, Task, Tracked
 
 log = logging.getLogger("rlcore.plugin.trackers")
@@ -60,28 +63,46 @@ class Places:
         endings = ("json", "jsonl", f"jsonl{DAMAGED}", "lock", "files", "log")
         return [f"{FOLDER}/{self.name}", *(f"{FOLDER}/{self.name}.{ending}" for ending in endings)]
 
-    def write_id(self) -> None:
-        """Write the random name of the run in the store; a run that was tracked before keeps it."""
-        path = self.file("json")
-        if not path.exists():
-            write_atomically(path, json.dumps({"id": secrets.token_hex(8)}, indent=1).encode())
+    def write_about(self, git: GitState | None) -> None:
+        """Write what a later sender cannot know: the random name of the run in the store, and its code.
 
-    def tracked(self, task: Task) -> Tracked:
-        """Return the run of ``task`` as the tracker sees it.
+        A run that was tracked before keeps its name.
+        """
+        path = self.file("json")
+        try:
+            about = {"id": read_object(path).get("id")}
+        except FileNotFoundError:
+            about = {"id": secrets.token_hex(8)}
+        except DamagedFile:
+            return  # the sender says so, and the training goes on
+        if git is not None:
+            about |= attrs.asdict(git)
+        write_atomically(path, json.dumps(about, indent=1).encode())
+
+    def tracked(self, task: Task, process: int | None = None) -> Tracked:
+        """Return the run of ``task`` as the tracker sees it. ``process`` is the process that trains it now.
 
         Raises RunStateError if the id is not one that rlcore wrote, and for links to places outside of the run.
         """
         path = self.file("json")
-        name = read_object(path).get("id")
+        about = read_object(path)
+        name = about.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise RunStateError(f"{path}: has no id of a tracked run, 16 hexadecimal digits; the run is not sent")
         place = self.folder / self.name
         for each in (self.folder, place):
             if not self.inside(each):
                 raise RunStateError(f"{each}: leads out of the run directory; put a folder there")
+        member = study_member(self.directory)
+        informs = task.settings["system_info"]
         return Tracked(
             id=name,
-            run_id=task.run_id,
+            name=member.name,
+            group=task.settings["group"] or member.group,
+            job_type=member.job_type,
+            labels=member.labels,
+            git=read_git_state(about) if informs else None,
+            process=process if informs else None,
             directory=self.directory,
             place=place,
             settings=task.settings,

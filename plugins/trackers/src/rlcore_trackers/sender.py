@@ -61,7 +61,7 @@ class Sender:
         """
         self.ended: str | None = None
         self._places, self._session, self._tell = places, session, tell
-        self._class, self._tracked = task.tracker, places.tracked(task)
+        self._class, self._tracked = task.tracker, places.tracked(task, parent)
         self._parent = parent
         self._inode, self._offset = 0, 0
         self._known: dict[SummaryKey, TrackedSummary] = {}
@@ -147,13 +147,16 @@ class Sender:
     def _add_summary(self, entry: Mapping[str, Any]) -> None:
         if not (isinstance(entry["summary"], str) and _are_numbers(entry.get("step"), entry.get("time"))):
             return
-        if not (isinstance(entry.get("means"), dict) and _are_numbers(*entry["means"].values())):
+        means = _numbers_by_tag(entry.get("means"))
+        stds = _numbers_by_tag(entry.get("stds"))
+        if means is None or stds is None:
             return
         summary = TrackedSummary(
             behavior=entry["summary"],
             step=entry["step"],
             time=float(entry["time"]),
-            means=entry["means"],
+            means=means,
+            stds=stds,
             index=len(self._known),
         )
         if summary.key not in self._known:
@@ -299,6 +302,11 @@ class Sender:
         if subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
             self._tell({"warning": "the report of the run cannot be made; is rlcore-report installed?"})
         return page
+
+
+def _numbers_by_tag(values: Any) -> dict[str, float] | None:
+    """Return ``values`` of a journal if they are numbers by tag, else None: the file may be another person's."""
+    return values if isinstance(values, dict) and _are_numbers(*values.values()) else None
 
 
 def _are_numbers(*values: object) -> bool:

@@ -14,6 +14,14 @@ class TrackerSettings:
     """Settings of every tracker."""
 
     project: str = setting("rlcore", "Name of the project, or experiment, that the run belongs to.", foreign=True)
+    group: str | None = setting(
+        None, "Group of runs; by default the name of the study or of the sweep that the run belongs to.", foreign=True
+    )
+    system_info: bool = setting(
+        True,
+        "Also send system metrics, where the tracker has them, and the git commit of the working directory with "
+        "whether tracked files differ from it. Neither remotes nor patches are sent.",
+    )
     checkpoints: Literal["none", "last", "all"] = setting(
         "last", "Checkpoints to keep as artifacts: the last one when the run ends, all, or none."
     )

@@ -50,7 +50,6 @@ def task_of_user(places: Places, config: Path | None, allow_local: bool) -> Task
         )
     return Task(
         tracker=record.tracker,
-        run_id=places.directory.name,
         settings=attrs.asdict(settings),
         configuration=dict(of_run.data),
     )

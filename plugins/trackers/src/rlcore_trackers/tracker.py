@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
+from rlcore_trackers.git_state import GitState
+
 SummaryKey = tuple[str, int]
 """Behavior and agent steps of a summary."""
 
@@ -18,7 +20,12 @@ class Tracked:
 
     Attributes:
         id: Random name of the run in the tracker's store, 16 hexadecimal digits; a resumed run has the same.
-        run_id: The id of the run, the name of its directory.
+        name: The name to show: the id of the run, with the sweep and the trial before it if it belongs to a trial.
+        group: The group of ``settings``, or else the study or sweep that the run belongs to; None for a run of its own.
+        job_type: What the run is in its study or sweep; None for a run of its own.
+        labels: The seed in a study or sweep, and the trial and the environment in a sweep.
+        git: The code that the run began with; None if it is not known, or not to be sent.
+        process: The process that trains now, for system metrics; None if none are to be sent.
         directory: The run directory.
         place: Directory inside the run directory for files of the tracker; it may not exist.
         settings: The tracker's block under ``stats``, as plain data.
@@ -26,11 +33,26 @@ class Tracked:
     """
 
     id: str
-    run_id: str
+    name: str
+    group: str | None = None
+    job_type: Literal["seed", "trial"] | None = None
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    git: GitState | None = None
+    process: int | None = None
     directory: Path
     place: Path
     settings: Mapping[str, Any]
     configuration: Mapping[str, Any]
+
+    @property
+    def about(self) -> dict[str, str | bool]:
+        """The labels, ``job_type``, ``commit`` and ``dirty`` that are known, for stores without fields of them."""
+        found: dict[str, str | bool] = dict(self.labels)
+        if self.job_type is not None:
+            found["job_type"] = self.job_type
+        if self.git is not None:
+            found |= attrs.asdict(self.git)
+        return found
 
 
 @attrs.frozen(kw_only=True)
@@ -41,13 +63,11 @@ class Task:
 
     Attributes:
         tracker: The class of the tracker, as ``"package.module:Name"``.
-        run_id: The id of the run.
         settings: The tracker's block under ``stats``, as plain data.
         configuration: The complete configuration of the run, as plain data.
     """
 
     tracker: str
-    run_id: str
     settings: Mapping[str, Any]
     configuration: Mapping[str, Any]
 
@@ -61,6 +81,7 @@ class TrackedSummary:
         step: Agent steps of the behavior.
         time: Seconds since 1970.
         means: Mean of each tag; means that are not finite are left out.
+        stds: Population standard deviation of each tag that has several values.
         index: The number of summaries of the run before this one, over all behaviors.
     """
 
@@ -68,12 +89,18 @@ class TrackedSummary:
     step: int
     time: float
     means: Mapping[str, float]
+    stds: Mapping[str, float] = attrs.field(factory=dict)
     index: int
 
     @property
     def key(self) -> SummaryKey:
         """Behavior and step."""
         return self.behavior, self.step
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The numbers to send by name: each mean by its tag, its standard deviation by the tag and ``Std``."""
+        return {f"{tag} Std": std for tag, std in self.stds.items()} | dict(self.means)
 
 
 @attrs.frozen(kw_only=True)

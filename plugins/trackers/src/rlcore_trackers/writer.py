@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore import CheckpointHold, StatSummary, dump_config, foreign_values, python_command
+from rlcore_trackers.git_state import git_state
 from rlcore_trackers.journal import Journal, Places
 from rlcore_trackers.settings import TrackerSettings
 from rlcore_trackers.tracker import Task
@@ -47,10 +48,8 @@ class TrackerWriter:
         self._places = Places(run.directory, name)
         run.own_files(*self._places.patterns)
         self._journal = Journal(self._places)
-        self._places.write_id()
-        self._task = Task(
-            tracker=tracker, run_id=run.run_id, settings=attrs.asdict(settings), configuration=dump_config(run.config)
-        )
+        self._places.write_about(git_state(run.working_directory) if settings.system_info else None)
+        self._task = Task(tracker=tracker, settings=attrs.asdict(settings), configuration=dump_config(run.config))
         self._session = secrets.token_hex(8)
         self._starts = 0
         self._warned = False
@@ -68,8 +67,12 @@ class TrackerWriter:
         if (behavior, step) in self._journal.keys:
             return
         self._journal.keys.add((behavior, step))
-        means = {tag: stat.mean for tag, stat in stats.items() if tag not in HIDDEN and math.isfinite(stat.mean)}
-        self._append({"summary": behavior, "step": step, "time": round(time.time(), 3), "means": means})
+        shown = {tag: stat for tag, stat in stats.items() if tag not in HIDDEN}
+        means = {tag: stat.mean for tag, stat in shown.items() if math.isfinite(stat.mean)}
+        # The deviation of one value is 0, which says nothing.
+        stds = {tag: stat.std for tag, stat in shown.items() if stat.count > 1 and math.isfinite(stat.std)}
+        entry = {"summary": behavior, "step": step, "time": round(time.time(), 3), "means": means, "stds": stds}
+        self._append(entry)
         if self._sender is not None and self._sender.poll() is not None:
             self._start()
 

@@ -15,4 +15,3 @@ class TrackioSettings(TrackerSettings):
     directory: str | None = setting(
         None, "Folder of Trackio's databases; by default that of the variable TRACKIO_DIR, or Trackio's own."
     )
-    group: str | None = setting(None, "Group of runs, such as the seeds of one configuration.", foreign=True)

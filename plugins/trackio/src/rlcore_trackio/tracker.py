@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,8 @@ class TrackioTracker:
         self._tracked = tracked
         self._project: str = tracked.settings["project"]
         self._database = Path(SQLiteStorage.init_db(self._project))
+        self._configuration = {**tracked.configuration, "rlcore": tracked.about}
+        self._monitors = [] if tracked.process is None else self._started_monitors()
 
     def sent(self) -> set[SummaryKey]:
         with closing(sqlite3.connect(self._database)) as database:
@@ -53,14 +55,14 @@ class TrackioTracker:
     def send(self, summaries: Sequence[TrackedSummary]) -> None:
         self._storage.bulk_log(
             project=self._project,
-            run=self._tracked.run_id,
+            run=self._tracked.name,
             run_id=self._tracked.id,
             metrics_list=[
-                {f"{summary.behavior}/{tag}": mean for tag, mean in summary.means.items()} for summary in summaries
+                {f"{summary.behavior}/{tag}": value for tag, value in summary.values.items()} for summary in summaries
             ],
             steps=[summary.step for summary in summaries],
             timestamps=[datetime.fromtimestamp(summary.time, UTC).isoformat() for summary in summaries],
-            config={**self._tracked.configuration, "_Group": self._tracked.settings["group"]},
+            config={**self._configuration, "_Group": self._tracked.group},
             log_ids=[f"{self._tracked.id}:{summary.step}:{summary.behavior}" for summary in summaries],
         )
 
@@ -71,7 +73,7 @@ class TrackioTracker:
             return
         from trackio import Artifact
 
-        artifact = Artifact(f"{self._tracked.run_id}-{file.kind}", file.kind, metadata={"step": file.step})
+        artifact = Artifact(f"{self._tracked.name}-{file.kind}", file.kind, metadata={"step": file.step})
         if file.path.is_dir():
             artifact.add_dir(file.path)
         else:
@@ -96,18 +98,51 @@ class TrackioTracker:
         from trackio.run import Run
 
         run: Any = Run(
-            url=None, project=self._project, client=None, name=self._tracked.run_id, run_id=self._tracked.id,
-            group=self._tracked.settings["group"], config=dict(self._tracked.configuration),
-        )  # fmt: skip
+            url=None,
+            project=self._project,
+            client=None,
+            name=self._tracked.name,
+            run_id=self._tracked.id,
+            group=self._tracked.group,
+            config=self._configuration,
+        )
         try:
             yield run
         finally:
             run.finish()
 
+    # ------------------------------------------------------------ system metrics
+
+    def _started_monitors(self) -> list[Any]:
+        """Trackio's threads for the processor, with psutil, and for NVIDIA's GPUs; those that work here."""
+        from trackio.cpu import CpuMonitor, cpu_available
+        from trackio.gpu import GpuMonitor, gpu_available
+
+        monitors = [CpuMonitor(self)] if cpu_available() else []
+        monitors += [GpuMonitor(self)] if gpu_available() else []
+        for monitor in monitors:
+            monitor.start()
+        return monitors
+
+    def log_system(self, metrics: Mapping[str, float]) -> None:
+        """Write system metrics, as Trackio's ``Run.log_system``, for its monitors."""
+        self._storage.bulk_log_system(
+            project=self._project,
+            run=self._tracked.name,
+            run_id=self._tracked.id,
+            metrics_list=[dict(metrics)],
+        )
+
+    # ------------------------------------------------------------ the end
+
     def finish(self, outcome: str) -> str:
         """Trackio's runs have no state to note."""
+        self.close()
         folder = f"TRACKIO_DIR={self._database.parent} " if "TRACKIO_DIR" in os.environ else ""
         return f"'{folder}trackio show --project {self._project}' shows the run"
 
     def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Stop the system metrics; no connection is open."""
+        monitors, self._monitors = self._monitors, []
+        for monitor in monitors:
+            monitor.stop()

@@ -20,5 +20,6 @@ class WandbSettings(TrackerSettings):
         foreign=False,
     )
     entity: str | None = setting(None, "User or team that the project belongs to; by default that of the login.")
-    group: str | None = setting(None, "Group of runs, such as the seeds of one configuration.", foreign=True)
-    tags: list[str] = setting(factory=list, description="Tags of the run.", foreign=True)
+    tags: list[str] = setting(
+        factory=list, description="Tags of the run, beside the seed and the trial of a study or sweep.", foreign=True
+    )

@@ -21,6 +21,7 @@ from rlcore_wandb.transaction_log import rows
 STEP = "/Step"  # ends the name of the axis of each behavior
 SENT = "sent.json"
 FLUSH_SECONDS = 1.0  # wandb writes its log to disk this often; 15 by default
+MAX_TAG = 64  # characters; wandb refuses longer ones
 EXIT_CODES = {"done": 0, "interrupted": 130, "environment ended": 0, "failed": 1}
 
 
@@ -37,17 +38,37 @@ class WandbTracker:
 
         self._wandb: Any = wandb
         settings = wandb.Settings(
-            console="off", silent=True, disable_code=True, disable_git=True, x_disable_stats=True, x_disable_meta=True,
-            x_save_requirements=False, x_transaction_log_flush_interval=FLUSH_SECONDS, init_timeout=30,
-        )  # fmt: skip
+            console="off",
+            silent=True,
+            init_timeout=30,
+            x_transaction_log_flush_interval=FLUSH_SECONDS,
+            # wandb would send the remote of the repository, a patch, the command line and the names of the machine.
+            disable_code=True,
+            disable_git=True,
+            x_disable_meta=True,
+            x_save_requirements=False,
+            # System metrics are those of the training, with its workers.
+            x_disable_stats=tracked.process is None,
+            x_stats_pid=tracked.process or os.getpid(),
+            x_stats_track_process_tree=True,
+        )
+        labels = [f"{key}:{value}" for key, value in tracked.labels.items()]
         self._axes: set[str] = set()
         self._sent = self._read_sent()
         self._run: Any = wandb.init(
-            mode=tracked.settings["mode"], dir=str(tracked.place), id=tracked.id, resume="allow",
-            name=tracked.run_id, project=tracked.settings["project"], entity=tracked.settings["entity"],
-            group=tracked.settings["group"], tags=tracked.settings["tags"], config=dict(tracked.configuration),
             settings=settings,
-        )  # fmt: skip
+            mode=tracked.settings["mode"],
+            dir=str(tracked.place),
+            id=tracked.id,
+            resume="allow",
+            name=tracked.name,
+            project=tracked.settings["project"],
+            entity=tracked.settings["entity"],
+            group=tracked.group,
+            job_type=tracked.job_type,
+            tags=[tag[:MAX_TAG] for tag in (*tracked.settings["tags"], *labels)],
+            config={**tracked.configuration, "rlcore": tracked.about},
+        )
 
     def sent(self) -> set[SummaryKey]:
         return self._sent | self._read_sent()
@@ -59,7 +80,7 @@ class WandbTracker:
                 self._run.define_metric(axis, hidden=True)
                 self._run.define_metric(f"{summary.behavior}/*", step_metric=axis)
                 self._axes.add(axis)
-            values = {f"{summary.behavior}/{tag}": mean for tag, mean in summary.means.items()}
+            values = {f"{summary.behavior}/{tag}": value for tag, value in summary.values.items()}
             # The server takes rows of rising steps alone: a row that it has already is not taken again.
             row = {**values, axis: summary.step, "_timestamp": summary.time}
             self._run.log(row, step=summary.index, commit=True)
@@ -77,10 +98,12 @@ class WandbTracker:
         self._run.log_artifact(artifact, aliases=["latest", f"step-{file.step}"])
 
     def finish(self, outcome: str) -> str:
+        url = str(self._run.url or "") if self._online else ""
         self._run.finish(exit_code=EXIT_CODES[outcome])
+        self.close()  # finish() returns a moment before the log is on disk; the end of wandb's process says that it is
         self._note_sent()
         if self._online:
-            return str(self._run.url or "")
+            return url
         return f"'wandb sync {self._tracked.place / 'wandb'}/offline-run-*' uploads the run"
 
     def close(self) -> None:
