@@ -191,7 +191,7 @@ def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...], st
     records = plugins.records("command")
     names = tuple(dict.fromkeys(record.name for record in records))
     if name not in {*names, *(record.reference for record in records)}:
-        return None, names, plugins_off(plugins.found, f"{ENV_PLUGINS}=")
+        return None, names, plugins.needed(name, "command") or plugins_off(plugins.found, f"{ENV_PLUGINS}=")
     record = plugins.record(CommandSpec, name)
     command = record.resolve()
     if not isinstance(command, click.Command):

@@ -49,7 +49,8 @@ def plugins_command() -> None:
 def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_json: bool) -> None:
     """List the installed plugins.
 
-    STATE is on, off or refused (written for another rlcore, or its module is missing); WHY says what decided it.
+    STATE is on, off, refused (written for another rlcore, or its module is missing), or what to install because a
+    library is missing, as in: needs rlcore-trackers[wandb]. WHY says what decided it.
     Without --provides nothing of a plugin is imported; with it, a plugin that cannot be loaded is refused too.
     """
     selection = selection_from(None, os.environ, dash_p, no_plugins)

@@ -46,7 +46,8 @@ class Choices(Reader):
         message = self._hints.message(path, refused.message, refused.unknown)
         depth = {"behaviors": 3, "default_settings": 2}.get(str(path[0]), 1) if path else 0
         if refused.unknown and message == refused.message and len(path) == depth:
-            return message, self.plugins.absent
+            needed = self.plugins.needed(str(path[-1]))
+            return (needed, "") if needed else (message, self.plugins.absent)
         return message, refused.note
 
     def named(self, kind: str, name: str) -> Any:

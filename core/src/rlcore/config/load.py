@@ -295,7 +295,7 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
         settings,
         autoload=selection.autoload,
         enable=[plugin.label for plugin in chosen if plugin.on],
-        disable=[plugin.label for plugin in chosen if not plugin.on]
+        disable=[plugin.label for plugin in chosen if plugin.state == "off"]
         + [reference for reference in dict.fromkeys(absent) if reference not in local],
         local=[reference.removeprefix(LOCAL_PREFIX) for reference, on in local.items() if on],
     )

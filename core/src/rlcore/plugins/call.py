@@ -23,7 +23,7 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
 from rlcore.plugins.registry import Registry, clash
-from rlcore.plugins.select import Choice, Selection, decide, is_local, namesakes, require_unobstructed, unmatched
+from rlcore.plugins.select import Choice, Selection, decide, is_local, namesakes, needs, require_unobstructed, unmatched
 from rlcore.records import ConfigSection, EvaluationSection, Record
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def require_distributions(plugins: Plugins, required: str) -> None:
         for plugin in own:
             if plugin.label not in loaded:
                 broken = plugins.broken.get(plugin.label)
-                reason = broken or f"{plugin.described} is turned off ({plugin.why}); turn it on with -p {plugin.label}"
+                off = needs(plugin) or f"is turned off ({plugin.why}); turn it on with -p {plugin.label}"
+                reason = broken or f"{plugin.described} {off}"
                 raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, whose hooks are not active: {reason}")
 
 

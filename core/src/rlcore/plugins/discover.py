@@ -52,6 +52,8 @@ class Plugin:
         version: Version of the distribution.
         requires: The distribution's requirements on rlcore.
         needs: The other distributions that it requires here, without extras; each as pip compares names.
+        lacks: DIST[EXTRA], if the distribution has an extra with the name of the plugin and a library of this extra is
+            not installed; otherwise empty. Such a plugin is off unless it was asked for by name, which is refused.
         contracts: The contracts with rlcore that the distribution declares.
         editable: Whether the distribution is an editable install.
         hidden: Other versions of the distribution on the path, which Python does not use because this one comes first.
@@ -67,6 +69,7 @@ class Plugin:
     version: str = ""
     requires: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    lacks: str = ""
     contracts: tuple[int, ...] = ()
     editable: bool = False
     hidden: tuple[str, ...] = ()
@@ -111,10 +114,10 @@ class Plugin:
         return f"required by {self.required_by}" if self.required_by else self.why
 
     @property
-    def state(self) -> Literal["on", "off", "refused"]:
-        """Whether the plugin is ``on``, ``off``, or ``refused``: on, but unusable."""
+    def state(self) -> str:
+        """``on``; ``off``; ``refused``, which is on but unusable; or ``needs DIST[EXTRA]``, which no one turned off."""
         if not self.on:
-            return "off"
+            return f"needs {self.lacks}" if self.lacks and self.why == "autoload" else "off"
         return "refused" if self.refused else "on"
 
     def needs_distribution_of(self, other: Plugin) -> bool:
@@ -177,7 +180,10 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
         about = distribution.metadata  # each property of a distribution would read and parse the file again
         name, version, keywords = about["Name"], about["Version"], about.get_all("Keywords") or ()
-        others = {text: other for text in about.get_all("Requires-Dist") or () if (other := _required_here(text))}
+        requirements = about.get_all("Requires-Dist") or ()
+        others = {text: other for text in requirements if (other := _required_here(text))}
+        of_extra = [text for text in requirements if text not in others]
+        lacks = not all(_is_installed(other) for text in of_extra if (other := _required_here(text, entry_point.name)))
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
         found = list(metadata.distributions(name=name))
         versions = {each.version for each in found} if len(found) > 1 else {version}
@@ -197,6 +203,7 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         version,
         requires=tuple(text for text, other in others.items() if other == CORE_DISTRIBUTION),
         needs=tuple(other for other in others.values() if other != CORE_DISTRIBUTION),
+        lacks=f"{name}[{entry_point.name}]" if lacks else "",
         contracts=declared(" ".join(keywords)),
         editable=bool(installed_from.get("dir_info", {}).get("editable", False)),
         hidden=tuple(sorted(versions - {version})),
@@ -205,10 +212,15 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
 
 
 @cache  # each load of plugins reads the requirements of all of them
-def _required_here(requirement: str) -> str:
-    """The canonical name of the distribution; empty if a marker, such as that of an extra, does not hold here."""
+def _required_here(requirement: str, extra: str = "") -> str:
+    """The canonical name of the distribution; empty if a marker, such as that of another extra, does not hold here."""
     parsed = Requirement(requirement)
-    return canonical(parsed.name) if not parsed.marker or parsed.marker.evaluate({"extra": ""}) else ""
+    return canonical(parsed.name) if not parsed.marker or parsed.marker.evaluate({"extra": extra}) else ""
+
+
+def _is_installed(distribution: str) -> bool:
+    """Whether the metadata of a distribution are found, without importing anything of it."""
+    return next(iter(metadata.distributions(name=distribution)), None) is not None
 
 
 def declared(keywords: str) -> tuple[int, ...]:

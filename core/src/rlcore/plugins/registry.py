@@ -19,7 +19,7 @@ from rlcore.plugins.failures import failure, note_maker
 from rlcore.plugins.installing import or_turn_on, pip_install
 from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, RECORDINGS, first_package
 from rlcore.plugins.manager import Answer, HookManager
-from rlcore.plugins.select import Selection
+from rlcore.plugins.select import Selection, needs
 from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
@@ -152,12 +152,24 @@ class Registry:
         """The plugins that are off, and those that were left out, for a message about a name that is unknown."""
         return "; ".join(filter(None, (plugins_off(self.found), *self._left_out)))
 
+    def needed(self, name: str, kind: str = "") -> str:
+        """Return the line about the plugin with a record called ``name`` that is off because a library is missing.
+
+        It says what to install; it is empty if there is no such plugin. Without ``kind``, any kind counts.
+        """
+        packages = {package for (of, each), package in PACKAGES.items() if each == name and kind in ("", of)}
+        lacking = (each for each in self.found if each.state == f"needs {each.lacks}")
+        found = (f"{name!r} {needs(each)}" for each in lacking if each.lacks in packages or each.name == name)
+        return next(found, "")
+
     def _unknown(
         self, record_class: type[Record], reference: str, records: Sequence[Record], used: bool = False
     ) -> NoReturn:
         """Raise NotInstalled. ``used``: the name is a bare one, and means this record because the run used it."""
         kind, word = record_class.kind, record_class.called or record_class.kind
         source, _, name = reference.rpartition("/")
+        if line := self.needed(name, kind):
+            raise NotInstalled(f"{word} {line}")
         names = sorted({record.name for record in records})
         allowed = [record.reference for record in records] if source else names
         parts = [f"unknown {word} {reference!r}"]
@@ -167,7 +179,7 @@ class Registry:
             parts.append(f"allowed: {', '.join(allowed)}" if names else f"no {word} is installed")
         package = PACKAGES.get((kind, name)) or (None if names else first_package(kind))
         present = {canonical(plugin.distribution) for plugin in self.found}
-        if package in present:
+        if package and package.partition("[")[0] in present:
             package = None  # it is installed, but off or broken
         if package:
             parts.append(pip_install(package))
@@ -282,7 +294,7 @@ def clash(rivals: Sequence[Record]) -> str:
 
 def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
     """Return the plugins that are off and how to turn them on, for a message about a name that is unknown."""
-    off = [plugin for plugin in found if not plugin.on]
+    off = [plugin for plugin in found if plugin.state == "off"]
     if not off:
         return ""
     advice = f"{how}{off[0].name} turns it on" if len(off) == 1 else f"{how}NAME turns one on"
@@ -291,7 +303,8 @@ def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
 
 def _provides(plugin: Plugin, kind: str, name: str) -> bool:
     """Whether a plugin that is off is known to provide a record, without importing it."""
-    return canonical(plugin.distribution) == PACKAGES.get((kind, name)) or plugin.name == name
+    package = PACKAGES.get((kind, name), "").partition("[")[0]
+    return canonical(plugin.distribution) == package or plugin.name == name
 
 
 def _is_of(source: str, record: Record) -> bool:

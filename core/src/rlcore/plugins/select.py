@@ -110,6 +110,8 @@ class Selection:
     def decide(self, plugin: Plugin) -> tuple[bool, Why]:
         """Whether a plugin is on, and what decided it."""
         choice = self.last(plugin)
+        if plugin.lacks and (choice is None or choice.reference.endswith(_ALL_OF)):
+            return False, "autoload"  # its own name was not asked for
         if plugin.essential or (choice is None and self.autoload):
             return True, "autoload"
         return (False, self.autoload_why) if choice is None else (choice.on, choice.why)
@@ -167,7 +169,7 @@ def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...
     waiting = sorted((plugin for plugin in decided if plugin.on), key=lambda plugin: not plugin.asked)
     for plugin in waiting:  # grows: a required plugin may require more
         for index, other in enumerate(decided):
-            if not other.on and plugin.needs_distribution_of(other) and not selection.off(other):
+            if not (other.on or other.lacks or selection.off(other)) and plugin.needs_distribution_of(other):
                 decided[index] = attrs.evolve(other, on=True, why=plugin.why, required_by=plugin.label)
                 waiting.append(decided[index])
     return tuple(attrs.evolve(plugin, refused=_refusal(plugin, decided) if plugin.on else None) for plugin in decided)
@@ -175,12 +177,19 @@ def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...
 
 def _refusal(plugin: Plugin, decided: Sequence[Plugin]) -> str | None:
     """Why a plugin that is on cannot be used, or None."""
-    if found := plugin.refused or handshake(plugin):
+    if found := plugin.refused or handshake(plugin) or needs(plugin):
         return found
     for other in decided:
-        if not other.on and plugin.needs_distribution_of(other):
+        if not (other.on or other.lacks) and plugin.needs_distribution_of(other):
             return f"requires {other.described}, which {other.why} turns off; turn it on, or turn {plugin.name!r} off"
     return None
+
+
+def needs(plugin: Plugin) -> str:
+    """Return ``needs DIST[EXTRA]`` and how to install it, about a plugin without its libraries; else an empty text."""
+    from rlcore.plugins.installing import pip_install
+
+    return f"needs {plugin.lacks}; {pip_install(plugin.lacks)}" if plugin.lacks else ""
 
 
 def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[str, tuple[Plugin, ...]]]:

@@ -118,6 +118,9 @@ def _diagnose(
     if plugin.refused:
         yield found("error", "fits rlcore", plugin.refused)
         return
+    if plugin.lacks and not plugin.on:
+        yield found("warning", "libraries", f"needs {plugin.lacks}; nothing else of it was checked")
+        return
     if plugin.distribution and not plugin.essential:
         if not any(Requirement(text).specifier for text in plugin.requires):
             yield found("warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
