@@ -136,6 +136,7 @@ REFUSED = [
         "frame_stack: 4, policy: CnnPolicy",
         "frame_stack: up to 4 gray images make an image with as many channels",
     ),
+    ("ppo", "policy: [1]", "policy: [1] is none of MlpPolicy, CnnPolicy, MultiInputPolicy"),
     ("ppo", "policy: my.Policy", "policy: 'my.Policy' is none of MlpPolicy, CnnPolicy, MultiInputPolicy"),
     (
         "ppo",
@@ -383,6 +384,8 @@ def test_qrdqn_is_the_trainer_dqn_with_quantiles_and_the_defaults_of_sb3_contrib
     assert (h.adam_epsilon, h.learning_rate, h.final_epsilon, h.epsilon_steps) == (0.01 / 48, 5e-5, 0.01, 250)
     h = loaded(from_text("qrdqn", "max_grad_norm: 3", "CartPole-v1")).behaviors["CartPole"].hyperparameters
     assert (h.num_quantiles, h.max_grad_norm, h.adam_epsilon) == (200, 3.0, 0.01 / 32)
+    with pytest.raises(ConfigErrors, match="batch_size: must be at least 1, not 0"):
+        from_text("qrdqn", "batch_size: 0", "CartPole-v1")
     with pytest.raises(ConfigErrors, match="n_quantiles: dqn has no quantiles here"):
         from_text("dqn", "policy_kwargs: 'dict(n_quantiles=5)'", "CartPole-v1")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +13,19 @@ import attrs
 from rlcore import ConfigError, Document, Problems, did_you_mean
 from rlcore_migrate.zoo.literals import NotPlain, literal
 
-__all__ = ["ALGORITHMS", "Entry", "algorithm_of", "choose_entry", "entries_of"]
+__all__ = ["Entry", "algorithm_of", "choose_entry", "entries_of", "rules", "versions"]
 
-ALGORITHMS = ("ppo", "sac", "td3", "ddpg", "dqn", "qrdqn")
-# Other files of RL Zoo, and what to do with them.
-_OTHERS = {
-    "a2c": "no trainer of rlcore is A2C; PPO with num_epoch 1 and one minibatch is, and so is examples/a2c_plugin",
-    "ars": "no trainer of rlcore is ARS",
-    "crossq": "no trainer of rlcore is CrossQ",
-    "her": "hindsight replay is hyperparameters.replay_sampler: {type: her} here, of rlcore-her",
-    "ppo_lstm": "convert the entry of ppo.yml, and add network_settings.memory to the result",
-    "tqc": "no trainer of rlcore is TQC, but that of examples/tqc_plugin",
-    "trpo": "no trainer of rlcore is TRPO",
-}
 _SHARED = ("atari", "default")  # entries for environments that have none of their own
 _VERSION = re.compile(r"(?P<base>.+)-v(?P<number>\d+)")
 _LINEAR = re.compile(r"lin_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?)")
 
 
-def algorithm_of(path: Path, given: str | None) -> str:
-    """Return the algorithm of a file: ``given``, or that of its name, such as ``ppo.yml``."""
-    name = given or path.stem.lower()
-    if name in ALGORITHMS:
-        return name
-    known = f"--algo {'|'.join(ALGORITHMS)}"
-    if name in _OTHERS:
-        raise ConfigError(f"{path}: {_OTHERS[name]}; this command converts {', '.join(ALGORITHMS)}")
-    if given is not None:
-        raise ConfigError(f"--algo {given}: not an algorithm that can be converted{did_you_mean(given, ALGORITHMS)}")
-    raise ConfigError(f"{path}: its name does not say the algorithm, as ppo.yml does; add {known}")
+@lru_cache(maxsize=1)
+def rules() -> Mapping[str, Any]:
+    """Return the tables of ``rules.yaml``."""
+    import yaml
+
+    return dict(yaml.safe_load(Path(__file__).with_name("rules.yaml").read_text(encoding="utf-8")))
 
 
 @attrs.define
@@ -51,39 +36,24 @@ class Entry:
     the line of the file.
 
     Attributes:
-        document: The file.
         name: The key of the entry.
         values: Its keys with their values.
         without: Keys that ``--without`` leaves out, such as ``use_sde`` or ``policy_kwargs.optimizer_class``.
         problems: What is refused.
-        read: Keys that were read, or are left out.
         left_out: Values that ``--without`` took from the entry, by key.
         notes: What became of keys that have no line of their own in the result, by key.
         inside: The key that these values are the mapping of, such as ``policy_kwargs``; empty for the entry itself.
+        read: Keys that were read, or are left out.
     """
 
-    document: Document
     name: str
     values: Mapping[str, Any]
-    without: Collection[str] = ()
-    problems: Problems = attrs.field(kw_only=True)
-    left_out: dict[str, Any] = attrs.field(factory=dict, kw_only=True)
-    notes: dict[str, str] = attrs.field(factory=dict, kw_only=True)
-    inside: str = attrs.field(default="", kw_only=True)
-    read: set[str] = attrs.field(factory=set, init=False)
-
-    @classmethod
-    def of(cls, document: Document, name: str, without: Collection[str] = ()) -> Entry:
-        """Return the entry called ``name`` of a file. Raises ConfigError if it is not a mapping."""
-        values = document.data[name]
-        if not isinstance(values, Mapping):
-            place = document.where((name,))
-            raise ConfigError(f"{place}: {name}: must be a mapping of hyperparameters, not {values!r}")
-        return cls(document, name, values, without, problems=Problems(document))
-
-    def full(self, key: str) -> str:
-        """Return a key with the mapping that it is in: ``policy_kwargs.net_arch``."""
-        return f"{self.inside}.{key}" if self.inside else key
+    without: Collection[str]
+    problems: Problems
+    left_out: dict[str, Any] = attrs.field(factory=dict)
+    notes: dict[str, str] = attrs.field(factory=dict)
+    inside: str = ""
+    read: set[str] = attrs.field(factory=set)
 
     def has(self, key: str) -> bool:
         """Whether the entry has the key, and ``--without`` does not leave it out."""
@@ -91,56 +61,55 @@ class Entry:
 
     def refuse(self, key: str, reason: str, without: str | None = None) -> None:
         """Refuse a key. ``without`` says what a conversion with ``--without KEY`` does; None if it does not help."""
-        advice = "" if without is None else f"; --without {self.full(key)} {without}"
-        path, place = ((self.inside,), f"{key}: ") if self.inside else ((key,) if key else (), "")
-        self.problems.add((self.name, *path), f"{place}{reason}{advice}")
+        advice = "" if without is None else f"; --without {self._full(key)} {without}"
+        if self.inside:
+            self.problems.add((self.name, self.inside), f"{key}: {reason}{advice}")
+        else:
+            self.problems.add((self.name, key) if key else (self.name,), f"{reason}{advice}")
 
     def note(self, key: str, text: str) -> None:
         """Say what became of a key that has no line of its own, if the entry has the key."""
         if self.has(key):
-            self.notes[self.full(key)] = text
+            self.notes[self._full(key)] = text
 
     def raw(self, key: str, default: Any = None) -> Any:
         """Return the value of a key as it is written."""
         self.read.add(key)
         if key in self.values and key in self.without:
-            self.left_out[self.full(key)] = self.values[key]
+            self.left_out[self._full(key)] = self.values[key]
         return self.values[key] if self.has(key) else default
 
-    def number(
-        self, key: str, default: float, *, whole: bool = False, minimum: float | None = None, above: float | None = None
-    ) -> Any:
-        """Return a number of at least ``minimum``, or above ``above``; with ``whole``, as an int."""
+    def number(self, key: str, default: float, *, minimum: float | None = None, above: float | None = None) -> Any:
+        """Return a number of at least ``minimum``, or above ``above``; a whole one if ``default`` is whole."""
         value = self.raw(key, default)
         found = _number(value)
-        problem = ""
+        whole = isinstance(default, int)
         if found is None:
-            problem = f"must be a number, not {value!r}"
+            self.refuse(key, f"must be a number, not {value!r}")
         elif whole and not found.is_integer():
-            problem = f"must be a whole number, not {value!r}"
+            self.refuse(key, f"must be a whole number, not {value!r}")
         elif minimum is not None and found < minimum:
-            problem = f"must be at least {minimum:g}, not {value!r}"
+            self.refuse(key, f"must be at least {minimum:g}, not {value!r}")
         elif above is not None and found <= above:
-            problem = f"must be above {above:g}, not {value!r}"
-        if problem or found is None:
-            self.refuse(key, problem)
-            return default
-        return int(found) if whole else found
+            self.refuse(key, f"must be above {above:g}, not {value!r}")
+        else:
+            return int(found) if whole else found
+        return default
 
     def flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
         value = self.raw(key, default)
-        if not isinstance(value, bool):
-            self.refuse(key, f"must be true or false, not {value!r}")
-            return default
-        return value
+        if isinstance(value, bool):
+            return value
+        self.refuse(key, f"must be true or false, not {value!r}")
+        return default
 
     def schedule(self, key: str, default: float) -> tuple[float, bool]:
         """Return the initial value, and whether it falls to 0 over the run: ``lin_0.001``."""
-        value = self.values[key] if self.has(key) else default
+        value = self.raw(key, default)
         if isinstance(value, str) and _number(value) is None:
-            self.read.add(key)
-            if (linear := _LINEAR.fullmatch(value.strip())) and float(linear["initial"]) > 0.0:
+            linear = _LINEAR.fullmatch(value.strip())
+            if linear and float(linear["initial"]) > 0.0:
                 return float(linear["initial"]), True
             self.refuse(key, f"must be a number or lin_NUMBER, such as lin_0.001, not {value!r}")
             return default, False
@@ -158,26 +127,16 @@ class Entry:
         if value is not None and not isinstance(value, Mapping):
             self.refuse(key, f"must be a mapping, or a text such as 'dict(...)', not {value!r}")
             value = None
-        return Entry(
-            self.document,
-            self.name,
-            dict(value or {}),
-            [name.removeprefix(f"{key}.") for name in self.without if name.startswith(f"{key}.")],
-            problems=self.problems,
-            left_out=self.left_out,
-            notes=self.notes,
-            inside=key,
-        )
+        without = [name.removeprefix(f"{key}.") for name in self.without if name.startswith(f"{key}.")]
+        return Entry(self.name, dict(value or {}), without, self.problems, self.left_out, self.notes, key)
 
-    def finish(self, known: Collection[str]) -> None:
-        """Refuse the keys that were not read. ``known`` are those that messages compare them with."""
-        for key in self.values:
-            if key in self.read:
-                continue
+    def finish(self) -> None:
+        """Refuse the keys that were not read."""
+        for key in [key for key in self.values if key not in self.read]:
             if key in self.without:
                 self.raw(key)
             else:
-                hint = did_you_mean(key, known)
+                hint = did_you_mean(key, self.read)
                 self.refuse(key, f"not a key that rlcore can convert{hint}", "converts without it")
 
     def origin(self, key: str) -> str:
@@ -185,6 +144,9 @@ class Entry:
         if not self.has(key):
             return f"Stable-Baselines3's default of {key}"
         return f"{self.inside}: {key}" if self.inside else key
+
+    def _full(self, key: str) -> str:
+        return f"{self.inside}.{key}" if self.inside else key
 
 
 def _number(value: Any) -> float | None:
@@ -201,6 +163,19 @@ def _number(value: Any) -> float | None:
 # ---------------------------------------------------------------- choosing an entry
 
 
+def algorithm_of(path: Path, given: str | None) -> str:
+    """Return the algorithm of a file: ``given``, or that of its name, such as ``ppo.yml``."""
+    known = rules()["algorithms"]
+    name = given or path.stem.lower()
+    if name in known:
+        return name
+    if name in rules()["others"]:
+        raise ConfigError(f"{path}: {rules()['others'][name]}; this command converts {', '.join(known)}")
+    if given is not None:
+        raise ConfigError(f"--algo {given}: not an algorithm that can be converted{did_you_mean(given, known)}")
+    raise ConfigError(f"{path}: its name does not say the algorithm, as ppo.yml does; add --algo {'|'.join(known)}")
+
+
 def choose_entry(document: Document, env_id: str, without: Collection[str], is_atari: bool) -> tuple[Entry, str]:
     """Return the entry for an environment, and what a reader should know about the choice, or an empty text.
 
@@ -210,23 +185,21 @@ def choose_entry(document: Document, env_id: str, without: Collection[str], is_a
     data = document.data
     if env_id in _SHARED:
         raise ConfigError(f"--env {env_id}: the name of an entry for many environments; name one, as Gymnasium does")
-    others = _other_versions(env_id, data)
-    note = ""
-    if env_id in data:
-        name = env_id
-    elif is_atari and "atari" in data:
-        name = "atari"
-    elif others:
-        name = others[-1]
-        note = f"the file has no entry {env_id}: this is the entry of {name}"
-    elif "default" in data:
-        name = "default"
-        note = f"the file has no entry {env_id}: this is its entry 'default', as in RL Zoo"
-    else:
-        own = [each for each in data if each not in _SHARED]
-        hint = did_you_mean(env_id, own)
+    candidates = [env_id, *["atari"] * is_atari, *reversed(versions(env_id, data)), "default"]
+    name = next((each for each in candidates if each in data), None)
+    if name is None:
+        hint = did_you_mean(env_id, [each for each in data if each not in _SHARED])
         raise ConfigError(f"{document.path}: has no entry {env_id}{hint}; it {entries_of(data)}")
-    return Entry.of(document, name, without), note
+    note = ""
+    if name == "default":
+        note = f"the file has no entry {env_id}: this is its entry 'default', as in RL Zoo"
+    elif name not in (env_id, "atari"):
+        note = f"the file has no entry {env_id}: this is the entry of {name}"
+    values = data[name]
+    if not isinstance(values, Mapping):
+        place = document.where((name,))
+        raise ConfigError(f"{place}: {name}: must be a mapping of hyperparameters, not {values!r}")
+    return Entry(name, values, without, Problems(document)), note
 
 
 def entries_of(names: Iterable[str]) -> str:
@@ -236,8 +209,8 @@ def entries_of(names: Iterable[str]) -> str:
     return f"has entries for {shown or 'no environment'}"
 
 
-def _other_versions(env_id: str, names: Collection[str]) -> list[str]:
-    """The names of other versions of an environment, the highest last."""
+def versions(env_id: str, names: Iterable[str]) -> list[str]:
+    """Return the names of other versions of an environment, the highest last."""
     own = _VERSION.fullmatch(env_id)
-    found = [match for name in names if (match := _VERSION.fullmatch(name)) and own and match["base"] == own["base"]]
-    return [match[0] for match in sorted(found, key=lambda match: int(match["number"]))]
+    matches = [match for name in names if (match := _VERSION.fullmatch(name)) and own and match["base"] == own["base"]]
+    return [match[0] for match in sorted(matches, key=lambda match: int(match["number"])) if match[0] != env_id]

@@ -6,6 +6,7 @@ RL Zoo evaluates such a text. Here it is parsed, and only plain data is accepted
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 import attrs
@@ -21,7 +22,35 @@ class Reference:
 
 
 class NotPlain(ValueError):
-    """A text is not plain data; the message says which part."""
+    """A text is not plain data."""
+
+
+class _Plain(ast.NodeTransformer):
+    """Makes literals of what :func:`ast.literal_eval` does not know; the rest it refuses."""
+
+    def visit_Tuple(self, node: ast.Tuple) -> Any:
+        return self.visit(ast.List(node.elts))
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if ast.unparse(node.func) != "dict" or node.args:
+            raise NotPlain
+        return self.visit(
+            ast.Dict([ast.Constant(each.arg) for each in node.keywords], [each.value for each in node.keywords])
+        )
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        if not all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in node.keys):
+            raise NotPlain
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.expr) -> Any:
+        name = ast.unparse(node)
+        if re.fullmatch(r"[\w.]+", name) is None:
+            raise NotPlain
+        reference: Any = Reference(name)
+        return ast.Constant(reference)
+
+    visit_Attribute = visit_Name
 
 
 def literal(text: str) -> Any:
@@ -30,38 +59,6 @@ def literal(text: str) -> Any:
     Tuples become lists. Raises NotPlain for everything else.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        return _value(tree.body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, NotPlain):
-            raise
-        raise NotPlain("is not an expression of Python") from None
-
-
-def _value(node: ast.expr) -> Any:
-    match node:
-        case ast.Constant(value=None | bool() | int() | float() | str() as value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)) if number is not True:
-            return -number
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_value(element) for element in elements]
-        case ast.Dict(keys=keys, values=values):
-            names = [key.value if isinstance(key, ast.Constant) else None for key in keys]
-            if all(isinstance(name, str) for name in names):
-                return {name: _value(value) for name, value in zip(names, values, strict=True)}
-        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
-            if all(keyword.arg is not None for keyword in keywords):
-                return {keyword.arg: _value(keyword.value) for keyword in keywords}
-        case ast.Name() | ast.Attribute():
-            return Reference(_dotted(node))
-    raise NotPlain(f"contains {ast.unparse(node)[:60]!r}, which is not plain data; code in a file is never run")
-
-
-def _dotted(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attribute):
-            return f"{_dotted(value)}.{attribute}"
-    raise NotPlain(f"contains {ast.unparse(node)[:60]!r}, which is not plain data; code in a file is never run")
+        return ast.literal_eval(_Plain().visit(ast.parse(text.strip(), mode="eval")))
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise NotPlain("is not plain data, such as dict(net_arch=[64]); code in a file is never run") from None

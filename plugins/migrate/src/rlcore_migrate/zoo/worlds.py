@@ -6,25 +6,18 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
 from rlcore import ConfigError, did_you_mean, one_line, pip_install
+from rlcore_migrate.zoo.entry import rules, versions
 
 __all__ = ["World", "atari_game", "find_world"]
 
-# Modules that register environments of RL Zoo's files and are unknown to rlcore-gymnasium, by the form of the ids.
-_MODULES = {
-    r".*Bullet(Duck)?Env-v\d+": "pybullet_envs_gymnasium",
-    r"Panda\w+-v\d+": "panda_gym",
-    r"donkey-.*": "gym_donkeycar",
-}
-_ATARI = re.compile(r"(?:ALE/)?(?P<game>[A-Z][A-Za-z0-9]*?)(?:NoFrameskip-v4|-v5)")
-_VERSION = re.compile(r"(?P<base>.+)-v(?P<number>\d+)")
-_EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "video"}  # of rlcore-gymnasium, by words of messages
+_ATARI = re.compile(r"(?:ALE/(?P<game>[A-Z][A-Za-z0-9]*)-v5|(?P<old>[A-Z][A-Za-z0-9]*)NoFrameskip-v4)")
 
 
 @attrs.frozen
@@ -50,9 +43,8 @@ class World:
 
 def atari_game(env_id: str) -> str | None:
     """Return the game, ``Pong``, of ``PongNoFrameskip-v4`` or ``ALE/Pong-v5``; None for other environments."""
-    name = env_id.rpartition(":")[2]
-    found = _ATARI.fullmatch(name)
-    return found["game"] if found and ("NoFrameskip" in name or name.startswith("ALE/")) else None
+    found = _ATARI.fullmatch(env_id.rpartition(":")[2])
+    return None if found is None else found["game"] or found["old"]
 
 
 def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]) -> World:
@@ -67,11 +59,11 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
     except ModuleNotFoundError as error:
         advice = f"its spaces are needed; {pip_install('rlcore-gymnasium')}"
         raise ConfigError(f"--env {env_id}: {one_line(error)}: {advice}") from error
-    game = atari_game(env_id)
     module, _, name = env_id.rpartition(":")
-    if game:
-        name = f"ALE/{game}-v5"
-    module = module or next((module for form, module in _MODULES.items() if re.fullmatch(form, name)), "")
+    game = atari_game(env_id)
+    name = f"ALE/{game}-v5" if game else name
+    modules = rules()["modules"]
+    module = module or next((modules[form] for form in modules if re.fullmatch(form, name)), "")
     front = f"{module}:" if module else ""
     unknown = ""
     try:
@@ -81,53 +73,39 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
         unknown = error.message
     if game and not unknown:  # its spaces are known
         return World(f"{front}{name}", name, None, None, True, "")
-    candidates = _candidates(name, gymnasium.registry)
+    # The next versions, after that which was asked for.
+    candidates = [each for each in versions(name, [*gymnasium.registry, name]) if _number(each) > _number(name)]
+    if name in gymnasium.registry:
+        candidates.insert(0, name)
     if not candidates:
         hint = "" if name in entries or "did you mean" in unknown else did_you_mean(name, entries)
-        advice = f"; pip install {module}" if module in _MODULES.values() else hint
+        advice = f"; pip install {module}" if module in modules.values() else hint
         raise ConfigError(f"--env {env_id}: {unknown}{advice}")
-    return _first_made(env_id, front, candidates, options, unknown)
-
-
-def _first_made(env_id: str, front: str, candidates: Sequence[str], options: Mapping[str, Any], unknown: str) -> World:
-    """The first of ``candidates`` that can be made. ``unknown`` says why the id that was asked for is none of them."""
-    import gymnasium
-
     problem = unknown
-    for name in candidates:
+    for each in candidates:
         try:
             with _quiet():
-                env = gymnasium.make(name, **options)
+                env = gymnasium.make(each, **options)
         except (Exception, SystemExit) as error:  # code of any package
             problem = problem or one_line(error)
             continue
         try:
             why = "is not registered with Gymnasium" if unknown else f"cannot be made ({problem})"
-            note = f"{env_id} {why}; {name} is the next version" if problem else ""
-            return _world(f"{front}{name}", name, env, note)
+            note = f"{env_id} {why}; {each} is the next version" if problem else ""
+            return _world(f"{front}{each}", each, env, note)
         finally:
             env.close()
-    words = problem.lower().replace("mujoco_py", "")  # the package of old versions, which no extra has
-    extra = next((extra for word, extra in _EXTRAS.items() if word in words and "mujoco-py" not in words), None)
+    words = problem.lower()
+    extras = rules()["extras"]
+    # mujoco_py is the package of old versions, which no extra has.
+    extra = next((extras[word] for word in extras if word in re.sub("mujoco[_-]py", "", words)), None)
     advice = f"; {pip_install(f'rlcore-gymnasium[{extra}]')}" if extra else ""
     raise ConfigError(f"--env {env_id}: cannot be made: {problem}{advice}")
 
 
-def _candidates(name: str, registry: Mapping[str, Any]) -> list[str]:
-    """``name`` if it is registered, and later versions of it, the next one first."""
-    own = _VERSION.fullmatch(name)
-    later = [
-        match
-        for each in registry
-        if own
-        and (match := _VERSION.fullmatch(each))
-        and match["base"] == own["base"]
-        and int(match["number"]) > int(own["number"])
-    ]
-    found = [match[0] for match in sorted(later, key=lambda match: int(match["number"]))]
-    if name in registry:
-        return [name, *found]
-    return found
+def _number(name: str) -> int:
+    """The version of an environment, of a name that has one."""
+    return int(name.rpartition("-v")[2])
 
 
 @contextmanager
