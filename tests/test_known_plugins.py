@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 import pytest
 from workspace import CORE, PLUGINS
@@ -21,20 +22,28 @@ def loaded() -> Plugins:
     return load_plugins()
 
 
-def test_every_known_record_is_provided_by_its_package(loaded: Plugins) -> None:
-    provided = {(kind, record.reference) for kind in loaded.kinds for record in loaded.records(kind)}
-    assert {(kind, f"{package}/{name}") for (kind, name), package in RECORDS.items()} <= provided
-
-
-def test_every_record_of_a_kind_of_cores_is_known(loaded: Plugins) -> None:
-    kinds = {kind for kind, _ in RECORDS} - DEFAULTS
-    provided = {
-        (kind, record.name): record.plugin.distribution
+def provided(loaded: Plugins, kinds: Iterable[str]) -> set[tuple[tuple[str, str], str]]:
+    """The records of members with what to install: the distribution, with the extra of the plugin if it has one."""
+    packages = {
+        (member.name, plugin): f"{member.name}[{plugin}]" if plugin in member.extras_of_plugins else member.name
+        for member in PLUGINS
+        for plugin in member.plugins
+    }
+    return {
+        ((kind, record.name), packages[record.plugin.distribution, record.plugin.name])
         for kind in kinds
         for record in loaded.records(kind)
         if record.plugin is not None and record.plugin.distribution in NAMES
     }
-    assert provided == {each: package for each, package in RECORDS.items() if each[0] in kinds}
+
+
+def test_every_known_record_is_provided_by_its_package(loaded: Plugins) -> None:
+    assert set(RECORDS.items()) <= provided(loaded, loaded.kinds)
+
+
+def test_every_record_of_a_kind_of_cores_is_known(loaded: Plugins) -> None:
+    kinds = {kind for kind, _ in RECORDS} - DEFAULTS
+    assert provided(loaded, kinds) == {(each, package) for each, package in RECORDS.items() if each[0] in kinds}
 
 
 def test_writers_may_be_on_by_default_in_distributions_of_this_repository_only() -> None:

@@ -58,9 +58,12 @@ def test_members_share(member: Member, key: str) -> None:
 
 
 @every_loaded
-def test_a_member_announces_one_plugin_of_its_own_name(member: Member) -> None:
+def test_a_member_announces_plugins_of_its_own(member: Member) -> None:
+    """One has the name of the distribution; each other one is a package in it with the plugin's name."""
+    plugins = dict(member.plugins)
     module = "rlcore.plugins.core" if member is CORE else f"{member.module}.plugin"
-    assert member.project["entry-points"]["rlcore"] == {member.plugin: module}
+    assert plugins.pop(member.plugin) == module
+    assert plugins == {name: f"{member.module}.{name.replace('-', '_')}.plugin" for name in plugins}
 
 
 @every_member

@@ -86,13 +86,17 @@ def with_plugin(
     tested: Venv,
     request: pytest.FixtureRequest,
 ) -> Callable[[str], Venv]:
-    """``with_plugin("rlcore-ppo")``: the core, that one plugin and the members that it requires."""
+    """``with_plugin("rlcore-ppo")``: the core, this member with what its plugins need, and members that it requires."""
 
     def with_plugin(name: str) -> Venv:
-        needed = required(name, *next(member.in_torch for member in MEMBERS if member.name == name))
+        (member,) = (member for member in MEMBERS if member.name == name)
+        needed = required(name, *member.in_torch)
         # PyTorch is installed once.
         below = request.getfixturevalue("with_torch") if "rlcore-torch" in needed else tested
         more = sorted(needed - below.distributions().keys())
-        return shared_venv(*(wheels[each] for each in more), below=below) if more else below
+        wanted = {each: str(wheels[each]) for each in more}
+        if member.extras_of_plugins and name in wanted:
+            wanted[name] = f"{name}[{','.join(member.extras_of_plugins)}] @ {wheels[name].as_uri()}"
+        return shared_venv(*wanted.values(), below=below) if wanted else below
 
     return with_plugin

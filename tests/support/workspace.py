@@ -26,8 +26,19 @@ class Member:
 
     @property
     def plugin(self) -> str:
-        """The name of its entry point: ``ppo`` of ``rlcore-ppo``."""
+        """The plugin with the name of the distribution: ``ppo`` of ``rlcore-ppo``."""
         return self.name.removeprefix("rlcore-") if self.name != "rlcore" else "core"
+
+    @property
+    def plugins(self) -> Mapping[str, str]:
+        """Its entry points: the module of each plugin by name, such as ``{"ppo": "rlcore_ppo.plugin"}``."""
+        found: Mapping[str, str] = self.project.get("entry-points", {}).get("rlcore", {})
+        return found
+
+    @property
+    def extras_of_plugins(self) -> list[str]:
+        """The extras with the name of a plugin: what this plugin needs, and others of the member do not."""
+        return sorted(self.plugins.keys() & self.project.get("optional-dependencies", {}).keys())
 
     @property
     def module(self) -> str:
@@ -40,7 +51,7 @@ class Member:
     @property
     def is_plugin(self) -> bool:
         """Whether rlcore loads it; a library, such as rlcore-mlagents-messages, is only imported by plugins."""
-        return "rlcore" in self.project.get("entry-points", {})
+        return bool(self.plugins)
 
     @property
     def path(self) -> str:

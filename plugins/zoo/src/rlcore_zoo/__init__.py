@@ -4,7 +4,7 @@
 ``files/measured.jsonl`` has one line for each training that was measured. :mod:`~rlcore_zoo.collection` finds files by
 name, :mod:`~rlcore_zoo.entries` joins a file with its measurements, :mod:`~rlcore_zoo.intervals` says where the score
 of a new seed is expected, :mod:`~rlcore_zoo.trainings` trains a file in full, and :mod:`~rlcore_zoo.command` has the
-commands.
+commands. :mod:`rlcore_zoo.hub` is the plugin that shares runs on a model hub.
 """
 
 from rlcore_zoo.records import CollectionSpec

@@ -48,7 +48,7 @@ def test_a_pulled_run_plays_as_the_pushed_one_and_its_card_says_how_well(
     assert (card.data.library_name, card.data.license) == ("rlcore", "mit")
     assert {"rlcore", "CartPole-v1", "ppo", "reinforcement-learning"} <= set(card.data.tags)
     assert "rlcore evaluate pole --checkpoint best --episodes 6 --seed 4" in card.text
-    assert "pip install rlcore-gymnasium rlcore-ppo rlcore-hub" in card.text and "CartPole.onnx" in card.text
+    assert "pip install rlcore-gymnasium rlcore-ppo rlcore-zoo" in card.text and "CartPole.onnx" in card.text
     assert hub.repositories["ann/pole"].private
 
 

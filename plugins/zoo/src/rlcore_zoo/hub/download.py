@@ -36,9 +36,9 @@ from rlcore import (
     temporary_path,
     write_atomically,
 )
-from rlcore_hub.answers import is_commit, untrusted_answers
-from rlcore_hub.contents import CARD, CONFIGURATION, METRICS, RESULT
-from rlcore_hub.errors import reached
+from rlcore_zoo.hub.answers import is_commit, untrusted_answers
+from rlcore_zoo.hub.contents import CARD, CONFIGURATION, METRICS, RESULT
+from rlcore_zoo.hub.errors import reached
 
 __all__ = ["SOURCE", "Listing", "listing", "named_code", "pull"]
 

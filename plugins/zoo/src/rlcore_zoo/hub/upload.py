@@ -11,8 +11,8 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import RepositoryNotFoundError
 
 from rlcore import ConfigError, DamagedFile, RunStateError, one_line, read_object
-from rlcore_hub.contents import Entry
-from rlcore_hub.errors import reached
+from rlcore_zoo.hub.contents import Entry
+from rlcore_zoo.hub.errors import reached
 
 __all__ = ["UPLOADED", "Remote", "push", "with_list"]
 

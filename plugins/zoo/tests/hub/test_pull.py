@@ -230,7 +230,7 @@ def test_a_download_that_does_not_end_is_broken_off(hub: Any, pushed: Any, pole:
 def test_a_listing_without_end_is_refused(
     hub: Any, pushed: Any, pole: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlcore_hub.download.MAX_LISTED", 50)
+    monkeypatch.setattr("rlcore_zoo.hub.download.MAX_LISTED", 50)
     hub.endless = True
     refused(run_rlcore, pole.parent, "lists more than 50 files and folders; nothing was downloaded")
     hub.endless, hub.answers = False, {"/tree/": b"[" + b" " * 33_000_000 + b"]"}

@@ -10,8 +10,8 @@ import attrs
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from rlcore import BehaviorEvaluation, OpponentEvaluation, RunData, yaml_text
-from rlcore_hub.contents import CURVE, FILM, Entry
-from rlcore_hub.score import LEVEL, Score, interval
+from rlcore_zoo.hub.contents import CURVE, FILM, Entry
+from rlcore_zoo.hub.score import LEVEL, Score, interval
 
 __all__ = ["LIBRARY", "Shared", "model_card"]
 
@@ -168,7 +168,7 @@ def _row(name: str, played: BehaviorEvaluation | OpponentEvaluation) -> str:
 def _use(shared: Shared) -> Iterator[str]:
     name, behavior = shared.name, next(iter(shared.trainers), "BEHAVIOR")
     resumable = any(each.split("/")[1] != "best" for each in shared.has("checkpoints/"))
-    packages = " ".join(dict.fromkeys((*shared.packages, "rlcore-hub")))
+    packages = " ".join(dict.fromkeys((*shared.packages, "rlcore-zoo")))
     yield "```sh"
     yield f"pip install {packages}"
     yield f"rlcore pull {shared.repository}"

@@ -12,9 +12,9 @@ import pytest
 
 from rlcore import SavedSummary
 from rlcore_devkit.fixtures import RunRlcore
-from rlcore_hub.contents import private_values
-from rlcore_hub.curve import points
-from rlcore_hub.score import interval
+from rlcore_zoo.hub.contents import private_values
+from rlcore_zoo.hub.curve import points
+from rlcore_zoo.hub.score import interval
 
 pytestmark = pytest.mark.xdist_group("hub")  # one training for all
 

@@ -37,7 +37,7 @@ export: {onnx: {}}
 
 def module_beside(name: str) -> ModuleType:
     """Import a file of this folder, which is not a package."""
-    spec = importlib.util.spec_from_file_location(f"rlcore_hub_tests_{name}", Path(__file__).with_name(f"{name}.py"))
+    spec = importlib.util.spec_from_file_location(f"hub_tests_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -1,4 +1,4 @@
-"""rlcore-hub keeps the rules of every plugin."""
+"""The plugin hub of rlcore-zoo keeps the rules of every plugin."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from rlcore_devkit import PluginConformance
 
 @pytest.mark.smoke
 class TestPlugin(PluginConformance):
-    plugin = "rlcore-hub/hub"
+    plugin = "rlcore-zoo/hub"

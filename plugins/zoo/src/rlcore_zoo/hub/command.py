@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from rlcore import RunData
-    from rlcore_hub.contents import Entry
+    from rlcore_zoo.hub.contents import Entry
 
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(MB|GB|TB)", re.IGNORECASE)
 _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -104,9 +104,9 @@ def push_command(
     if filming and film_from is not None:
         raise click.UsageError("--film plays an episode and --film-from names a film; give only one of them")
     from rlcore import ConfigError, echo, find_run, read_run
-    from rlcore_hub.contents import CARD, chosen_checkpoints, require_nothing_private, run_files
-    from rlcore_hub.errors import hub_api, require_repository_name
-    from rlcore_hub.upload import Remote, push, with_list
+    from rlcore_zoo.hub.contents import CARD, chosen_checkpoints, require_nothing_private, run_files
+    from rlcore_zoo.hub.errors import hub_api, require_repository_name
+    from rlcore_zoo.hub.upload import Remote, push, with_list
 
     require_repository_name(repository)
     directory = find_run(run)
@@ -173,10 +173,10 @@ def with_pages(
 ) -> list[Entry]:
     """``entries`` with the card first, and with what it shows: a curve, and a film if one is wanted."""
     from rlcore import SavedRun
-    from rlcore_hub.card import Shared, model_card
-    from rlcore_hub.contents import CARD, CURVE, FILM, Entry
-    from rlcore_hub.curve import curve
-    from rlcore_hub.score import film, filmed, measure
+    from rlcore_zoo.hub.card import Shared, model_card
+    from rlcore_zoo.hub.contents import CARD, CURVE, FILM, Entry
+    from rlcore_zoo.hub.curve import curve
+    from rlcore_zoo.hub.score import film, filmed, measure
 
     shown, score = [*entries], None
     if episodes or filming:
@@ -259,8 +259,8 @@ def pull_command(
     from rich.filesize import decimal
 
     from rlcore import ConfigError, RunStateError, echo, name_problem, user_path
-    from rlcore_hub.download import listing, pull, require_free
-    from rlcore_hub.errors import hub_api, require_repository_name
+    from rlcore_zoo.hub.download import listing, pull, require_free
+    from rlcore_zoo.hub.errors import hub_api, require_repository_name
 
     require_repository_name(repository)
     name = run_id or repository.rpartition("/")[2]

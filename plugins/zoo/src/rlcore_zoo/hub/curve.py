@@ -44,5 +44,5 @@ def curve(summaries: Sequence[SavedSummary], title: str) -> bytes | None:
     axes.grid(alpha=0.3)
     axes.legend()
     image = io.BytesIO()
-    figure.savefig(image, format="png", metadata={"Software": "rlcore-hub"})
+    figure.savefig(image, format="png", metadata={"Software": "rlcore-zoo"})
     return image.getvalue()
