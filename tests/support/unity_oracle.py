@@ -75,6 +75,9 @@ def play(session: Session, player: str, zeros: int, port: int) -> dict[str, Any]
                 act(environment, session)
                 environment.step()
             messages.append(seen_by(environment, session))
+            while not any(agents["decisions"] for agents in messages[-1].values()):  # the message has ends alone
+                environment.step()
+                messages.append(seen_by(environment, session))
         collected = statistics.get_and_reset_stats()
         told = {name: [[float(value), kind.value] for value, kind in each] for name, each in collected.items()}
         specs = {name: spec_of(spec, session) for name, spec in environment.behavior_specs.items()}

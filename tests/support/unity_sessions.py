@@ -25,7 +25,7 @@ class Session:
 
     Attributes:
         name: What it shows.
-        crowd: Options of ``unity_worlds.Crowd``.
+        crowd: Options of ``unity_worlds.Crowd``, or the ``scene`` and its ``behaviors``.
         package: As which package the player speaks.
         announced: The version of ML-Agents' Python package that the player is told.
         oracle: The version of ML-Agents' Python package to compare with: 0.28.0 reads images with channels last, as
@@ -52,7 +52,12 @@ class Session:
 
     @property
     def world(self) -> str:
-        return f"crowd:{json.dumps(self.crowd)}"
+        return f"scene:{self.crowd['scene']}" if "scene" in self.crowd else f"crowd:{json.dumps(self.crowd)}"
+
+    @property
+    def agents(self) -> int | None:
+        """How many agents of each behavior there are; None where they are counted."""
+        return None if "scene" in self.crowd else self.crowd.get("agents", 4) * self.num_areas
 
 
 def vector(size: int = 5, name: str = "vector", **more: Any) -> dict[str, Any]:
@@ -136,6 +141,27 @@ SESSIONS = {
         ),
     )
 }  # fmt: skip
+
+
+# The example scenes of ML-Agents (``unity_scenes.py``), with their behaviors.
+SCENES = {
+    "3DBall": ("3DBall",),
+    "WallJump": ("BigWallJump", "SmallWallJump"),
+    "StrikersVsGoalie": ("Striker", "Goalie"),
+    "SoccerTwos": ("SoccerTwos",),
+    "Sorter": ("Sorter",),
+    "DungeonEscape": ("DungeonEscape",),
+    "PushBlockCollab": ("PushBlockCollab",),
+    "Pyramids": ("Pyramids",),
+    "FoodCollector": ("GridFoodCollector",),
+    "Match3": ("Match3VectorObs", "Match3VisualObs"),
+}
+SESSIONS |= {
+    f"scene {name}": Session(
+        f"scene {name}", {"scene": name, "behaviors": dict.fromkeys(behaviors)}, exchanges=60, resets=(40,)
+    )
+    for name, behaviors in SCENES.items()
+}
 
 
 def canonical(seen: Sequence[Array], channels_last: bool) -> bytes:

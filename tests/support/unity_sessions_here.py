@@ -1,6 +1,7 @@
 """Plays a scripted session (``unity_sessions.py``) with rlcore-unity, and compares it with what ML-Agents saw.
 
-Agents have slots here and numbers there, so agents are matched by what they see, which no two of a session have alike.
+Agents have slots here and numbers there, so agents are matched by what they see, which no two of a crowd have alike;
+those of a scene that see the same also do the same, and are compared in the order of what they got.
 What rlcore does differently by contract is undone in :func:`expected`: rewards of an agent's first decision, ends of
 agents that never acted, and messages in which no agent waits for an action do not exist here.
 """
@@ -77,7 +78,7 @@ def play_here(session: Session, player: Path, directory: Path) -> Played:
         "type": "unity", "executable": str(player), "no_graphics": True, "width": width, "height": height,
         "quality_level": quality, "time_scale": scale, "target_frame_rate": target, "capture_frame_rate": capture,
         "announced_version": session.announced, "num_areas": session.num_areas, "seed": session.seed,
-        "agents": session.crowd.get("agents", 4) * session.num_areas,
+        "agents": session.agents,
     }  # fmt: skip
     names = dict.fromkeys(name.partition("?")[0] for name in session.crowd["behaviors"])
     blocks = {name: {"trainer_type": "ppo"} for name in names}
@@ -90,7 +91,6 @@ def play_here(session: Session, player: Path, directory: Path) -> Played:
         environment.set_parameters(arrays(session.parameters.get(0, {})))
         batches = environment.reset(EpisodeSeeds(session.seed), np.zeros(1, np.int64))
         parameters = dict(session.parameters.get(0, {}))
-        first = True
         began: dict[str, Any] = {name: np.zeros(spec.slots, np.bool_) for name, spec in environment.behaviors.items()}
         for decision in range(1, session.exchanges + 2):
             specs = environment.behaviors
@@ -102,8 +102,7 @@ def play_here(session: Session, player: Path, directory: Path) -> Played:
                 break
             parameters |= session.parameters.get(decision, {})
             environment.set_parameters(arrays(parameters))
-            first = decision in session.resets
-            if first:
+            if decision in session.resets:
                 batches = environment.reset(EpisodeSeeds(session.seed), np.zeros(1, np.int64))
                 for slots in began.values():
                     slots[:] = False
@@ -180,8 +179,8 @@ def described_here(spec: BehaviorSpec) -> dict[str, Any]:
     return {"sensors": sensors, "continuous": spec.continuous, "branches": list(spec.discrete)}
 
 
-def order(row: Seen) -> tuple[str, str]:
-    return row.seen, row.end
+def order(row: Seen) -> tuple[Any, ...]:
+    return row.seen, row.end, row.reward or 0.0, row.group_reward or 0.0, row.reward is None, row.allowed or ()
 
 
 # ------------------------------------------------------------ ML-Agents
@@ -193,9 +192,8 @@ def expected(told: Mapping[str, Any], resets: tuple[int, ...] = ()) -> Played:
     groups: list[dict[str, Any]] = []
     acting: dict[str, set[int]] = {}  # agents that had a decision and no end yet
     joined: Message | None = None
-    for number, message in enumerate(told["messages"]):
-        first = number in resets or number == 0
-        if first:
+    for message in told["messages"]:
+        if joined is None and len(messages) in (0, *resets):
             acting = {}
         now: Message = {}
         parties: dict[str, dict[Any, set[str]]] = {}
