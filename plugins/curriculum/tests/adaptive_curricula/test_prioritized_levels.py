@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels
-from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_curriculum.adaptive_curricula.prioritized_levels import PrioritizedLevels
+from rlcore_curriculum.adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Block = dict[str, Any]
 SEEDS: Block = {"levels": 6, "refresh": 1, "temperature": 0.5, "staleness": 0.2}

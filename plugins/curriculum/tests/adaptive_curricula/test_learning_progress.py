@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.learning_progress import LearningProgress
-from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_curriculum.adaptive_curricula.learning_progress import LearningProgress
+from rlcore_curriculum.adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 Block = dict[str, Any]
 WIDTH: Block = {"limits": (0.0, 2.0), "bins": 4, "window": 6, "random_share": 0.2, "refresh": 3}

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunStateError
-from rlcore_adaptive_curricula.adaptive import Ranges
-from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
-from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_curriculum.adaptive_curricula.adaptive import Ranges
+from rlcore_curriculum.adaptive_curricula.adr import AutomaticDomainRandomization
+from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
 
 Block = dict[str, Any]
 LENGTH: Block = {

@@ -24,7 +24,7 @@ from rlcore import (
     StatSummary,
     saved_count,
 )
-from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_curriculum.adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.statistics_seen import StatisticsSeen

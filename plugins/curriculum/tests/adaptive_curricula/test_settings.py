@@ -18,7 +18,7 @@ from rlcore import (
     RunConfig,
     load_plugins,
 )
-from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
 from rlcore_devkit.blocks import checked_block
 
 ADR: dict[str, Any] = {

@@ -30,7 +30,7 @@ from rlcore import (
     SavedValueError,
     saved_array,
 )
-from rlcore_adaptive_curricula.adaptive import (
+from rlcore_curriculum.adaptive_curricula.adaptive import (
     Array,
     InOrder,
     Part,
@@ -38,7 +38,7 @@ from rlcore_adaptive_curricula.adaptive import (
     SeparateCurriculum,
     measures_of,
 )
-from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_curriculum.adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, IS_TRAINING, ConfigError, Curriculum, StatSummary
-from rlcore_adaptive_curricula.adr import AutomaticDomainRandomization
-from rlcore_adaptive_curricula.adr_settings import AdrSettings
-from rlcore_adaptive_curricula.learning_progress import LearningProgress
-from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
-from rlcore_adaptive_curricula.prioritized_levels import PrioritizedLevels
-from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_curriculum.adaptive_curricula.adr import AutomaticDomainRandomization
+from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
+from rlcore_curriculum.adaptive_curricula.learning_progress import LearningProgress
+from rlcore_curriculum.adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_curriculum.adaptive_curricula.prioritized_levels import PrioritizedLevels
+from rlcore_curriculum.adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 Make = Callable[..., Curriculum]
 UPDATE = "Losses/Policy Loss"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from rlcore import SettingError, setting
-from rlcore_adaptive_curricula.adaptive_settings import RangeSettings
+from rlcore_curriculum.adaptive_curricula.adaptive_settings import RangeSettings
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rlcore import SettingError, setting
-from rlcore_adaptive_curricula.adaptive_settings import Bounds, Problem, RangeSettings, as_bounds, shown
+from rlcore_curriculum.adaptive_curricula.adaptive_settings import Bounds, Problem, RangeSettings, as_bounds, shown
 
 if TYPE_CHECKING:
     from rlcore import Plugins, RunConfig

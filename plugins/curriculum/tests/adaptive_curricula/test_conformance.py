@@ -13,11 +13,11 @@ WHOLE = {"initial": [2, 3], "limits": [1, 9], "step": 1, "lower_threshold": 0.0,
 
 
 class TestPlugin(PluginConformance):
-    plugin = "rlcore-adaptive-curricula/adaptive-curricula"
+    plugin = "rlcore-curriculum/adaptive-curricula"
 
 
 class TestAdr(CurriculumConformance):
-    curriculum = "rlcore-adaptive-curricula/adr"
+    curriculum = "rlcore-curriculum/adr"
     blocks = {
         "length": {**RANGE, "episodes": 3},
         "start": {**WHOLE, "episodes": 4, "integer": True, "behavior": "Agent"},
@@ -26,7 +26,7 @@ class TestAdr(CurriculumConformance):
 
 
 class TestLearningProgress(CurriculumConformance):
-    curriculum = "rlcore-adaptive-curricula/learning_progress"
+    curriculum = "rlcore-curriculum/learning_progress"
     blocks = {
         "length": {"limits": [0.0, 1.0], "refresh": 3},
         "start": {"limits": [1, 9], "integer": True, "bins": 9, "window": 5, "refresh": 7},
@@ -34,7 +34,7 @@ class TestLearningProgress(CurriculumConformance):
 
 
 class TestPrioritizedLevels(CurriculumConformance):
-    curriculum = "rlcore-adaptive-curricula/prioritized_levels"
+    curriculum = "rlcore-curriculum/prioritized_levels"
     blocks = {
         "seed": {"levels": 20, "refresh": 3},
         "map": {"levels": 4, "first_level": 100, "score": "learnability", "success": 1.0, "refresh": 5},

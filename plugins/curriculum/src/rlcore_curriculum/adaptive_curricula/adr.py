@@ -35,7 +35,7 @@ from rlcore import (
     saved_float,
     saved_mapping,
 )
-from rlcore_adaptive_curricula.adaptive import (
+from rlcore_curriculum.adaptive_curricula.adaptive import (
     AdaptiveCurriculum,
     Array,
     InOrder,
@@ -44,8 +44,8 @@ from rlcore_adaptive_curricula.adaptive import (
     refuse_other,
     shape_of,
 )
-from rlcore_adaptive_curricula.adaptive_settings import shown
-from rlcore_adaptive_curricula.adr_settings import AdrSettings
+from rlcore_curriculum.adaptive_curricula.adaptive_settings import shown
+from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 
 from rlcore import SettingError, setting
-from rlcore_adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_curriculum.adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
 
 SCORES = ("change", "learnability")
 

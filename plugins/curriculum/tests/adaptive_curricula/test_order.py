@@ -11,9 +11,9 @@ import pytest
 from crowds import NUM_ENVS, Crowd
 
 from rlcore import Curriculum, load_checkpoint, save_checkpoint
-from rlcore_adaptive_curricula import adr, learning_progress
-from rlcore_adaptive_curricula.adr_settings import AdrSettings
-from rlcore_adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_curriculum.adaptive_curricula import adr, learning_progress
+from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
+from rlcore_curriculum.adaptive_curricula.learning_progress_settings import LearningProgressSettings
 
 ADR: dict[str, Any] = {
     "initial": 0.5, "limits": (0.0, 1.0), "step": 0.05, "lower_threshold": 0.3, "upper_threshold": 0.8, "episodes": 20,

@@ -34,13 +34,13 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
-from rlcore_adaptive_curricula.adaptive import (
+from rlcore_curriculum.adaptive_curricula.adaptive import (
     Array,
     Part,
     SeparateCurriculum,
     measures_of,
 )
-from rlcore_adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_curriculum.adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext

@@ -1,0 +1,1 @@
+"""Curricula that choose environment parameters from the agent's results."""
