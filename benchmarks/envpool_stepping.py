@@ -95,12 +95,13 @@ def _of_rlcore(case: Case, way: str) -> tuple[Any, Any]:
     """The reset and the step, with constant actions, of the environment of a run."""
     import gymnasium
 
-    import rlcore_envpool.environment
     import rlcore_gymnasium.environment
+    import rlcore_gymnasium.envpool.environment
     from rlcore import Actions, EnvironmentSettings, EpisodeSeeds
 
     gymnasium.register(WRAPPED_PONG, entry_point="envpool_stepping:wrapped_pong")
-    make = (rlcore_envpool if way == ENVPOOL else rlcore_gymnasium).environment.make_environment
+    package = rlcore_gymnasium.envpool if way == ENVPOOL else rlcore_gymnasium
+    make = package.environment.make_environment
     env_id = {ENVPOOL: case.envpool, IN_PROCESS: case.in_process, ALE: case.ale}[way]
     run: Any = SimpleNamespace(
         behavior_names=("Agent",),
@@ -124,7 +125,7 @@ def _alone(case: Case) -> tuple[Any, Any]:
     """The reset and the step, with constant actions, of a pool of EnvPool."""
     import envpool
 
-    from rlcore_envpool.tasks import cores
+    from rlcore_gymnasium.envpool.tasks import cores
 
     pool = envpool.make_gymnasium(case.envpool, num_envs=COUNT, num_threads=min(COUNT, cores()), seed=0)
     shape = pool.action_space.shape

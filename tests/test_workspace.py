@@ -23,7 +23,7 @@ every_loaded = pytest.mark.parametrize("member", [CORE, *PLUGINS], ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
 # Plugins that `rlcore[all]` and `.[all]` leave out: what they require is hundreds of megabytes that few users want.
-LARGE = {"envpool", "jax"}
+LARGE = {"jax"}
 
 # Modules whose distribution has another name.
 DISTRIBUTIONS = {

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore_envpool.tasks import Task
+from rlcore_gymnasium.envpool.tasks import Task
 from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec, Observations
 from rlcore_gymnasium.spaces.values import action_mask, final_mask
 

@@ -27,8 +27,8 @@ from rlcore import (
     refuse_unknown_parameters,
     repeating,
 )
-from rlcore_envpool.spaces import TaskSpaces
-from rlcore_envpool.tasks import Task, find_task
+from rlcore_gymnasium.envpool.spaces import TaskSpaces
+from rlcore_gymnasium.envpool.tasks import Task, find_task
 from rlcore_gymnasium.spaces import Observations
 
 if TYPE_CHECKING:

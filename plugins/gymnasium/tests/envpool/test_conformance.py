@@ -16,7 +16,7 @@ pytestmark = pytest.mark.smoke
 
 
 class TestPlugin(PluginConformance):
-    plugin = "rlcore-envpool/envpool"
+    plugin = "rlcore-gymnasium/envpool"
 
 
 class OfTask(EnvironmentConformance):

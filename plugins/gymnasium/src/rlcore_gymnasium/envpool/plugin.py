@@ -1,4 +1,4 @@
-"""The hooks of rlcore-envpool. rlcore imports this module at every start, so it must not import envpool."""
+"""The hooks of envpool. rlcore imports this module at every start, so it must not import envpool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
     return [
         EnvironmentSpec(
             name="envpool",
-            target="rlcore_envpool.environment:make_environment",
+            target="rlcore_gymnasium.envpool.environment:make_environment",
             block="rlcore_gymnasium.settings:ObservedEnvironmentSettings",
             names_behaviors=False,
             libraries=("envpool", "envpool-assets"),
@@ -29,8 +29,8 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 @hookimpl
 def rlcore_check_config(config: RunConfig) -> None:
     for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
-        if settings is not None and settings.type in ("envpool", "rlcore-envpool/envpool"):
-            from rlcore_envpool.tasks import find_task
+        if settings is not None and settings.type in ("envpool", "rlcore-gymnasium/envpool"):
+            from rlcore_gymnasium.envpool.tasks import find_task
 
             try:
                 # The configuration may be right although this machine lacks a package or a file.

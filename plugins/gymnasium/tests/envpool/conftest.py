@@ -15,7 +15,7 @@ def make() -> Callable[..., Environment]:
 
     ``seen`` is ``environment.observations``.
     """
-    from rlcore_envpool.environment import make_environment
+    from rlcore_gymnasium.envpool.environment import make_environment
     from rlcore_gymnasium.settings import ObservedEnvironmentSettings
 
     def make(

@@ -1,0 +1,1 @@
+"""Environments of EnvPool, whose threads in C++ step all environments of a run."""
