@@ -23,8 +23,8 @@ TARGET = 0.6
 
 def steps_per_second(case: str, way: str, scale: float) -> float:
     """Measure one case in one way, in this process."""
-    from rlcore_ray.session import connection
-    from rlcore_ray.settings import RaySettings
+    from rlcore_workers.ray.session import connection
+    from rlcore_workers.ray.settings import RaySettings
 
     if way != ACTORS:
         return speed_of_run(case, way, scale)

@@ -21,8 +21,8 @@ from rlcore import EnvironmentFailed
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed", allow_module_level=True)
 
-from rlcore_ray.session import connection
-from rlcore_ray.settings import RaySettings
+from rlcore_workers.ray.session import connection
+from rlcore_workers.ray.settings import RaySettings
 
 pytestmark = [pytest.mark.distributed, pytest.mark.xdist_group("ray")]
 

@@ -1,4 +1,4 @@
-"""Commands of rlcore-ray in processes of their own, and a plugin that ends or holds a run at its checkpoints."""
+"""Commands of the plugin ray in processes of their own, and a plugin that ends or holds a run at its checkpoints."""
 
 from __future__ import annotations
 

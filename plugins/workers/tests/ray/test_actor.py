@@ -11,11 +11,11 @@ from unittest.mock import Mock
 import pytest
 
 from rlcore import ConfigError, EnvironmentFailed
-from rlcore_ray.actor import PartActor
-from rlcore_ray.executor import RayWorker
-from rlcore_ray.ranks import Rank, RankJob
-from rlcore_ray.session import LOCAL_ONLY
 from rlcore_workers import WorkerFailed
+from rlcore_workers.ray.actor import PartActor
+from rlcore_workers.ray.executor import RayWorker
+from rlcore_workers.ray.ranks import Rank, RankJob
+from rlcore_workers.ray.session import LOCAL_ONLY
 
 pytestmark = pytest.mark.smoke
 
@@ -57,7 +57,7 @@ def test_ranks_start_again_as_often_as_the_command_says(capsys: pytest.CaptureFi
 
 def test_ranks_wait_for_room_as_long_as_the_command_says(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 101.0, 103.0, 103.5])
-    monkeypatch.setattr("rlcore_ray.ranks.monotonic", lambda: next(clock))
+    monkeypatch.setattr("rlcore_workers.ray.ranks.monotonic", lambda: next(clock))
     monkeypatch.setattr(ray, "wait", lambda *given, timeout: ([], []))
     monkeypatch.setattr(ray, "available_resources", dict)
     with pytest.raises(EnvironmentFailed, match=r"no room for 2 ranks .* also after 3 s \(--wait\)"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlcore import SettingError
-from rlcore_ray.settings import RaySettings
+from rlcore_workers.ray.settings import RaySettings
 
 pytestmark = pytest.mark.smoke
 

@@ -30,7 +30,7 @@ from rlcore import (
     echo,
     one_line,
 )
-from rlcore_ray.process_actor import STDERR, Place, ProcessActor
+from rlcore_workers.ray.process_actor import STDERR, Place, ProcessActor
 
 __all__ = ["RankJob"]
 

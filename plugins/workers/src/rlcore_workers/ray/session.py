@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from rlcore import ConfigError, EnvironmentFailed, one_line
-from rlcore_ray.settings import LOOPBACK, RaySettings
+from rlcore_workers.ray.settings import LOOPBACK, RaySettings
 
 __all__ = ["Connection", "connection"]
 

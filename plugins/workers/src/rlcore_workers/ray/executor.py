@@ -14,11 +14,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rlcore import Environment, RunContext, one_line
-from rlcore_ray.actor import PartActor, main_module
-from rlcore_ray.session import connection
-from rlcore_ray.settings import RaySettings
 from rlcore_workers import Layout, PartMessages, RunArrays, Task, Worker, WorkerFailed
 from rlcore_workers import create_environment as create_in_workers
+from rlcore_workers.ray.actor import PartActor, main_module
+from rlcore_workers.ray.session import connection
+from rlcore_workers.ray.settings import RaySettings
 
 if TYPE_CHECKING:
     import ray
@@ -106,7 +106,7 @@ class RayExecutor:
     """Workers that are Ray actors; implements :class:`rlcore_workers.Executor`."""
 
     def __init__(self, settings: RaySettings) -> None:
-        """Connect to Ray. Raises what :meth:`rlcore_ray.session.Connection.open` raises."""
+        """Connect to Ray. Raises what :meth:`rlcore_workers.ray.session.Connection.open` raises."""
         connection.open(settings)
         import ray
 

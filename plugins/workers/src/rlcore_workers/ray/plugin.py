@@ -1,4 +1,4 @@
-"""The hooks of rlcore-ray. rlcore imports this module at every start, so it must not import ray or numpy."""
+"""The hooks of ray. rlcore imports this module at every start, so it must not import ray or numpy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def rlcore_executors() -> list[ExecutorSpec]:
     return [
         ExecutorSpec(
             name="ray",
-            target="rlcore_ray.executor:create_environment",
-            settings="rlcore_ray.settings:RaySettings",
+            target="rlcore_workers.ray.executor:create_environment",
+            settings="rlcore_workers.ray.settings:RaySettings",
             summary="Ray actors on this machine or on the hosts of a cluster",
         )
     ]
@@ -22,7 +22,7 @@ def rlcore_commands() -> list[CommandSpec]:
     return [
         CommandSpec(
             name="ray",
-            target="rlcore_ray.command:ray_command",
+            target="rlcore_workers.ray.command:ray_command",
             summary="Start the ranks of a run on this machine or on a cluster.",
         )
     ]

@@ -75,9 +75,9 @@ def ranks_command(
 
     Rank 0 runs on this machine and writes the run directory. Ctrl-C saves a checkpoint and ends all ranks.
     """
-    from rlcore_ray.ranks import RankJob
-    from rlcore_ray.session import connection
-    from rlcore_ray.settings import RaySettings
+    from rlcore_workers.ray.ranks import RankJob
+    from rlcore_workers.ray.session import connection
+    from rlcore_workers.ray.settings import RaySettings
 
     reserved = {name: amount for name, amount in {"CPU": cpus, "GPU": gpus, **resources}.items() if amount}
     try:

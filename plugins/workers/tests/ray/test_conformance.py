@@ -1,4 +1,4 @@
-"""rlcore-ray keeps the rules of every plugin."""
+"""The plugin ray keeps the rules of every plugin."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from rlcore_devkit import PluginConformance
 
 @pytest.mark.smoke
 class TestPlugin(PluginConformance):
-    plugin = "rlcore-ray/ray"
+    plugin = "rlcore-workers/ray"
