@@ -20,7 +20,7 @@ from unity_player import make_player
 from unity_sessions import SESSIONS, Session
 from unity_sessions_here import expected, first_difference, journal, play_here
 
-import rlcore_mlagents_messages as ours
+import rlcore_unity.mlagents_messages as ours
 
 pytestmark = pytest.mark.packaging
 

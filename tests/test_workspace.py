@@ -89,7 +89,7 @@ def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
 def test_a_library_of_plugins_requires_no_plugin() -> None:
     ours = {member.name for member in MEMBERS}
     needs = {member.name: {Requirement(text).name for text in member.requirements} & ours for member in LIBRARIES}
-    assert needs == {"rlcore-mlagents-messages": set(), "rlcore-trackers": {"rlcore"}}
+    assert needs == {"rlcore-trackers": {"rlcore"}}
 
 
 def test_plugins_and_examples_declare_the_contract_of_this_core() -> None:
@@ -222,6 +222,7 @@ def test_the_tools_know_every_member() -> None:
         "rlcore_torch",
         "rlcore_gymnasium",
         "rlcore_study",
+        "rlcore_unity",
         "rlcore_workers",
     }
 

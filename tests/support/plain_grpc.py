@@ -10,7 +10,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from rlcore_mlagents_messages import EXCHANGE
+from rlcore_unity.mlagents_messages import EXCHANGE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)

@@ -95,7 +95,7 @@ from uuid import UUID
 import numpy as np
 import plain_grpc as wire
 
-from rlcore_mlagents_messages import STATISTICS, UnityMessage, Writer, encode_messages
+from rlcore_unity.mlagents_messages import STATISTICS, UnityMessage, Writer, encode_messages
 
 CRASH = """\
 Caught fatal signal - signo:6 code:-6 errno:0 addr:0x3e8000bca5d

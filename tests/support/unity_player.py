@@ -57,7 +57,7 @@ from unity_faults import Fault, fault_of
 from unity_tally import Tally, written
 from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Goals, Report, Sensor, World, make_world
 
-from rlcore_mlagents_messages import (
+from rlcore_unity.mlagents_messages import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
     EXCHANGE,

@@ -50,7 +50,7 @@ class Member:
 
     @property
     def is_plugin(self) -> bool:
-        """Whether rlcore loads it; a library, such as rlcore-mlagents-messages, is only imported by plugins."""
+        """Whether rlcore loads it; a library, such as rlcore-trackers, is only imported by plugins."""
         return bool(self.plugins)
 
     @property

@@ -174,6 +174,7 @@ def test_public_names_of_rlcores_plugins_are_no_finding(installed_plugin: Instal
     public = (
         "    from rlcore_torch import OptimizerSpec\n    from rlcore_ppo import trainer\n"
         "    from rlcore_ppo.trainer import PPOTrainer\n    import rlcore_ppo.trainer\n"
+        "    from rlcore_unity.mlagents_messages import Writer\n"
     )
     installed_plugin("tiny", "acme-tiny", "1.2", f"if False:\n{public}{TRAINER.format(target='json:loads')}")
     assert diagnosis(run_rlcore, "tiny") == (0, [])

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rlcore import BehaviorSpec, ObservationSpec, Recording, RecordingAbout, load_plugins
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout, load_plugins
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION
-from rlcore_mlagents_messages import DemonstrationMeta
 from rlcore_offline import read_recording, recording_problem
 from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_offline.mlagents_format import MLAgentsFormat
+from rlcore_unity.mlagents_messages import DemonstrationMeta
 
 VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
 BOUNDS = np.array([-2.0, -np.inf], np.float32), np.array([6.0, np.inf], np.float32)
@@ -43,6 +44,16 @@ def write(path: Path, *parts: Recording) -> Recording:
         writer.write(part)
     writer.close()
     return made.read(path, "Walker")
+
+
+def test_without_rlcore_unity_one_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rlcore_unity", None)
+    (tmp_path / "Walker.demo").write_bytes(b"")
+    made = MLAgentsFormat()
+    assert made.reads(tmp_path)
+    for use in (made.behavior, made.read):
+        with pytest.raises(ConfigError, match=r"^demonstrations of ML-Agents need rlcore-unity; run: pip install"):
+            use(tmp_path, "Walker")
 
 
 @pytest.mark.parametrize(

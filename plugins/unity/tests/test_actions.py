@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rlcore import Actions
-from rlcore_mlagents_messages import AgentAction, ListAgentAction
 from rlcore_unity.actions import actions_of
+from rlcore_unity.mlagents_messages import AgentAction, ListAgentAction
 
 SLOTS = np.array([4, 0, 2])
 OPTIONS = np.array([[0, 65_535], [127, 128], [16_383, 16_384], [1, 2], [300, 65_000]])

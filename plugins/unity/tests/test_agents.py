@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_mlagents_messages import ActionSpec, AgentInfo, BrainParameters, Observation
 from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain, split_name
 from rlcore_unity.census import Counted, Seats
+from rlcore_unity.mlagents_messages import ActionSpec, AgentInfo, BrainParameters, Observation
 from rlcore_workers import PlayerFailed
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcore_mlagents_messages import ActionSpec, BrainParameters, RLOutput
 from rlcore_unity.behaviors import Brain, read_brain
 from rlcore_unity.census import Census, Seats
+from rlcore_unity.mlagents_messages import ActionSpec, BrainParameters, RLOutput
 from rlcore_workers import PlayerFailed
 
 Message = Mapping[str, Sequence[tuple[int, int]]]  # by behavior: number and group of each agent

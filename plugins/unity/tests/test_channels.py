@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rlcore import ParameterSampler
-from rlcore_mlagents_messages import (
+from rlcore_unity.channels import Channels
+from rlcore_unity.mlagents_messages import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
     STATISTICS,
@@ -18,7 +19,6 @@ from rlcore_mlagents_messages import (
     decode_messages,
     encode_messages,
 )
-from rlcore_unity.channels import Channels
 from rlcore_unity.settings import UnitySettings
 from rlcore_unity.statistics import Statistics
 

@@ -15,8 +15,8 @@ import numpy as np
 import plain_grpc as wire
 import pytest
 
-from rlcore_mlagents_messages import EXCHANGE
 from rlcore_unity.http2 import TooLarge
+from rlcore_unity.mlagents_messages import EXCHANGE
 from rlcore_unity.server import MOST_CLIENTS, PlayerServer, PortTaken
 
 LARGEST = 1 << 25

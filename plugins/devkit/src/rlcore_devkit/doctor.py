@@ -278,29 +278,36 @@ def _packages_of_others(plugin: Plugin, found: Collection[Plugin]) -> set[str]:
 def _is_public(name: str) -> bool:
     """Whether a dotted name is a package, or public in it.
 
-    A package whose ``__init__`` has ``__all__`` lists its public names there. In any other, each module may have a
-    list of its own. A module without a list says nothing about its names, but for those with an underscore.
+    A package whose ``__init__`` has ``__all__`` lists its public names there, and those of a library within it in the
+    ``__init__`` of that. In any other package, each module may have a list of its own. A module without a list says
+    nothing about its names, but for those with an underscore.
     """
     package, _, rest = name.partition(".")
     if not rest or rest in ("*", "__version__"):
         return True
     listed = getattr(importlib.import_module(package), "__all__", None)
-    if listed is not None:
-        return rest in listed
     module, _, last = name.rpartition(".")
+    if module == package and listed is not None:
+        return rest in listed
     names = _listed(module)
+    if listed is not None:
+        return package != "rlcore" and _source(module).name == "__init__.py" and last in (names or ())
     if names is None or _listed(name) is not None:
         return not any(part.startswith("_") for part in rest.split("."))
     return last in names
 
 
-def _listed(module: str) -> Collection[str] | None:
-    """The ``__all__`` of a module, which is not imported: it may be heavy. None if there is no such module or list."""
+def _source(module: str) -> Path:
+    """The file of a module, which is not imported: it may be heavy."""
     package, *inner = module.split(".")
     path = Path(str(sys.modules[package].__file__)).parent.joinpath(*inner)
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _listed(module: str) -> Collection[str] | None:
+    """The ``__all__`` of a module, read from its code; None if there is no such module or list."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(_source(module).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return None
     for node in tree.body:

@@ -17,8 +17,8 @@ from google.protobuf.internal.decoder import _DecodeVarint
 from google.protobuf.message import DecodeError
 
 from rlcore import ConfigError, DamagedFile, open_regular
-from rlcore_mlagents_messages import AgentInfoActionPair, BrainParameters, DemonstrationMeta
 from rlcore_offline.containment import MAX_SIZE
+from rlcore_unity.mlagents_messages import AgentInfoActionPair, BrainParameters, DemonstrationMeta
 
 BRAIN_START = 33  # where the description of the behavior begins
 MAX_MESSAGE = 4 * MAX_SIZE + 1_000_000  # bytes: the largest observation, and what is beside it

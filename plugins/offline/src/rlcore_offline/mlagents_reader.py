@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, BehaviorSpec, ConfigError, ObservationSpec, Recording
-from rlcore_mlagents_messages.observations import DamagedObservation, Sensor, sensors_of
 from rlcore_offline.containment import MAX_OPTIONS, MAX_SIZE
 from rlcore_offline.mlagents_file import DemonstrationFile
 from rlcore_torch import require_memory
+from rlcore_unity.mlagents_messages import DamagedObservation, Sensor, sensors_of
 
 TEAM = "?team="  # in names of behaviors since ML-Agents 0.14
 _CONTINUOUS = 1  # the old description's type of action; 0 is discrete

@@ -15,7 +15,9 @@ from google.protobuf.internal.encoder import _VarintBytes
 from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec, Recording
-from rlcore_mlagents_messages import (
+from rlcore_offline.mlagents_file import BRAIN_START
+from rlcore_offline.partial_recordings import PartialRecording
+from rlcore_unity.mlagents_messages import (
     EQUIVARIANT,
     NONE,
     VARIABLE,
@@ -24,8 +26,6 @@ from rlcore_mlagents_messages import (
     DemonstrationMeta,
     ObservationType,
 )
-from rlcore_offline.mlagents_file import BRAIN_START
-from rlcore_offline.partial_recordings import PartialRecording
 
 NAME_LENGTH = 10  # bytes of a demonstration's name for which its metadata fits before the behavior, whatever it counts
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions
-from rlcore_mlagents_messages import AgentAction, ListAgentAction
 from rlcore_unity.behaviors import Brain
+from rlcore_unity.mlagents_messages import AgentAction, ListAgentAction
 
 _VALUE = ListAgentAction.DESCRIPTOR.fields_by_name["value"].number
 _FIELDS = {name: field.number for name, field in AgentAction.DESCRIPTOR.fields_by_name.items()}

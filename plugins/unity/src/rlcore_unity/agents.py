@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch, BehaviorSpec
-from rlcore_mlagents_messages.observations import DamagedObservation, Sensor
 from rlcore_unity.census import NO_GROUP, Seats
+from rlcore_unity.mlagents_messages import DamagedObservation, Sensor
 from rlcore_unity.player import Player
 from rlcore_unity.seating import NOWHERE, Seating
 from rlcore_unity.settings import MAX_AGENTS

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from rlcore import BehaviorSpec, ObservationSpec, name_problem
-from rlcore_mlagents_messages.observations import DamagedObservation, Sensor, sensors_of
+from rlcore_unity.mlagents_messages import DamagedObservation, Sensor, sensors_of
 
 MAX_SENSORS = 256
 MAX_ACTIONS = 65_536  # real parts, branches, and options of one branch

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import attrs
 
-from rlcore_mlagents_messages import RLInput
 from rlcore_unity.actions import neutral
 from rlcore_unity.behaviors import Brain
 from rlcore_unity.channels import Channels
+from rlcore_unity.mlagents_messages import RLInput
 from rlcore_unity.player import Player
 from rlcore_unity.settings import MAX_AGENTS
 

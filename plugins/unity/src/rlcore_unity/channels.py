@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import ParameterSampler
-from rlcore_mlagents_messages import (
+from rlcore_unity.mlagents_messages import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
     STATISTICS,

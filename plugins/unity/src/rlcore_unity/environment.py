@@ -32,12 +32,12 @@ from rlcore import (
     ParameterSampler,
     spec_mismatch,
 )
-from rlcore_mlagents_messages import Command, RLInput
 from rlcore_unity.actions import actions_of, neutral
 from rlcore_unity.agents import BehaviorArrays, Seated
 from rlcore_unity.behaviors import Brain
 from rlcore_unity.census import Census, Counted, Seats
 from rlcore_unity.channels import Channels, SideChannel
+from rlcore_unity.mlagents_messages import Command, RLInput
 from rlcore_unity.player import Launch, Player
 from rlcore_unity.server import PortTaken
 from rlcore_unity.settings import UnitySettings

@@ -17,15 +17,15 @@ from typing import Any
 import attrs
 from google.protobuf.message import DecodeError
 
-from rlcore_mlagents_messages import (
+from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain
+from rlcore_unity.http2 import TooLarge
+from rlcore_unity.mlagents_messages import (
     Capabilities,
     Header,
     InitializationInput,
     UnityInput,
     UnityMessage,
 )
-from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain
-from rlcore_unity.http2 import TooLarge
 from rlcore_unity.server import PlayerServer, Sockets
 from rlcore_workers import PlayerEnded, PlayerFailed, PlayerProcess
 

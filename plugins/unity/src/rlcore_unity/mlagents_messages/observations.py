@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rlcore_mlagents_messages.messages import EQUIVARIANT, NONE, VARIABLE, ObservationType
+from rlcore_unity.mlagents_messages.messages import EQUIVARIANT, NONE, VARIABLE, ObservationType
 
 OBSERVATION = "observation"  # the name of an only one
 MAX_SIZE = 100_000_000  # numbers of one observation: a frame of 4,096 by 4,096 pixels has 50 million

@@ -1,6 +1,6 @@
 """The messages of Unity ML-Agents: demonstrations, the exchange between Unity and Python, side channels."""
 
-from rlcore_mlagents_messages.messages import (
+from rlcore_unity.mlagents_messages.messages import (
     EQUIVARIANT,
     EXCHANGE,
     NONE,
@@ -30,7 +30,8 @@ from rlcore_mlagents_messages.messages import (
     UnityMessage,
     UnityOutput,
 )
-from rlcore_mlagents_messages.side_channel import (
+from rlcore_unity.mlagents_messages.observations import DamagedObservation, Sensor, sensors_of
+from rlcore_unity.mlagents_messages.side_channel import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
     STATISTICS,
@@ -59,6 +60,7 @@ __all__ = [
     "Capabilities",
     "Command",
     "Compression",
+    "DamagedObservation",
     "DemonstrationMeta",
     "FloatData",
     "Header",
@@ -71,6 +73,7 @@ __all__ = [
     "RLInput",
     "RLOutput",
     "Reader",
+    "Sensor",
     "SideChannelError",
     "TrainingBehaviorInitialized",
     "TrainingEnvironmentInitialized",
@@ -80,4 +83,5 @@ __all__ = [
     "Writer",
     "decode_messages",
     "encode_messages",
+    "sensors_of",
 ]

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 
-from rlcore_mlagents_messages import (
+from rlcore_unity.mlagents_messages import (
     AgentInfo,
     BrainParameters,
     Command,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore_mlagents_messages import (
+from rlcore_unity.mlagents_messages import (
     ENGINE_CONFIGURATION,
     STATISTICS,
     Reader,
