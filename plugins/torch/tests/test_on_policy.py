@@ -415,6 +415,25 @@ def test_a_rollout_is_regular_again_after_one_in_which_an_environment_was_lost()
     assert not trainer.buffer.ragged
 
 
+def test_a_rollout_grows_where_agents_of_other_ranks_act_less_often() -> None:
+    """A rank whose agents act in every step has more rows than its share of ``buffer_size`` then."""
+    behavior = BehaviorSpec("Agent", (ObservationSpec("seen", (1,), np.float32),), 0, (2,), env_index=np.arange(2))
+    buffer = RolloutBuffer(behavior, 4, memory_size=0, noise_size=0, columns=0)
+    no_flags = np.zeros(2, np.bool_)
+
+    def batch(step: int) -> AgentBatch:
+        seen = {"seen": np.full((2, 1), step, np.float32)}
+        return AgentBatch(seen, np.full(2, step, np.float32), no_flags, no_flags)
+
+    buffer.begin(batch(0))
+    for step in range(1, 6):
+        buffer.act(None, np.full((2, 1), step), None, np.zeros((2, 2), np.float32))
+        buffer.observe(batch(step))
+    assert buffer.size == 10 and not buffer.ragged
+    assert buffer.seen["seen"][:6, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert buffer.reward[:5, 1].tolist() == buffer.choices[:5, 1, 0].tolist() == [1, 2, 3, 4, 5]
+
+
 def test_images_with_channels_first_in_memory_are_stored_in_their_places() -> None:
     """While all slots act together, and when only some are ready."""
     slots, shape = 3, (5, 6, 4)

@@ -102,6 +102,8 @@ class RolloutBuffer:
             at = rows, slots
             self.open[slots] = True
             self.kept_log_prob[slots[rows == 0]] = np.nan
+        elif self.row >= self.rows:  # agents of other ranks acted less often
+            self.grow()
         if raw is not None and columns is not None:
             self.raw[at] = raw[slots]
             self.columns[at] = columns[slots]
@@ -305,7 +307,7 @@ class RolloutBuffer:
         """Continue from a rollout as arrays, which is the buffer itself."""
 
     def grow(self) -> None:
-        """Doubles the rows: one slot acts far more often than the others."""
+        """Doubles the rows: one slot acts far more often than the others, of this rank or of another one."""
         extra = self.rows
         self.rows += extra
 
