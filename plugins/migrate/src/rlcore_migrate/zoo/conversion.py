@@ -67,7 +67,7 @@ class Conversion:
                     entry.refuse(key, rule["refuse"].format(self.algorithm), rule["without"])
 
     def _convert(self, entry: Entry, key: str, rule: dict[str, Any]) -> None:
-        """Convert a number; if it falls to 0 over the run, with its schedule."""
+        """Convert a number or a flag; a number that falls to 0 over the run with its schedule."""
         if "optional" in rule and entry.raw(key) is None:
             entry.note(key, rule["note"])
             return
@@ -81,6 +81,9 @@ class Conversion:
                 if "final" in rule:
                     self.put(rule["final"], 0.0, "lin_ falls to 0")
             return
-        value = entry.number(key, rule["default"], minimum=rule.get("minimum"), above=rule.get("above"))
+        if isinstance(rule["default"], bool):
+            value = entry.flag(key, rule["default"])
+        else:
+            value = entry.number(key, rule["default"], minimum=rule.get("minimum"), above=rule.get("above"))
         self.values[key] = value
-        self.put(target, value, entry.origin(key))
+        self.put(target, rule["zero"] if value == 0 and "zero" in rule else value, entry.origin(key))

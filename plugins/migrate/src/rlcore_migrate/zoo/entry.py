@@ -210,7 +210,7 @@ def entries_of(names: Iterable[str]) -> str:
 
 
 def versions(env_id: str, names: Iterable[str]) -> list[str]:
-    """Return the names of other versions of an environment, the highest last."""
+    """Return the names of versions of an environment, the highest last; none for a name without a version."""
     own = _VERSION.fullmatch(env_id)
     matches = [match for name in names if (match := _VERSION.fullmatch(name)) and own and match["base"] == own["base"]]
-    return [match[0] for match in sorted(matches, key=lambda match: int(match["number"])) if match[0] != env_id]
+    return [match[0] for match in sorted(matches, key=lambda match: int(match["number"]))]

@@ -244,22 +244,9 @@ def _state_dependent_noise(c: Conversion, kwargs: Entry) -> None:
         every = frequency if isinstance(frequency, int) else 1
         source += f": a new matrix after each {rollout}"
     c.put(f"{block}_settings.resample_every", every, source)
-    for key, name, usual in (("full_std", "full_std", True), ("use_expln", "expln", False)):
-        value = kwargs.flag(key, usual)
-        kwargs.note(key, f"{value}")
-        if value != usual:
-            c.put(f"{block}_settings.{name}", value, kwargs.origin(key))
-    squashed = kwargs.flag("squash_output", False)
+    c.apply(kwargs, "sde", distribution)
     if of_ppo:
-        kwargs.raw("clip_mean")
-        kwargs.note("clip_mean", "has no effect with ppo")
-        if squashed:
-            kwargs.refuse("squash_output", "noise of ppo is clipped to the bounds of an action here", "clips it")
         return
-    limit = kwargs.number("clip_mean", 2.0)
-    kwargs.note("clip_mean", f"{limit:g}")
-    if limit != 2.0:
-        c.put(f"{block}_settings.clip_mean", limit or None, kwargs.origin("clip_mean"))
     c.differences.append(
         "use_sde: Stable-Baselines3 also draws a new noise matrix at each gradient step; here agents keep theirs for "
         "resample_every steps of the environment."

@@ -73,10 +73,8 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
         unknown = error.message
     if game and not unknown:  # its spaces are known
         return World(f"{front}{name}", name, None, None, True, "")
-    # The next versions, after that which was asked for.
-    candidates = [each for each in versions(name, [*gymnasium.registry, name]) if _number(each) > _number(name)]
-    if name in gymnasium.registry:
-        candidates.insert(0, name)
+    known = versions(name, {*gymnasium.registry, name}) or [name]
+    candidates = [each for each in known[known.index(name) :] if each in gymnasium.registry]
     if not candidates:
         hint = "" if name in entries or "did you mean" in unknown else did_you_mean(name, entries)
         advice = f"; pip install {module}" if module in modules.values() else hint
@@ -101,11 +99,6 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
     extra = next((extras[word] for word in extras if word in re.sub("mujoco[_-]py", "", words)), None)
     advice = f"; {pip_install(f'rlcore-gymnasium[{extra}]')}" if extra else ""
     raise ConfigError(f"--env {env_id}: cannot be made: {problem}{advice}")
-
-
-def _number(name: str) -> int:
-    """The version of an environment, of a name that has one."""
-    return int(name.rpartition("-v")[2])
 
 
 @contextmanager
