@@ -155,7 +155,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.say({"id": name, "sha": sha, "private": repository.private, "siblings": siblings})
         if word == "tree":
             more = {"Link": f'<{self.hub.endpoint}{self.path}>; rel="next"'} if self.hub.endless else {}
-            return self.say([self.listed(path, content) for path, content in files.items()], **more)
+            listed = [self.listed(path, content) for path, content in files.items()]
+            return self.say(listed, 200, **more)
         if not self.knows():
             return self.say({"error": "Unauthorized"}, 401)
         if word == "preupload":
