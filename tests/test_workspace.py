@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from workspace import CORE, LIBRARIES, MEMBERS, PLUGINS, ROOT, Member, pyproject
+from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
 from rlcore import CONTRACT
 from rlcore.plugins.discover import declared
@@ -23,7 +23,7 @@ every_loaded = pytest.mark.parametrize("member", [CORE, *PLUGINS], ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
 # Plugins that `rlcore[all]` and `.[all]` leave out: what they require is hundreds of megabytes that few users want.
-LARGE = {"jax"}
+LARGE = {"envpool", "jax"}
 
 # Modules whose distribution has another name.
 DISTRIBUTIONS = {
@@ -59,10 +59,10 @@ def test_members_share(member: Member, key: str) -> None:
 
 @every_loaded
 def test_a_member_announces_plugins_of_its_own(member: Member) -> None:
-    """One has the name of the distribution; each other one is a package in it with the plugin's name."""
+    """One may have the name of the distribution; each other one is a package in it with the plugin's name."""
     plugins = dict(member.plugins)
     module = "rlcore.plugins.core" if member is CORE else f"{member.module}.plugin"
-    assert plugins.pop(member.plugin) == module
+    assert plugins and plugins.pop(member.plugin, module) == module
     assert plugins == {name: f"{member.module}.{name.replace('-', '_')}.plugin" for name in plugins}
 
 
@@ -86,12 +86,6 @@ def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
         assert specifier.contains(current) and not specifier.contains(following)
 
 
-def test_a_library_of_plugins_requires_no_plugin() -> None:
-    ours = {member.name for member in MEMBERS}
-    needs = {member.name: {Requirement(text).name for text in member.requirements} & ours for member in LIBRARIES}
-    assert needs == {"rlcore-trackers": {"rlcore"}}
-
-
 def test_plugins_and_examples_declare_the_contract_of_this_core() -> None:
     found = [member.directory for member in PLUGINS] + [each.parent for each in ROOT.glob("examples/*/pyproject.toml")]
     assert len(found) > 20
@@ -102,9 +96,11 @@ def test_plugins_and_examples_declare_the_contract_of_this_core() -> None:
 @every_plugin
 def test_the_core_has_an_extra_for_every_plugin(member: Member) -> None:
     extras = CORE.project["optional-dependencies"]
-    (requirement,) = (Requirement(text) for text in extras[member.plugin])
-    assert requirement.name == member.name and requirement.specifier.contains(member.project["version"])
-    assert (member.plugin in Requirement(extras["all"][0]).extras) == (member.plugin not in LARGE)
+    for plugin in member.plugins.keys() & {member.plugin, *member.extras_of_plugins}:  # others come with the member
+        (requirement,) = (Requirement(text) for text in extras[plugin])
+        assert requirement.name == member.name and requirement.specifier.contains(member.project["version"])
+        assert {plugin} & {*member.extras_of_plugins} <= requirement.extras
+        assert (plugin in Requirement(extras["all"][0]).extras) == (plugin not in LARGE)
 
 
 def test_the_standard_extra_installs_what_the_root_installs() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_once import made_once
 from virtualenvs import Venv, build_wheels, wheel_in
-from workspace import CORE, MEMBERS, required
+from workspace import CORE, MEMBERS, complete, required
 
 collect_ignore = ["contract_1"]  # a package with tests of its own
 
@@ -94,9 +94,7 @@ def with_plugin(
         # PyTorch is installed once.
         below = request.getfixturevalue("with_torch") if "rlcore-torch" in needed else tested
         more = sorted(needed - below.distributions().keys())
-        wanted = {each: str(wheels[each]) for each in more}
-        if member.extras_of_plugins and name in wanted:
-            wanted[name] = f"{name}[{','.join(member.extras_of_plugins)}] @ {wheels[name].as_uri()}"
-        return shared_venv(*wanted.values(), below=below) if wanted else below
+        wanted = (complete(wheels, each) if each == name else wheels[each] for each in more)
+        return shared_venv(*wanted, below=below) if more else below
 
     return with_plugin

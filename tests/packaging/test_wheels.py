@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from virtualenvs import PIP, Venv
-from workspace import CORE, LIBRARIES, MEMBERS, PLUGINS, ROOT, Member, required
+from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, complete, required
 
 pytestmark = pytest.mark.packaging
 
@@ -41,7 +41,8 @@ def test_a_wheel_is_complete_and_could_be_published(member: Member, wheels: Mapp
 
 def test_the_constraints_allow_every_member_in_one_environment(wheels: Mapping[str, Path]) -> None:
     options = ("--dry-run", "--ignore-installed", "-c", ROOT / "constraints.txt")
-    found = subprocess.run([*PIP, "install", *options, *wheels.values()], capture_output=True, text=True, check=False)
+    every = [complete(wheels, name) for name in wheels]
+    found = subprocess.run([*PIP, "install", *options, *every], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
 
 
@@ -88,7 +89,7 @@ def test_the_plugin_system_works_with_the_pluggys_it_allows(
 # ------------------------------------------------------------ the core and plugins
 
 
-@pytest.mark.parametrize("member", [*PLUGINS, *LIBRARIES], ids=str)
+@pytest.mark.parametrize("member", PLUGINS, ids=str)
 def test_a_plugin_passes_its_tests_with_nothing_but_the_core_and_what_it_requires(
     member: Member, with_plugin: Callable[[str], Venv], tmp_path: Path, chosen: str
 ) -> None:

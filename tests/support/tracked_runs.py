@@ -20,7 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-import psutil
 import pytest
 
 from rlcore import CUMULATIVE_REWARD, BehaviorSettings, RunConfig, RunContext, StatSummary
@@ -277,6 +276,8 @@ def trained_and_killed_twice(name: str, block: Mapping[str, Any], folder: Path) 
 
     Returns behavior, step and mean reward of each line of ``metrics.jsonl`` that has a reward.
     """
+    import psutil  # which a tracker does not require
+
     (folder / "run.yaml").write_text(FILE.format(name=name, block=json.dumps(block)))
     command = [sys.executable, "-m", "rlcore", "run", "run.yaml", "--run-id", "run"]
     resumed: list[str] = []

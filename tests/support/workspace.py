@@ -50,7 +50,7 @@ class Member:
 
     @property
     def is_plugin(self) -> bool:
-        """Whether rlcore loads it; a library, such as rlcore-trackers, is only imported by plugins."""
+        """Whether rlcore loads it; a library is only imported by plugins."""
         return bool(self.plugins)
 
     @property
@@ -88,7 +88,6 @@ def members() -> list[Member]:
 MEMBERS = members()
 CORE, *_OTHERS = MEMBERS
 PLUGINS = [member for member in _OTHERS if member.is_plugin]
-LIBRARIES = [member for member in _OTHERS if not member.is_plugin]
 
 
 def required(*names: str) -> set[str]:
@@ -101,3 +100,9 @@ def required(*names: str) -> set[str]:
         needs = {Requirement(text).name for name in waiting for text in by_name[name].project["dependencies"]}
         waiting = needs & by_name.keys() - found
     return found
+
+
+def complete(wheels: Mapping[str, Path], name: str) -> str:
+    """The requirement that installs the wheel of a member with the libraries of all its plugins."""
+    extras = next(member.extras_of_plugins for member in MEMBERS if member.name == name)
+    return f"{name}[{','.join(extras)}] @ {wheels[name].as_uri()}" if extras else str(wheels[name])

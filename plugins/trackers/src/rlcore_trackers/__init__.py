@@ -1,4 +1,4 @@
-"""Parts that plugins of experiment trackers share: the journal of a run, and the process that sends it.
+"""Experiment trackers as statistics writers: the journal of a run, and the process that sends it to W&B and others.
 
 A tracker's library never runs in the process of a training. The training appends each summary to a journal in the run
 directory, ``trackers/NAME.jsonl``. A second process, the sender, reads the journal, asks the tracker's store which

@@ -48,11 +48,15 @@ def hooks_of(spec: TrackerSpec) -> tuple[Callable[..., Any], Callable[..., Any],
     return rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished
 
 
-def make_writer(spec: TrackerSpec, settings: TrackerSettings, run: RunContext) -> TrackerWriter:
-    """Create the statistics writer of a tracker, and note it for the hooks of the run."""
+def make_writer(spec: TrackerSpec, settings: TrackerSettings | None, run: RunContext) -> TrackerWriter:
+    """Create the statistics writer of a tracker, and note it for the hooks of the run.
+
+    None means the defaults of the settings class of ``spec``.
+    """
     from rlcore_trackers.writer import TrackerWriter
 
-    writer = TrackerWriter(spec.name, spec.tracker, settings, run)
+    given = spec.resolve("settings")() if settings is None else settings
+    writer = TrackerWriter(spec.name, spec.tracker, given, run)
     run.stash.setdefault(WRITERS, {})[spec.name] = writer
     return writer
 

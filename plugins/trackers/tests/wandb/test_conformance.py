@@ -9,16 +9,17 @@ from tracked_runs import by_behavior, journaled, until
 
 from rlcore_devkit import PluginConformance, StatsWriterConformance
 from rlcore_devkit.conformance.writers import Written
-from rlcore_wandb.transaction_log import rows
+from rlcore_trackers.wandb.transaction_log import rows
 
 
+@pytest.mark.smoke
 class TestPlugin(PluginConformance):
-    plugin = "rlcore-wandb/wandb"
+    plugin = "rlcore-trackers/wandb"
 
 
 @pytest.mark.learning
 class TestWandb(StatsWriterConformance):
-    writer = "rlcore-wandb/wandb"
+    writer = "rlcore-trackers/wandb"
     skip = {
         "test_a_resumed_run_goes_on_after_what_it_kept": "the first result of a step counts: see test_kills.py",
     }

@@ -14,10 +14,10 @@ from tracked_runs import until
 
 pytest.importorskip("mlflow")
 
-from rlcore_mlflow.settings import MlflowSettings
-from rlcore_mlflow.tracker import MlflowTracker, decoded, encoded
 from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
 from rlcore_trackers.git_state import GitState
+from rlcore_trackers.mlflow.settings import MlflowSettings
+from rlcore_trackers.mlflow.tracker import MlflowTracker, decoded, encoded
 
 
 def tracked(run: Path, **settings: object) -> Tracked:

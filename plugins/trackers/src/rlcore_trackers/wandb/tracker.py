@@ -1,8 +1,9 @@
 """Runs of Weights & Biases. Offline, each process that works on a run writes a folder ``offline-run-TIME-ID``.
 
-What a killed process wrote is read from its transaction log (:mod:`rlcore_wandb.transaction_log`), because wandb writes
-it some time after ``Run.log`` returned. The logs are below ``trackers/wandb`` of the run directory. If ``wandb sync
---clean`` deleted them, a note says what they had: ``trackers/wandb/sent.json``, written when a log was complete.
+What a killed process wrote is read from its transaction log (:mod:`rlcore_trackers.wandb.transaction_log`), because
+wandb writes it some time after ``Run.log`` returned. The logs are below ``trackers/wandb`` of the run directory. If
+``wandb sync --clean`` deleted them, a note says what they had: ``trackers/wandb/sent.json``, written when a log was
+complete.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from rlcore import read_object, write_atomically
 from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
 from rlcore_trackers.tracker import SummaryKey
-from rlcore_wandb.transaction_log import rows
+from rlcore_trackers.wandb.transaction_log import rows
 
 STEP = "/Step"  # ends the name of the axis of each behavior
 SENT = "sent.json"

@@ -14,9 +14,9 @@ import pytest
 from tracked_runs import written_in_study
 
 from rlcore import CUMULATIVE_REWARD
-from rlcore_trackio.settings import TrackioSettings
+from rlcore_trackers.trackio.settings import TrackioSettings
 
-TRACKER = "rlcore_trackio.tracker:TrackioTracker"
+TRACKER = "rlcore_trackers.trackio.tracker:TrackioTracker"
 
 
 def test_a_run_of_a_study_is_grouped_and_has_its_commit_and_deviations(
@@ -43,8 +43,8 @@ import attrs
 import trackio.cpu
 
 from rlcore_trackers import Tracked
-from rlcore_trackio.settings import TrackioSettings
-from rlcore_trackio.tracker import TrackioTracker
+from rlcore_trackers.trackio.settings import TrackioSettings
+from rlcore_trackers.trackio.tracker import TrackioTracker
 
 folder, process = Path(sys.argv[1]), int(sys.argv[2]) or None
 monitor = trackio.cpu.CpuMonitor

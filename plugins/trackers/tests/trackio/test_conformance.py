@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,29 +13,27 @@ from tracked_runs import by_behavior, journaled, until
 from rlcore_devkit import PluginConformance, StatsWriterConformance
 from rlcore_devkit.conformance.writers import Written
 
-pytest.importorskip("mlflow")
 
-
+@pytest.mark.smoke
 class TestPlugin(PluginConformance):
-    plugin = "rlcore-mlflow/mlflow"
+    plugin = "rlcore-trackers/trackio"
 
 
 @pytest.mark.learning
-class TestMlflow(StatsWriterConformance):
-    writer = "rlcore-mlflow/mlflow"
+class TestTrackio(StatsWriterConformance):
+    writer = "rlcore-trackers/trackio"
     skip = {
         "test_a_resumed_run_goes_on_after_what_it_kept": "the first result of a step counts: see test_kills.py",
     }
 
     @pytest.fixture(autouse=True)
-    def _place(self, _skip_and_place: None, tmp_path: Path) -> None:
-        self.directory = tmp_path / "run"
-        self.directory.mkdir()
+    def _place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
 
     def read(self, directory: Path) -> list[Written]:
-        """Read MLflow's database."""
-        database = directory.parent / "mlflow.db"
-        until(lambda: len(stored(database)) == journaled(directory, "mlflow"))
+        """Read Trackio's database."""
+        database = directory / "trackio/rlcore.db"
+        until(lambda: len(stored(database)) == journaled(directory, "trackio"))
         return stored(database)
 
 
@@ -43,10 +42,7 @@ def stored(path: Path) -> list[Written]:
         return []
     with closing(sqlite3.connect(path)) as database:
         try:
-            rows = database.execute("SELECT step, key, value FROM metrics WHERE NOT is_nan").fetchall()
+            rows = database.execute("SELECT step, metrics FROM metrics").fetchall()
         except sqlite3.OperationalError:  # the table is being made
             return []
-    steps: dict[tuple[int, str], dict[str, float]] = {}
-    for step, key, value in rows:
-        steps.setdefault((step, key.partition("/")[0]), {})[key] = value
-    return by_behavior((step, row) for (step, _), row in steps.items())
+    return by_behavior((step, json.loads(metrics)) for step, metrics in rows)

@@ -19,9 +19,9 @@ from tracked_runs import (
 )
 
 from rlcore import CUMULATIVE_REWARD
-from rlcore_trackio.settings import TrackioSettings
+from rlcore_trackers.trackio.settings import TrackioSettings
 
-TRACKER = "rlcore_trackio.tracker:TrackioTracker"
+TRACKER = "rlcore_trackers.trackio.tracker:TrackioTracker"
 
 
 def stored(folder: Path) -> list[tuple[str, int, float]]:

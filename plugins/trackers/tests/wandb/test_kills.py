@@ -8,10 +8,10 @@ import pytest
 from tracked_runs import killed_twice, trained_and_killed_twice
 
 from rlcore import CUMULATIVE_REWARD
-from rlcore_wandb.settings import WandbSettings
-from rlcore_wandb.transaction_log import rows
+from rlcore_trackers.wandb.settings import WandbSettings
+from rlcore_trackers.wandb.transaction_log import rows
 
-TRACKER = "rlcore_wandb.tracker:WandbTracker"
+TRACKER = "rlcore_trackers.wandb.tracker:WandbTracker"
 
 
 def stored(directory: Path) -> list[tuple[str, int, float]]:

@@ -10,10 +10,10 @@ import pytest
 from tracked_runs import written_in_study
 
 from rlcore import CUMULATIVE_REWARD
-from rlcore_wandb.settings import WandbSettings
-from rlcore_wandb.transaction_log import records, rows
+from rlcore_trackers.wandb.settings import WandbSettings
+from rlcore_trackers.wandb.transaction_log import records, rows
 
-TRACKER = "rlcore_wandb.tracker:WandbTracker"
+TRACKER = "rlcore_trackers.wandb.tracker:WandbTracker"
 
 
 def of_kind(log: Path, kind: str) -> list[Any]:

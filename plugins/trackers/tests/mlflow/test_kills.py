@@ -10,10 +10,10 @@ import pytest
 from tracked_runs import in_senders, killed_twice, trained_and_killed_twice, writer, written_while_locked
 
 from rlcore import CUMULATIVE_REWARD
-from rlcore_mlflow.settings import MlflowSettings
+from rlcore_trackers.mlflow.settings import MlflowSettings
 
 pytest.importorskip("mlflow")
-TRACKER = "rlcore_mlflow.tracker:MlflowTracker"
+TRACKER = "rlcore_trackers.mlflow.tracker:MlflowTracker"
 
 
 def stored(database: Path) -> list[tuple[str, int, float]]:

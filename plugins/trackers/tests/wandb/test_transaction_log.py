@@ -8,11 +8,11 @@ import pytest
 from tracked_runs import by_behavior, in_senders, stats, until, writer
 
 from rlcore import StatSummary
+from rlcore_trackers.wandb.settings import WandbSettings
+from rlcore_trackers.wandb.transaction_log import BLOCK, records, rows
 from rlcore_trackers.writer import TrackerWriter
-from rlcore_wandb.settings import WandbSettings
-from rlcore_wandb.transaction_log import BLOCK, records, rows
 
-TRACKER = "rlcore_wandb.tracker:WandbTracker"
+TRACKER = "rlcore_trackers.wandb.tracker:WandbTracker"
 LOGS = "trackers/wandb/wandb/offline-run-*/run-*.wandb"
 STEPS = tuple(range(100, 4100, 100))
 
