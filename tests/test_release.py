@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from release import ReleaseError
 from workspace import MEMBERS, ROOT, pyproject
 
-REPORT = "rlcore-report"
+MEMBER = "rlcore-study"
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_one_command_makes_all_changelogs_ready_for_a_tag(copy: Path) -> None:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
-    release.build(ROOT, out, [REPORT], isolation=False)
+    release.build(ROOT, out, [MEMBER], isolation=False)
     return out
 
 
@@ -136,9 +136,9 @@ def changed(wheel: Path, change: Callable[[str, bytes], bytes | None]) -> None:
 
 
 def test_a_member_is_built_from_its_sdist_and_passes(dist: Path) -> None:
-    release.check(ROOT, dist, [REPORT])
+    release.check(ROOT, dist, [MEMBER])
     with pytest.raises(ReleaseError, match="already; delete them first"):
-        release.build(ROOT, dist, [REPORT], isolation=False)
+        release.build(ROOT, dist, [MEMBER], isolation=False)
 
 
 def replaced(old: str, new: str) -> Callable[[str, bytes], bytes | None]:
@@ -159,7 +159,7 @@ WRONG: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
     "a path": (replaced(f"rlcore{HIGH},{LOW}", "rlcore @ file:///core"), "which no index has"),
     "no rlcore": (replaced(f"Requires-Dist: rlcore{HIGH},{LOW}\n", ""), "does not require rlcore"),
     "no license": (lambda name, content: None if name.endswith("/LICENSE") else content, "lacks .*licenses/LICENSE"),
-    "no types": (lambda name, content: None if name.endswith("py.typed") else content, "lacks rlcore_report/py.typed"),
+    "no types": (lambda name, content: None if name.endswith("py.typed") else content, "lacks rlcore_study/py.typed"),
 }
 
 
@@ -167,16 +167,16 @@ WRONG: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
 def test_a_wheel_that_must_not_be_uploaded_is_named(dist: Path, name: str) -> None:
     change, message = WRONG[name]
     changed(wheel_of(dist), change)
-    with pytest.raises(ReleaseError, match=rf"rlcore_report-{VERSION}-py3-none-any\.whl: .*{message}"):
-        release.check(ROOT, dist, [REPORT])
+    with pytest.raises(ReleaseError, match=rf"rlcore_study-{VERSION}-py3-none-any\.whl: .*{message}"):
+        release.check(ROOT, dist, [MEMBER])
 
 
 def test_a_tag_fits_the_version_and_changelogs_have_a_date(dist: Path) -> None:
     with pytest.raises(ReleaseError, match=r"the tag is v9\.9\.9, and the version"):
-        release.check(ROOT, dist, [REPORT], "v9.9.9")
-    if "(unreleased)" in (ROOT / "plugins/report/CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2]:
+        release.check(ROOT, dist, [MEMBER], "v9.9.9")
+    if "(unreleased)" in (ROOT / "plugins/study/CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2]:
         with pytest.raises(ReleaseError, match=r"CHANGELOG\.md has no section"):
-            release.check(ROOT, dist, [REPORT], f"v{VERSION}")
+            release.check(ROOT, dist, [MEMBER], f"v{VERSION}")
 
 
 def test_a_local_index_has_the_given_wheels_and_nothing_else(dist: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_local_index_has_the_given_wheels_and_nothing_else(dist: Path) -> None
             with urllib.request.urlopen(f"{address}{name}/") as answer:
                 return str(answer.read().decode())
 
-        assert f"rlcore_report-{VERSION}-py3-none-any.whl" in asked(REPORT)
+        assert f"rlcore_study-{VERSION}-py3-none-any.whl" in asked(MEMBER)
         with pytest.raises(urllib.error.HTTPError, match="404"):
             asked("click")  # it does not send pip elsewhere
 
@@ -196,8 +196,8 @@ def test_the_publishing_step_of_a_workflow_uploads_to_a_local_index(dist: Path, 
         machine = workflows.Machine(ROOT, tmp_path, index=address.removesuffix("simple/"))
         step = {"uses": "pypa/gh-action-pypi-publish@1", "with": {"packages-dir": "plugins", "skip-existing": "true"}}
         assert workflows.act(machine, step, dist, tmp_path) == "passed on a local index, 2 files"
-        with urllib.request.urlopen(f"{address}{REPORT}/") as answer:
-            assert f"rlcore_report-{VERSION}.tar.gz" in answer.read().decode()
+        with urllib.request.urlopen(f"{address}{MEMBER}/") as answer:
+            assert f"rlcore_study-{VERSION}.tar.gz" in answer.read().decode()
 
 
 def test_a_member_from_another_index_is_not_accepted() -> None:

@@ -36,8 +36,8 @@ from rlcore.config.reading import parse_document
 from rlcore.storage.checkpoint import damages
 from rlcore.storage.checkpoint_state import require_run
 from rlcore.storage.checkpoints import newest_intact
-from rlcore_checkpoints.details import checkpoint_details
 from rlcore_offline import read_recording
+from rlcore_study.checkpoints.details import checkpoint_details
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 10.0

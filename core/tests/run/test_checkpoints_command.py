@@ -17,7 +17,7 @@ from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore
 
-pytest.importorskip("rlcore_checkpoints", reason="has the command")
+pytest.importorskip("rlcore_study", reason="has the command")
 
 EVALUATED = {"evaluation": {"interval": 40, "episodes": 1}}
 ALL = {"keep_checkpoints": 0}  # checkpoints 40, 80, 120, 160 and 200

@@ -1,8 +1,8 @@
 """Parts that packages add to the page of ``rlcore report``.
 
 A package that trains runs for a purpose, such as a search of hyperparameters, registers a :class:`ReportPartSpec` with
-the hook ``rlcore_report_parts`` of rlcore-report. This module imports nothing heavy, because plugins import it at every
-start of rlcore.
+the hook ``rlcore_report_parts`` of the plugin ``report``. This module imports nothing heavy, because plugins import it
+at every start of rlcore.
 """
 
 from __future__ import annotations

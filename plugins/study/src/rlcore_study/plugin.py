@@ -1,4 +1,4 @@
-"""The hooks of rlcore-study. rlcore imports this module at every start, so it must import nothing heavy."""
+"""The hooks of the plugin ``study``. rlcore imports this module at every start, so it imports nothing heavy."""
 
 from __future__ import annotations
 

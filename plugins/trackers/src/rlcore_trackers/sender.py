@@ -296,11 +296,11 @@ class Sender:
         return json.dumps([file.kind, self._named(file), file.step])
 
     def _report(self, folder: Path) -> Path:
-        """Write the page of the run into ``folder``; what rlcore-report says is in the log."""
+        """Write the page of the run into ``folder``; what the command says is in the log."""
         page = folder / "report.html"
         command = python_command("-m", "rlcore", "report", str(self._places.directory), "-o", str(page))
         if subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
-            self._tell({"warning": "the report of the run cannot be made; is rlcore-report installed?"})
+            self._tell({"warning": "the report of the run cannot be made; is rlcore-study[report] installed?"})
         return page
 
 

@@ -25,7 +25,9 @@ class TrackerSettings:
     checkpoints: Literal["none", "last", "all"] = setting(
         "last", "Checkpoints to keep as artifacts: the last one when the run ends, all, or none."
     )
-    report: bool = setting(False, "Also keep the page of 'rlcore report' when the run ends; needs rlcore-report.")
+    report: bool = setting(
+        False, "Also keep the page of 'rlcore report' when the run ends; needs rlcore-study[report]."
+    )
     finish_timeout: float = setting(
         20.0, "Seconds that the end of a run may wait for what is still to be sent.", minimum=0, maximum=25
     )

@@ -1,0 +1,179 @@
+"""``rlcore checkpoints``: lists, verifies and prunes the checkpoints of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rlcore_study.checkpoints.details import CheckpointDetails
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_AGE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])")
+
+
+class Age(click.ParamType[float]):
+    """A duration such as ``30m``, ``12h``, ``7d`` or ``2w``, in seconds."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = _AGE.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a duration; write a number and s, m, h, d or w, such as 12h or 7d", param, ctx)
+        return float(found.group(1)) * _SECONDS[found.group(2)]
+
+
+@click.group("checkpoints")
+def checkpoints_command() -> None:
+    """List, verify and prune the checkpoints of a run."""
+
+
+def of_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument RUN and the options that all three commands have."""
+    command = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
+    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    return click.argument("run", type=click.Path(path_type=Path))(command)
+
+
+@checkpoints_command.command("list")
+@of_a_run
+def list_command(run: Path, as_json: bool) -> None:
+    """List the checkpoints of RUN (a run directory, or the id of a run in results/).
+
+    Files are not compared with their checksums; rlcore checkpoints verify does that. SIZE is that of all files, and
+    FREES what deleting the checkpoint alone would free, because checkpoints share files that are equal. The last line
+    is what all of them take on disk, each shared file once.
+    """
+    from rich.filesize import decimal
+
+    from rlcore import echo, find_run
+    from rlcore_study.checkpoints.details import checkpoint_details, disk_usage
+
+    directory = find_run(run)
+    found = checkpoint_details(directory)
+    on_disk, _ = disk_usage(found)
+    if as_json:
+        _print_json(directory, on_disk=on_disk, checkpoints=[each.to_json() for each in found])
+        return
+    for line in table(found) if found else ():
+        echo(line)
+    echo(f"on disk: {decimal(on_disk)}" if found else f"{directory}: no checkpoint")
+    for each in found:
+        if each.problem:
+            echo(f"damaged: {each.problem}")
+
+
+def _print_json(directory: Path, **content: Any) -> None:
+    click.echo(json.dumps({"run": str(directory), **content}, indent=4))
+
+
+def table(found: list[CheckpointDetails]) -> list[str]:
+    """Return the lines of ``list``, of which each column but the last is as wide as its longest text."""
+    from rich.filesize import decimal
+
+    rows = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
+    now = time.time()
+    newest = max((each.step for each in found if not (each.best or each.problem)), default=None)
+    best_step = next((each.best_step for each in reversed(found) if each.best_step is not None), None)
+    for each in found:
+        regular = not each.best
+        notes = {
+            "best evaluation": each.best,
+            "newest": regular and each.step == newest,
+            "step of the best evaluation": regular and each.step == best_step,
+            "held": each.held,
+            "damaged": bool(each.problem),
+        }
+        rewards = [f"{mean:.2f}" for mean in each.rewards.values() if mean is not None]
+        rows.append(
+            (
+                str(each.step),
+                decimal(each.size),
+                decimal(each.own),
+                _age(now - each.created),
+                " ".join(rewards) or "-",
+                "-" if each.score is None else f"{each.score:.2f}",
+                "-" if each.resume is None else str(each.resume["promise"]),
+                "-" if each.format_version is None else str(each.format_version),
+                ", ".join(note for note, holds in notes.items() if holds),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _age(seconds: float) -> str:
+    """``3 h``: in the largest unit of which there are two, else in seconds."""
+    seconds = max(seconds, 0.0)
+    for unit in ("w", "d", "h", "m"):
+        if seconds >= 2 * _SECONDS[unit]:
+            return f"{seconds // _SECONDS[unit]:.0f} {'min' if unit == 'm' else unit}"
+    return f"{seconds:.0f} s"
+
+
+@checkpoints_command.command("verify")
+@of_a_run
+def verify_command(run: Path, as_json: bool) -> int:
+    """Compare every file of every checkpoint of RUN with its SHA-256. The exit code is 5 if any is damaged."""
+    from rlcore import EXIT_DONE, EXIT_RUN_STATE, echo, find_run
+    from rlcore_study.checkpoints.details import all_checkpoints
+
+    directory = find_run(run)
+    rows: list[dict[str, Any]] = []
+    for each in all_checkpoints(directory):
+        problems = each.problems()
+        if not each.path.is_dir():
+            continue  # the run is training, and has just deleted it
+        rows.append({"step": each.step, "path": str(each.path), "best": each.best, "problems": problems})
+        if not as_json:
+            echo("\n    ".join([f"{'damaged' if problems else 'intact'}: {each.path}", *problems]))
+    if as_json:
+        _print_json(directory, checkpoints=rows)
+    elif not rows:
+        echo(f"{directory}: no checkpoint")
+    return EXIT_RUN_STATE if any(row["problems"] for row in rows) else EXIT_DONE
+
+
+@checkpoints_command.command("prune")
+@of_a_run
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest intact checkpoints.")
+@click.option(
+    "--older-than", type=Age(), metavar="AGE", help="Delete only checkpoints older than AGE: 30m, 12h, 7d, 2w."
+)
+@click.option("--dry-run", is_flag=True, help="Delete nothing; print what would be deleted.")
+@click.option("--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that the run names.")
+def prune_command(
+    run: Path, as_json: bool, keep: int | None, older_than: float | None, dry_run: bool, allow_local: bool
+) -> None:
+    """Delete checkpoints of RUN that are not needed. With both options, both conditions must hold.
+
+    The newest intact checkpoint, that of the step of the best evaluation, and checkpoints/best always stay. Files that
+    rlcore did not write stay where they are. A run that a process trains is refused: keep_checkpoints limits it.
+    """
+    if keep is None and older_than is None:
+        raise click.UsageError("say what to delete: --keep N, --older-than AGE, or both")
+    from rich.filesize import decimal
+
+    from rlcore import echo, find_run
+    from rlcore_study.checkpoints.pruning import prune
+
+    directory = find_run(run)
+    plan = prune(directory, keep, older_than, dry_run, allow_local)
+    if as_json:
+        deleted = [each.to_json() for each in plan.delete]
+        stay = [{"step": step, "reason": reason} for step, reason in plan.stay.items()]
+        _print_json(directory, dry_run=dry_run, freed=plan.freed, deleted=deleted, kept=stay)
+        return
+    for each in plan.delete:
+        echo(f"{'would delete' if dry_run else 'deleted'}: {each.path} ({decimal(each.size)})")
+    for step, reason in plan.stay.items():
+        echo(f"kept: {step}, {reason}")
+    freed = f"{'would free' if dry_run else 'freed'}: {decimal(plan.freed)}"
+    echo(freed if plan.delete else "nothing to delete")

@@ -1,0 +1,1 @@
+"""``rlcore report``: one HTML page about one or several runs."""

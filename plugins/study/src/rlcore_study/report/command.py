@@ -1,0 +1,157 @@
+"""``rlcore report``: writes one HTML page about one or several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+if TYPE_CHECKING:
+    from rlcore_study.groups import Group
+    from rlcore_study.report.render import Report
+    from rlcore_study.runs import ReportedRun
+
+MARK = '<meta name="generator" content="rlcore report'  # near the start of every page that this command wrote
+MAX_BEHAVIORS = 200  # on one page, the first by name
+_HEAD = 4096  # bytes of a file in which the mark is looked for
+
+
+@click.command("report")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="report.html",
+    show_default=True,
+    help="The page. An existing file is replaced only if it is a report.",
+)
+@click.option("--title", help="Title of the page; by default, the names of the groups.")
+@click.option(
+    "--group",
+    "named",
+    multiple=True,
+    metavar="NAME=PATTERN",
+    help="Show the runs with matching names, such as wide-*, as one group. May be repeated.",
+)
+@click.option("--separate", is_flag=True, help="Show each run alone, also if runs differ in nothing but the seed.")
+@click.option("--episode", is_flag=True, help="Play and film an episode of the best run of each group.")
+@click.option("--force", is_flag=True, help="Replace an output file that is not a report.")
+@click.option(
+    "--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that a run names; for --episode."
+)
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def report_command(
+    runs: tuple[Path, ...],
+    output: Path,
+    title: str | None,
+    named: tuple[str, ...],
+    separate: bool,
+    episode: bool,
+    force: bool,
+    allow_local: bool,
+) -> None:
+    """Write one HTML page about each RUN (a run directory, or the id of a run in results/).
+
+    Runs whose configurations differ in nothing but the seed are one curve, the mean, with a band. The page needs no
+    network and no other file. Runs that are unfinished or damaged are shown as far as they can be read, with a note.
+    """
+    from rlcore import RunStateError, echo, require_output, write_atomically
+    from rlcore_study.groups import grouped, named_group
+    from rlcore_study.report.parts import Parts
+    from rlcore_study.report.render import page
+    from rlcore_study.runs import read_runs
+
+    existing = "exists and is not a report of rlcore"
+    require_output(output, force or is_report(output), f"-o {output}", existing)
+    parts = Parts()
+    found, problems = read_runs(parts.runs(runs))
+    for problem in problems:
+        echo(f"warning: {problem}", err=True)
+    if not found:
+        raise RunStateError("no run can be read, so there is nothing to report")
+    groups = grouped(found, [named_group(text) for text in named], separate)
+    report = assembled(groups, title, problems, episode, allow_local)
+    added = parts.of([run.data.directory for run in found])
+    report = attrs.evolve(report, parts=added, title=title or " and ".join(p.title for p in added) or report.title)
+    for problem in report.problems[len(problems) :]:
+        echo(f"warning: {problem}", err=True)
+    for run in found:
+        for note in run.notes:
+            echo(f"warning: {run.name}: {note}", err=True)
+    for film in report.films:
+        if film.problem:
+            echo(f"warning: {film.run}: no episode: {film.problem}", err=True)
+    content = page(report).encode("utf-8")
+    write_atomically(output, content)
+    many = f"{len(found)} runs in {len(groups)} group{'s' * (len(groups) > 1)}" if len(found) > 1 else "1 run"
+    echo(f"report of {many}: {output} ({len(content) / 1e6:.1f} MB)")
+
+
+def assembled(groups: list[Group], title: str | None, problems: list[str], episode: bool, allow_local: bool) -> Report:
+    """Everything that the page shows."""
+    from rlcore import RlcoreError
+    from rlcore_study.groups import differences
+    from rlcore_study.report.charts import efficiency_charts, sections
+    from rlcore_study.report.defaults import chosen_values
+    from rlcore_study.report.episodes import film
+    from rlcore_study.report.render import Report, value_text
+    from rlcore_study.scores import compared
+
+    chosen, no_defaults = {}, ""
+    if len(groups) == 1:
+        try:
+            chosen = chosen_values(groups[0].runs[0].data)
+        except RlcoreError as error:
+            no_defaults = " ".join(str(error).split())
+    names = sorted({name for group in groups for run in group.runs for name in run.behaviors})
+    comparison = compared(groups) if any(len(group.runs) > 1 for group in groups) else None
+    charts, more = sections(groups, names[:MAX_BEHAVIORS])
+    if len(names) > MAX_BEHAVIORS:
+        problems = [*problems, f"{len(names) - MAX_BEHAVIORS:,} more behaviors are left out of the page"]
+    if more:
+        problems = [*problems, f"{more} more statistics are left out of the page"]
+    return Report(
+        title=title or _title(groups),
+        written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        groups=groups,
+        behaviors=names[:MAX_BEHAVIORS],
+        sections=charts,
+        comparison=comparison,
+        efficiency=[] if comparison is None else efficiency_charts(groups, names[:MAX_BEHAVIORS], comparison.evaluated),
+        differences=differences(groups, value_text),
+        chosen=chosen,
+        no_defaults=no_defaults,
+        films=[film(best_run(group), allow_local) for group in groups] if episode else [],
+        problems=problems,
+    )
+
+
+def _title(groups: Sequence[Group]) -> str:
+    """``base and wide``, or ``a, b, c and 7 more`` for more than four groups."""
+    names = [group.name for group in groups]
+    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def best_run(group: Group) -> ReportedRun:
+    """The run with the best evaluation, or else the largest final return, or else the first one."""
+
+    def rank(run: ReportedRun) -> tuple[float, float]:
+        returns = [value for name in run.behaviors if (value := run.final_return(name)) is not None]
+        low = float("-inf")
+        return (low if run.best_score is None else run.best_score, sum(returns) if returns else low)
+
+    return max(group.runs, key=rank)
+
+
+def is_report(path: Path) -> bool:
+    """Whether ``path`` is a page that this command wrote."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(_HEAD)

@@ -1,0 +1,62 @@
+"""``rlcore sweep``: trains the trials of a sweep, and continues it after any end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("sweep")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--run-id", help="Name of the sweep; its directory is results/RUN_ID. By default the name of CONFIG.")
+@click.option("--results-dir", help="Directory of the directories of sweeps.")
+@click.option("--trials", type=click.IntRange(1), help="Trials in all; more than before continue a finished sweep.")
+@click.option("--jobs", type=click.IntRange(1), help="Trials that train at the same time.")
+@click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of CONFIG.")
+@click.option("-p", "dash_p", multiple=True, metavar="NAME", help="Load a plugin, as for rlcore run.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def sweep_command(
+    config: Path,
+    run_id: str | None,
+    results_dir: str | None,
+    trials: int | None,
+    jobs: int | None,
+    sets: tuple[str, ...],
+    dash_p: tuple[str, ...],
+) -> int:
+    """Search the hyperparameters that the block sweep of CONFIG names.
+
+    The same command continues a sweep that was stopped or killed. Ctrl-C saves a checkpoint of each trial.
+    """
+    from rlcore import RunStateError, apply_overrides, echo, load_plugins_for, read_document
+    from rlcore_study.sweep.opening import opened
+    from rlcore_study.sweep.sweep import Sweep
+    from rlcore_study.sweep.trials import ENDED
+
+    options: dict[tuple[str, ...], Any] = {
+        ("sweep", "trials"): trials,
+        ("sweep", "jobs"): jobs,
+        ("checkpoint_settings", "run_id"): run_id,
+        ("checkpoint_settings", "results_dir"): results_dir,
+    }
+    document = apply_overrides(read_document(config), sets, options)
+    plugins = load_plugins_for(document, dash_p=dash_p)
+    with opened(document, plugins, config.stem) as study:
+        found, problems = study.trials()
+        for problem in [*problems, *study.missing(found)]:
+            echo(f"warning: {problem}", err=True)
+        sweep = Sweep(study, document, plugins, found)
+        signal = sweep.train()
+        if signal is not None:
+            echo("interrupted; the same command continues", err=True)
+            return 128 + signal
+        ended = sweep.trials.values()
+        best = study.best(sweep.trials)
+        if best is None:
+            raise RunStateError(f"{study.directory}: no trial has a value; {study.place(0)}: {sweep.trials[0].reason}")
+        counts = {state: sum(each.state == state for each in ended) for state in ENDED}
+        shares = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        echo(f"done: {len(ended)} trials, {shares}; best {best.value:g} of {best.name}: {sweep.write_best(best)}")
+    return 0

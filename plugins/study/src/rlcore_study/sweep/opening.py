@@ -1,0 +1,138 @@
+"""Begins a sweep in a new directory, or opens one that was begun before, and holds its lock meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+from filelock import FileLock, Timeout
+
+from rlcore import (
+    ConfigError,
+    DamagedFile,
+    Document,
+    Plugins,
+    RunConfig,
+    RunStateError,
+    dotted,
+    echo,
+    name_problem,
+    require_lock_file,
+    user_path,
+)
+from rlcore_study.sweep.block import configuration, plain, planned_evaluations, read_block, require_parameters
+from rlcore_study.sweep.settings import SweepSettings
+from rlcore_study.sweep.trials import STUDY, Study, read_study, writing
+
+__all__ = ["opened"]
+
+MAY_CHANGE = (("sweep", "trials"), ("sweep", "jobs"))
+LOCK = ".lock"
+SHOWN_KEYS = 5
+
+
+@contextmanager
+def opened(document: Document, plugins: Plugins, name: str) -> Iterator[Study]:
+    """The sweep that ``document`` describes, which no other process changes within the block.
+
+    ``name`` is that of the sweep if the document has none. Raises ConfigError for a configuration that cannot be swept
+    or differs from that of the sweep, and RunStateError for a directory that cannot be used.
+    """
+    settings = read_block(document)
+    base = configuration(document, plugins, {})
+    start = document.data.get("checkpoint_settings") or {}
+    name = str(start.get("run_id") or name)
+    if problem := name_problem("the name of a sweep", name):
+        raise ConfigError(f"--run-id: {problem}")
+    directory = user_path(base.checkpoint_settings.results_dir) / name
+    if (directory / "rlcore_run.json").exists() or (directory / "configuration.yaml").exists():
+        raise RunStateError(f"{directory}: is the directory of a run; give the sweep another name with --run-id")
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    with _locked(directory):
+        yield _study(directory, document, plugins, settings, base)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    require_lock_file(directory / LOCK)
+    lock = FileLock(directory / LOCK)
+    with writing(directory / LOCK):
+        try:
+            lock.acquire(timeout=1.0)
+        except Timeout as error:  # which is an OSError, and none of the disk
+            advice = "wait or stop it, or give this sweep another name with --run-id"
+            raise RunStateError(f"{directory}: another process trains a sweep of this name; {advice}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _study(directory: Path, document: Document, plugins: Plugins, settings: SweepSettings, base: RunConfig) -> Study:
+    data = plain(document.data)
+    try:
+        known = read_study(directory)
+    except FileNotFoundError:
+        known = None
+    except DamagedFile as error:
+        echo(f"warning: {error}; it is written again from the configuration", err=True)
+        known = None
+    if known is not None:
+        _require_same(directory, known.document, data)
+        now = attrs.evolve(known.settings, trials=settings.trials, jobs=settings.jobs)
+        return attrs.evolve(known, settings=now)
+    _require_scores(settings, base)
+    require_parameters(document, plugins, settings)
+    seed = base.env_settings.seed
+    settings = attrs.evolve(
+        settings,
+        unseen=settings.lag,
+        seeds=settings.seeds or [settings.seed if seed == -1 else seed],
+    )
+    cases = [configuration(document, plugins, dict(case.values)) for case in settings.environments.values()]
+    study = Study(directory, settings, data, planned_evaluations(cases or [base]))
+    study.write()
+    return study
+
+
+def _require_scores(settings: SweepSettings, base: RunConfig) -> None:
+    """Refuse a sweep whose runs would not be evaluated."""
+    needs = "" if settings.pruner is None else f"pruner: {settings.pruner}"
+    if settings.metric != "reward":
+        needs = f"metric: {settings.metric}"
+    if needs and (base.evaluation is None or base.evaluation.interval is None):
+        raise ConfigError(
+            f"sweep: {needs} needs evaluations; give evaluation.interval, such as --set evaluation.interval=10000, or "
+            "metric: reward without a pruner"
+        )
+
+
+def _require_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    old, new = _compared(before), _compared(now)
+    keys = [dotted(key) for key in {**old, **new} if old.get(key, ...) != new.get(key, ...)]
+    if not keys:
+        return
+    more = f" and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
+    raise ConfigError(
+        f"{directory}: this sweep began with other values of {', '.join(keys[:SHOWN_KEYS])}{more} ({STUDY} has them); "
+        "its trials would not be comparable. Only sweep.trials and sweep.jobs may change: restore the values, or begin "
+        "another sweep with --run-id"
+    )
+
+
+def _compared(document: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """The values of a configuration by path, without those that a sweep may change and the place of the sweep."""
+    kept = {key: value for key, value in document.items() if key != "checkpoint_settings"}
+    return {path: value for path, value in _flat(kept, ()) if path not in MAY_CHANGE}
+
+
+def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from _flat(each, (*path, str(key)))
+    else:
+        yield path, value

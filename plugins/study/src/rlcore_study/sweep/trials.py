@@ -1,0 +1,289 @@
+"""The directory of a sweep: what was asked for, and one directory for each trial with its runs and its record.
+
+``sweep.json`` has the configuration that the sweep began with. ``trial-0007/trial.json`` has the values of a trial,
+what its runs have reached, and at the end how the trial ended. Every file is replaced in one step, so that a killed
+process leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore import DamagedFile, RunStateError, is_number, is_whole, read_object, read_settings, write_atomically
+from rlcore_study.sweep.settings import MAX_TRIALS, SweepSettings
+
+__all__ = ["ENDED", "RunResult", "Study", "Trial", "read_study", "read_trial", "trial_of_run", "writing"]
+
+STUDY, TRIAL = "sweep.json", "trial.json"
+FORMAT = 1
+ENDED = ("complete", "pruned", "failed")
+_DIRECTORY = re.compile(r"trial-(\d{4,})")
+
+
+@attrs.frozen
+class RunResult:
+    """A run of a trial that has ended.
+
+    Attributes:
+        score: The metric of the run.
+        evaluations: Pairs of the agent steps and the score of each evaluation.
+    """
+
+    score: float
+    evaluations: tuple[tuple[int, float], ...]
+
+
+@attrs.frozen
+class Trial:
+    """One trial.
+
+    Attributes:
+        number: The number of the trial, from 0.
+        seen: How many trials, the first ones, the choice of its values knew the results of.
+        parameters: The values by parameter; without those whose condition was not met.
+        runs: The runs that have ended, by name.
+        state: ``complete``, ``pruned`` or ``failed``; None before the trial has ended.
+        value: What the trial is worth; None unless it is complete.
+        intermediate: What it seemed to be worth after each evaluation, by the number of the evaluation.
+        pruner: What Optuna's pruner noted about the trial.
+        reason: Why it failed or was pruned.
+    """
+
+    number: int
+    seen: int
+    parameters: Mapping[str, Any]
+    runs: Mapping[str, RunResult] = attrs.field(factory=dict)
+    state: str | None = None
+    value: float | None = None
+    intermediate: Mapping[int, float] = attrs.field(factory=dict)
+    pruner: Mapping[str, Any] = attrs.field(factory=dict)
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is to be trained."""
+        return self.state is not None
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return f"trial-{self.number:04d}"
+
+
+@attrs.frozen
+class Study:
+    """A sweep as its directory records it.
+
+    Attributes:
+        directory: The directory of the sweep.
+        settings: The block ``sweep``.
+        document: The configuration that the sweep began with.
+        evaluations: The evaluations that a run makes if nothing ends it early.
+    """
+
+    directory: Path
+    settings: SweepSettings
+    document: Mapping[str, Any]
+    evaluations: int
+
+    def runs(self) -> list[tuple[str, str, int]]:
+        """The runs of each trial in their order: name, environment (may be empty) and seed."""
+        found = []
+        for environment in self.settings.environments or [""]:
+            for seed in self.settings.seeds:
+                found.append((f"{environment}-seed-{seed}".removeprefix("-"), environment, seed))
+        return found
+
+    def place(self, number: int) -> Path:
+        """The directory of a trial."""
+        return self.directory / f"trial-{number:04d}"
+
+    def worth(self, trial: Trial) -> float:
+        """Return the value of a trial whose runs have all ended."""
+        worth = [self.settings.normalized(environment, trial.runs[name].score) for name, environment, _ in self.runs()]
+        return sum(worth) / len(worth)
+
+    def intermediate(
+        self, trial: Trial, run: str | None = None, evaluations: Sequence[tuple[int, float]] = ()
+    ) -> dict[int, float]:
+        """Return the value that a trial seemed to have after each evaluation of its ended runs, and of ``run``.
+
+        A run's evaluation is compared with the evaluation of the same number in other trials, so that it is counted as
+        if no run before it had ended early. Its value is the mean of the score and of the runs before it.
+        """
+        found: dict[int, float] = {}
+        before: list[float] = []
+        for index, (name, environment, _) in enumerate(self.runs()):
+            ended = trial.runs.get(name)
+            if ended is None and name != run:
+                break
+            for number, (_, score) in enumerate(evaluations if ended is None else ended.evaluations, 1):
+                worth = [*before, self.settings.normalized(environment, score)]
+                found[index * self.evaluations + min(number, self.evaluations)] = sum(worth) / len(worth)
+            if ended is None:
+                break
+            before.append(self.settings.normalized(environment, ended.score))
+        return found
+
+    # ------------------------------------------------------------ files
+
+    def write(self) -> None:
+        """Write ``sweep.json``."""
+        data = {
+            "format": FORMAT,
+            "evaluations": self.evaluations,
+            "sweep": attrs.asdict(self.settings),
+            "configuration": self.document,
+        }
+        _write(self.directory / STUDY, data)
+
+    def write_trial(self, trial: Trial) -> None:
+        """Write the record of a trial into its directory, which is made."""
+        with writing(self.place(trial.number)):
+            self.place(trial.number).mkdir(exist_ok=True)
+        data = attrs.asdict(trial, filter=lambda field, value: value not in (None, "", {}))
+        data["runs"] = {name: attrs.asdict(result) for name, result in trial.runs.items()}
+        if trial.intermediate:
+            data["intermediate"] = {str(step): value for step, value in trial.intermediate.items()}
+        _write(self.place(trial.number) / TRIAL, data)
+
+    def trials(self) -> tuple[dict[int, Trial], list[str]]:
+        """The trials that have a record, by number in ascending order, and a line for each record that is damaged."""
+        found: dict[int, Trial] = {}
+        problems = []
+        for place in sorted(self.directory.iterdir()):
+            named = _DIRECTORY.fullmatch(place.name)
+            if named is None or not place.is_dir():
+                continue
+            try:
+                trial = read_trial(place, self)
+            except FileNotFoundError:
+                continue
+            except DamagedFile as error:
+                problems.append(f"{error}; its values are chosen again, and its runs are read or continued")
+                continue
+            found[trial.number] = trial
+        return dict(sorted(found.items())), problems
+
+    def missing(self, trials: Mapping[int, Trial]) -> list[str]:
+        """A line for each trial before the last one whose directory is gone."""
+        gone = [self.place(number) for number in range(max(trials, default=0)) if number not in trials]
+        return [f"{place}: is missing; the trial is trained again" for place in gone if not place.exists()]
+
+    def best(self, trials: Mapping[int, Trial]) -> Trial | None:
+        """The complete trial with the best value, the first of several; None if no trial is complete."""
+        sign = 1.0 if self.settings.direction == "maximize" else -1.0
+        complete = [each for each in trials.values() if each.state == "complete" and each.value is not None]
+        return max(complete, key=lambda each: (sign * (each.value or 0.0), -each.number), default=None)
+
+
+def read_study(directory: Path) -> Study:
+    """Read ``sweep.json``. Raises FileNotFoundError without one, DamagedFile for what is none."""
+    path = directory / STUDY
+    data = read_object(path)
+    version = data.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise RunStateError(
+            f"{path}: has format {version}, of a newer rlcore-study, and this one reads {FORMAT}; upgrade rlcore-study "
+            "to continue the sweep, or begin another one with --run-id"
+        )
+    if version != FORMAT:
+        raise DamagedFile(f"{path}: has format {data.get('format')!r}; this version of rlcore-study reads {FORMAT}")
+    settings, problems = read_settings(SweepSettings, data.get("sweep"))
+    if settings is None or not isinstance(data.get("configuration"), dict) or not is_whole(data.get("evaluations")):
+        reason = problems[0][1] if problems else "has no configuration, or no number of evaluations"
+        raise DamagedFile(f"{path}: is not the record of a sweep: {reason}")
+    return Study(directory, settings, data["configuration"], data["evaluations"])
+
+
+def read_trial(place: Path, study: Study) -> Trial:
+    """Read the record of the trial of ``study`` in ``place``.
+
+    Raises FileNotFoundError without one, and DamagedFile for what is none, or not of this sweep.
+    """
+    path = place / TRIAL
+    data = read_object(path)
+    named = _DIRECTORY.fullmatch(place.name)
+    try:
+        trial = Trial(
+            number=data["number"],
+            seen=data["seen"],
+            parameters=data["parameters"],
+            runs={name: _run(each) for name, each in data.get("runs", {}).items()},
+            state=data.get("state"),
+            value=data.get("value"),
+            intermediate={int(step): float(value) for step, value in data.get("intermediate", {}).items()},
+            pruner=data.get("pruner", {}),
+            reason=str(data.get("reason", "")),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise DamagedFile(f"{path}: is not the record of a trial") from error
+    if named is None or not is_whole(trial.number) or trial.number != int(named[1]) or not _is_sound(trial):
+        raise DamagedFile(f"{path}: is not the record of {place.name}")
+    if not _is_of(trial, study):
+        raise DamagedFile(f"{path}: has parameters, values or runs that this sweep does not have")
+    return trial
+
+
+def _is_sound(trial: Trial) -> bool:
+    """Whether the values of a record, whatever they are, are those of a trial."""
+    numbers = [*trial.intermediate.values(), *(result.score for result in trial.runs.values())]
+    numbers += [score for result in trial.runs.values() for _, score in result.evaluations]
+    numbers += [] if trial.value is None else [trial.value]
+    steps = [*trial.intermediate, *(step for result in trial.runs.values() for step, _ in result.evaluations)]
+    return (
+        is_whole(trial.seen)
+        and trial.seen <= trial.number < MAX_TRIALS
+        and isinstance(trial.parameters, dict)
+        and isinstance(trial.pruner, dict)
+        and all(map(is_number, trial.pruner.values()))
+        and (trial.state is None or trial.state in [*ENDED])
+        and (trial.state == "complete") == (trial.value is not None)
+        and all(is_number(each) and isfinite(each) for each in numbers)
+        and all(step >= 0 for step in steps)
+    )
+
+
+def _is_of(trial: Trial, study: Study) -> bool:
+    """Whether the sweep has the parameters of the record, their values and its runs."""
+    searched, runs = study.settings.parameters, {name for name, _, _ in study.runs()}
+    known = all(name in searched and searched[name].has(value) for name, value in trial.parameters.items())
+    return known and trial.runs.keys() <= runs and (trial.state != "complete" or trial.runs.keys() == runs)
+
+
+def _run(data: Mapping[str, Any]) -> RunResult:
+    return RunResult(float(data["score"]), tuple((int(step), float(score)) for step, score in data["evaluations"]))
+
+
+def trial_of_run(run: Path) -> tuple[Study, Trial] | None:
+    """The sweep and the trial that a run directory belongs to; None for a run of its own."""
+    place = run.parent
+    if not (place / TRIAL).is_file() or not (place.parent / STUDY).is_file():
+        return None
+    study = read_study(place.parent)
+    return study, read_trial(place, study)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """For a block that writes ``path``: an error of the operating system becomes a RunStateError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunStateError(
+            f"{path}: cannot be written: {error.strerror or error}; nothing is lost: fix that, and the same command "
+            "continues"
+        ) from error
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    with writing(path):
+        write_atomically(path, json.dumps(data, indent=1).encode())
