@@ -31,17 +31,12 @@ def compare_command(runs: tuple[Path, ...], named: tuple[str, ...], as_json: boo
     RUN is the name of a study of rlcore run --seeds, a run directory, or the id of a run in results/. Runs whose
     configurations differ in nothing but the seed are one configuration.
     """
-    from rlcore import RunStateError, echo
     from rlcore_study.groups import grouped, named_group
-    from rlcore_study.runs import read_runs
+    from rlcore_study.runs import runs_to
     from rlcore_study.scores import compared
     from rlcore_study.tables import to_json
 
-    found, problems = read_runs(runs)
-    for problem in problems:
-        echo(f"warning: {problem}", err=True)
-    if not found:
-        raise RunStateError("no run can be read, so there is nothing to compare")
+    found, _ = runs_to("compare", runs)
     comparison = compared(grouped(found, [named_group(text) for text in named]))
     if as_json:
         click.echo(json.dumps(to_json(comparison), indent=4))
@@ -62,7 +57,8 @@ def print_study(directories: Sequence[Path]) -> None:
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the runs of a single configuration, or else the configurations and how probably one is better."""
-    from rlcore import cells, echo
+    from rlcore import echo
+    from rlcore_study.columns import columns
     from rlcore_study.tables import rows_of_groups, rows_of_pairs, rows_of_runs
 
     if len(comparison.groups) == 1:
@@ -70,11 +66,8 @@ def print_comparison(comparison: Comparison) -> None:
     else:
         tables = [table for table in (rows_of_groups(comparison), rows_of_pairs(comparison)) if table]
     for table in tables:
-        rows = [cells(*row) for row in table]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            echo(line.rstrip(), file=sys.stdout)
+        for line in columns(table):
+            echo(line, file=sys.stdout)
         echo("", file=sys.stdout)
     echo(f"score: {comparison.measure}", file=sys.stdout)
     echo(

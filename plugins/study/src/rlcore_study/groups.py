@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
@@ -11,6 +11,7 @@ import attrs
 import click
 
 from rlcore import ConfigError, did_you_mean, dotted
+from rlcore_study.documents import by_path
 from rlcore_study.names import study_of
 from rlcore_study.runs import ReportedRun
 
@@ -40,15 +41,7 @@ def without_start(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 def flat(configuration: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The values of :func:`without_start` by path."""
-    return dict(_flat(without_start(configuration), ()))
-
-
-def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _flat(each, (*path, str(key)))
-    elif path:
-        yield path, value
+    return by_path(without_start(configuration))
 
 
 def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), separate: bool = False) -> list[Group]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from rlcore import ConfigError, PluginError, RunData, is_whole, read_run
+from rlcore import ConfigError, PluginError, RunData, RunStateError, echo, is_whole, read_run
 from rlcore_study.curves import Series, read_series
+from rlcore_study.documents import at_path, finite, items_at, list_at
 from rlcore_study.names import runs_named
 
-__all__ = ["OTHER", "TIMERS", "ReportedRun", "at_path", "read_runs"]
+__all__ = ["OTHER", "TIMERS", "ReportedRun", "read_runs", "runs_to"]
 
 SHOWN_LINES = 5  # numbers of unreadable lines in a note
 
@@ -79,35 +80,35 @@ class ReportedRun:
     def final_return(self, behavior: str) -> float | None:
         """Mean return of the latest 100 training episodes at the end, or at the last checkpoint; None if unknown."""
         if behavior in self._results:
-            return _number(self._results[behavior].get("mean_reward"))
+            return finite(self._results[behavior].get("mean_reward"))
         entries = self.listed(behavior)
-        return _number(entries[-1].get("reward")) if entries else None
+        return finite(entries[-1].get("reward")) if entries else None
 
     def return_at(self, behavior: str, step: int) -> float | None:
         """Mean return of the latest 100 training episodes at the checkpoint of ``step``; None if it is not listed."""
         found = [each for each in self.listed(behavior) if each["run_steps"] == step]
-        return _number(found[-1].get("reward")) if found else None
+        return finite(found[-1].get("reward")) if found else None
 
     def listed(self, behavior: str) -> list[Mapping[str, Any]]:
         """The checkpoints of a behavior as the training status lists them."""
-        listed = _list(self.data.status, behavior, "checkpoints")
+        listed = list_at(self.data.status, behavior, "checkpoints")
         return [each for each in listed if is_whole(at_path(each, "run_steps")) and is_whole(at_path(each, "steps"))]
 
     @property
     def scores(self) -> Mapping[str, Any]:
         """The last and the best score of evaluations; empty without one."""
         found = at_path(self.data.result, "evaluation") or at_path(self.data.status, "metadata", "evaluation")
-        return found if _number(at_path(found, "best_score")) is not None else {}
+        return found if finite(at_path(found, "best_score")) is not None else {}
 
     @property
     def best_score(self) -> float | None:
         """The best score of the evaluations of the run; None without one."""
-        return _number(self.scores.get("best_score"))
+        return finite(self.scores.get("best_score"))
 
     @property
     def last_score(self) -> float | None:
         """The score of the last evaluation of the run; None without one."""
-        return _number(self.scores.get("score"))
+        return finite(self.scores.get("score"))
 
     @property
     def mean_return(self) -> float | None:
@@ -130,17 +131,17 @@ class ReportedRun:
     @property
     def wall_seconds(self) -> float | None:
         """Duration of all processes of the run; None without a result."""
-        return _number(at_path(self.data.result, "wall_seconds"))
+        return finite(at_path(self.data.result, "wall_seconds"))
 
     @property
     def steps_per_second(self) -> float | None:
         """Speed of the last process of the run; None without a result."""
-        return _number(at_path(self.data.result, "steps_per_second"))
+        return finite(at_path(self.data.result, "steps_per_second"))
 
     @cached_property
     def seconds(self) -> dict[str, float]:
         """Seconds of the last process by part, the rest as ``other``; empty without ``timers.json``."""
-        total = _number(at_path(self.data.timers, "total")) or 0.0
+        total = finite(at_path(self.data.timers, "total")) or 0.0
         if total <= 0:
             return {}
         known = dict(_timers(self.data.timers))
@@ -171,13 +172,13 @@ class ReportedRun:
             more = ", ..." if len(data.unreadable_metrics) > SHOWN_LINES else ""
             yield f"metrics.jsonl: line {numbers}{more} cannot be read and is left out"
         yield from (each.problem for each in data.checkpoints if each.problem)
-        for export in _list(data.result, "exports"):
+        for export in list_at(data.result, "exports"):
             if problem := at_path(export, "problem"):
                 yield f"export of {at_path(export, 'behavior')} failed: {problem}"
 
     @property
     def _results(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: each for name, each in _items(self.data.result, "behaviors") if isinstance(each, Mapping)}
+        return {name: each for name, each in items_at(self.data.result, "behaviors") if isinstance(each, Mapping)}
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
@@ -203,37 +204,23 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
     return runs, problems
 
 
+def runs_to(purpose: str, paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
+    """The answer of :func:`read_runs` for a command, which prints the problems as warnings.
+
+    Raises RunStateError, with the ``purpose`` such as ``compare``, if no run can be read.
+    """
+    found, problems = read_runs(paths)
+    for problem in problems:
+        echo(f"warning: {problem}", err=True)
+    if not found:
+        raise RunStateError(f"no run can be read, so there is nothing to {purpose}")
+    return found, problems
+
+
 def _timers(node: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
     """The known timers in a tree, each with its seconds. What is inside a known timer belongs to it."""
-    for name, child in _items(node, "children") if depth <= 10 else ():
+    for name, child in items_at(node, "children") if depth <= 10 else ():
         if name in TIMERS:
-            yield name, _number(at_path(child, "total")) or 0.0
+            yield name, finite(at_path(child, "total")) or 0.0
         else:
             yield from _timers(child, depth + 1)
-
-
-# ------------------------------------------------------------ documents that another program may have written
-
-
-def at_path(document: Any, *path: str) -> Any:
-    """The value at ``path`` in a tree of mappings; None if there is none."""
-    for key in path:
-        document = document.get(key) if isinstance(document, Mapping) else None
-    return document
-
-
-def _items(document: Any, *path: str) -> Iterable[tuple[str, Any]]:
-    found = at_path(document, *path)
-    return found.items() if isinstance(found, Mapping) else ()
-
-
-def _list(document: Any, *path: str) -> list[Any]:
-    found = at_path(document, *path)
-    return found if isinstance(found, list) else []
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) < 1e300 else None

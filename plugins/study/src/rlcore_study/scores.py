@@ -7,8 +7,9 @@ from itertools import combinations
 
 import attrs
 
+from rlcore_study.documents import at_path
 from rlcore_study.groups import Group
-from rlcore_study.runs import ReportedRun, at_path
+from rlcore_study.runs import ReportedRun
 from rlcore_study.statistics import FEW_SEEDS, Interval, iqm, probability_of_improvement, separated_bound, smallest_p
 
 __all__ = ["Comparison", "GroupScore", "Pair", "compared"]

@@ -29,7 +29,7 @@ from rlcore import (
 from rlcore_study.command import print_study
 from rlcore_study.lines import identity
 from rlcore_study.names import run_id
-from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by_side
+from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by_side, steps_of
 
 __all__ = ["read_seeds", "run_seeds"]
 
@@ -88,7 +88,7 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
         given = ("--run-id", directory.name, "--seed", str(seed))
         words_of_run = _with(own, given)
         if config is not None:
-            jobs.append(Job(directory.name, directory, words_of_run, options["resume"], None, _steps(config)))
+            jobs.append(Job(directory.name, directory, words_of_run, options["resume"], None, steps_of(config)))
         else:
             new = _with((str(_any_configuration(runs)), *own), given)
             jobs.append(Job(directory.name, directory, words_of_run, True, new))
@@ -153,10 +153,6 @@ def _any_configuration(runs: Mapping[int, Path]) -> Path:
         first = next(iter(runs.values()))
         raise RunStateError(f"{first}: there is no run to resume, nor of another of these seeds; name the CONFIG")
     return found[0]
-
-
-def _steps(config: RunConfig) -> int:
-    return sum(each.max_steps for each in config.behaviors.values())
 
 
 def _is_done(directory: Path, config: RunConfig | None) -> bool:

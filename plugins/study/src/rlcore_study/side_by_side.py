@@ -19,10 +19,10 @@ from types import FrameType
 
 import attrs
 
-from rlcore import find_checkpoints, is_locked, python_command
+from rlcore import RunConfig, find_checkpoints, is_locked, python_command
 from rlcore_study.lines import Lines, Summaries
 
-__all__ = ["Ended", "Job", "Running", "cores", "has_checkpoint", "side_by_side"]
+__all__ = ["Ended", "Job", "Running", "cores", "has_checkpoint", "side_by_side", "steps_of"]
 
 LOOK_SECONDS = 0.1
 LOCK_SECONDS = 120.0  # for the runs of an earlier process, which was killed, to save their checkpoints
@@ -68,14 +68,24 @@ class Ended:
     seconds: float
 
     @property
+    def interrupted(self) -> bool:
+        """Whether a signal that a user may send ended it; it has saved a checkpoint."""
+        return self.code in {128 + number for number in SIGNALS}
+
+    @property
+    def killed(self) -> bool:
+        """Whether another signal ended it."""
+        return self.code > 128 and not self.interrupted
+
+    @property
     def text(self) -> str:
         """The end in words, such as ``failed after 9.3 s: ...``."""
         after = f"after {self.seconds:.1f} s"
         if self.code == 0:
             return f"done {after}"
-        if self.code in {128 + number for number in SIGNALS}:
+        if self.interrupted:
             return f"interrupted {after}"
-        if self.code > 128:
+        if self.killed:
             with suppress(ValueError):
                 return f"killed by {signal.Signals(self.code - 128).name} {after}"
         return f"failed {after}: {self.error or f'exit code {self.code}'}"
@@ -86,6 +96,11 @@ def cores() -> int:
     with suppress(AttributeError):  # of systems without affinities
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def steps_of(config: RunConfig) -> int:
+    """The agent steps of all behaviors in a run of this configuration."""
+    return sum(each.max_steps for each in config.behaviors.values())
 
 
 def has_checkpoint(directory: Path) -> bool:

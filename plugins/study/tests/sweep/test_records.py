@@ -11,17 +11,17 @@ import pytest
 from rlcore import RunStateError, read_settings
 from rlcore_study.sweep.opening import _locked
 from rlcore_study.sweep.settings import SweepSettings
-from rlcore_study.sweep.trials import RunResult, Study, Trial, read_study
+from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial, read_sweep
 
 
-def study_of(place: Path, **more: Any) -> Study:
+def study_of(place: Path, **more: Any) -> SavedSweep:
     settings, problems = read_settings(
         SweepSettings, {"parameters": {"a.b": {"low": 1, "high": 5}}, "seeds": [1], **more}
     )
     assert not problems
-    study = Study(place, settings, {}, 4)
-    study.write()
-    return study
+    saved = SavedSweep(place, settings, {}, 4)
+    saved.write()
+    return saved
 
 
 DAMAGES: dict[str, dict[str, Any]] = {
@@ -44,21 +44,21 @@ DAMAGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_record_is_said_and_chosen_again(tmp_path: Path, damage: str) -> None:
-    study = study_of(tmp_path, pruner="median")
+    saved = study_of(tmp_path, pruner="median")
     sound = Trial(1, 0, {"a.b": 2}, {"seed-1": RunResult(1.0, ((10, 0.5),))}, "complete", 1.0, {1: 0.5})
-    study.write_trial(sound)
-    assert study.trials() == ({1: sound}, [])
+    saved.write_trial(sound)
+    assert saved.trials() == ({1: sound}, [])
     path = tmp_path / "trial-0001" / "trial.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | DAMAGES[damage]))
-    found, (problem,) = study.trials()
+    found, (problem,) = saved.trials()
     assert not found and "trial-0001/trial.json: " in problem and "its values are chosen again" in problem
 
 
 def test_a_directory_with_a_huge_number_is_no_trial(tmp_path: Path) -> None:
-    study = study_of(tmp_path)
-    study.write_trial(Trial(10**9, 0, {"a.b": 2}))
-    found, problems = study.trials()
-    assert not found and len(problems) == 1 and study.missing(found) == []
+    saved = study_of(tmp_path)
+    saved.write_trial(Trial(10**9, 0, {"a.b": 2}))
+    found, problems = saved.trials()
+    assert not found and len(problems) == 1 and saved.missing(found) == []
 
 
 def test_a_sweep_of_a_newer_version_is_not_written_again(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_sweep_of_a_newer_version_is_not_written_again(tmp_path: Path) -> None
     newer = json.dumps(json.loads(path.read_text()) | {"format": 2})
     path.write_text(newer)
     with pytest.raises(RunStateError, match="has format 2, of a newer rlcore-study, and this one reads 1; upgrade"):
-        read_study(tmp_path)
+        read_sweep(tmp_path)
     assert path.read_text() == newer
 
 

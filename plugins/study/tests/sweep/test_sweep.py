@@ -11,7 +11,7 @@ import pytest
 import yaml
 from sweeps import NOISE, RATE, SPACE, Place, configuration
 
-from rlcore_study.sweep.trials import read_study
+from rlcore_study.sweep.trials import read_sweep
 
 pytestmark = pytest.mark.learning
 
@@ -120,8 +120,8 @@ def test_a_directory_of_a_run_is_refused(place: Place) -> None:
 def test_the_block_is_kept_with_what_was_left_to_the_sweep(place: Place) -> None:
     place.write(configuration({"trials": 1, "jobs": 3, "seed": 5}))
     place.sweep()
-    study = read_study(place.results)
-    assert (study.settings.unseen, study.settings.seeds, study.evaluations) == (2, [5], 6)
+    saved = read_sweep(place.results)
+    assert (saved.settings.unseen, saved.settings.seeds, saved.evaluations) == (2, [5], 6)
     place.sweep("--trials", "2", "--jobs", "1")
-    assert read_study(place.results).settings.unseen == 2
+    assert read_sweep(place.results).settings.unseen == 2
     assert place.trial(1)["seen"] == 0

@@ -75,8 +75,10 @@ def _print_json(directory: Path, **content: Any) -> None:
 
 
 def table(found: list[CheckpointDetails]) -> list[str]:
-    """Return the lines of ``list``, of which each column but the last is as wide as its longest text."""
+    """Return the lines of ``list``."""
     from rich.filesize import decimal
+
+    from rlcore_study.columns import columns
 
     rows = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
     now = time.time()
@@ -105,8 +107,7 @@ def table(found: list[CheckpointDetails]) -> list[str]:
                 ", ".join(note for note, holds in notes.items() if holds),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return columns(rows)
 
 
 def _age(seconds: float) -> str:

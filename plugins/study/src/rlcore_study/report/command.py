@@ -60,20 +60,16 @@ def report_command(
     Runs whose configurations differ in nothing but the seed are one curve, the mean, with a band. The page needs no
     network and no other file. Runs that are unfinished or damaged are shown as far as they can be read, with a note.
     """
-    from rlcore import RunStateError, echo, require_output, write_atomically
+    from rlcore import echo, require_output, write_atomically
     from rlcore_study.groups import grouped, named_group
     from rlcore_study.report.parts import Parts
     from rlcore_study.report.render import page
-    from rlcore_study.runs import read_runs
+    from rlcore_study.runs import runs_to
 
     existing = "exists and is not a report of rlcore"
     require_output(output, force or is_report(output), f"-o {output}", existing)
     parts = Parts()
-    found, problems = read_runs(parts.runs(runs))
-    for problem in problems:
-        echo(f"warning: {problem}", err=True)
-    if not found:
-        raise RunStateError("no run can be read, so there is nothing to report")
+    found, problems = runs_to("report", parts.runs(runs))
     groups = grouped(found, [named_group(text) for text in named], separate)
     report = assembled(groups, title, problems, episode, allow_local)
     added = parts.of([run.data.directory for run in found])

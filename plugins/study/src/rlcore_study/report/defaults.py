@@ -15,8 +15,8 @@ from rlcore import (
     load_plugins_for,
     read_document,
 )
+from rlcore_study.documents import at_path
 from rlcore_study.groups import flat, without_start
-from rlcore_study.runs import at_path
 
 __all__ = ["chosen_values"]
 

@@ -19,6 +19,7 @@ from rlcore import (
     read_settings,
     yaml_text,
 )
+from rlcore_study.side_by_side import steps_of
 from rlcore_study.sweep.settings import SweepSettings
 from rlcore_study.sweep.space import typical
 
@@ -95,7 +96,7 @@ def planned_evaluations(configs: Sequence[RunConfig]) -> int:
     found = [0]
     for config in configs:
         interval = None if config.evaluation is None else config.evaluation.interval
-        steps = sum(each.max_steps for each in config.behaviors.values())
+        steps = steps_of(config)
         if interval is not None:
             found.append(-(-steps // interval))
     return max(found)

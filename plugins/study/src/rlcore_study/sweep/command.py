@@ -33,7 +33,7 @@ def sweep_command(
     from rlcore import RunStateError, apply_overrides, echo, load_plugins_for, read_document
     from rlcore_study.sweep.opening import opened
     from rlcore_study.sweep.sweep import Sweep
-    from rlcore_study.sweep.trials import ENDED
+    from rlcore_study.sweep.trials import ends_of
 
     options: dict[tuple[str, ...], Any] = {
         ("sweep", "trials"): trials,
@@ -43,20 +43,18 @@ def sweep_command(
     }
     document = apply_overrides(read_document(config), sets, options)
     plugins = load_plugins_for(document, dash_p=dash_p)
-    with opened(document, plugins, config.stem) as study:
-        found, problems = study.trials()
-        for problem in [*problems, *study.missing(found)]:
+    with opened(document, plugins, config.stem) as saved:
+        found, problems = saved.trials()
+        for problem in [*problems, *saved.missing(found)]:
             echo(f"warning: {problem}", err=True)
-        sweep = Sweep(study, document, plugins, found)
+        sweep = Sweep(saved, document, plugins, found)
         signal = sweep.train()
         if signal is not None:
             echo("interrupted; the same command continues", err=True)
             return 128 + signal
-        ended = sweep.trials.values()
-        best = study.best(sweep.trials)
+        best = saved.best(sweep.trials)
         if best is None:
-            raise RunStateError(f"{study.directory}: no trial has a value; {study.place(0)}: {sweep.trials[0].reason}")
-        counts = {state: sum(each.state == state for each in ended) for state in ENDED}
-        shares = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        echo(f"done: {len(ended)} trials, {shares}; best {best.value:g} of {best.name}: {sweep.write_best(best)}")
+            raise RunStateError(f"{saved.directory}: no trial has a value; {saved.place(0)}: {sweep.trials[0].reason}")
+        ended = f"{len(sweep.trials)} trials, {ends_of(sweep.trials.values())}"
+        echo(f"done: {ended}; best {best.value:g} of {best.name}: {sweep.write_best(best)}")
     return 0

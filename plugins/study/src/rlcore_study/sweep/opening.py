@@ -23,9 +23,10 @@ from rlcore import (
     require_lock_file,
     user_path,
 )
+from rlcore_study.documents import by_path
 from rlcore_study.sweep.block import configuration, plain, planned_evaluations, read_block, require_parameters
 from rlcore_study.sweep.settings import SweepSettings
-from rlcore_study.sweep.trials import STUDY, Study, read_study, writing
+from rlcore_study.sweep.trials import SWEEP, SavedSweep, read_sweep, writing
 
 __all__ = ["opened"]
 
@@ -35,7 +36,7 @@ SHOWN_KEYS = 5
 
 
 @contextmanager
-def opened(document: Document, plugins: Plugins, name: str) -> Iterator[Study]:
+def opened(document: Document, plugins: Plugins, name: str) -> Iterator[SavedSweep]:
     """The sweep that ``document`` describes, which no other process changes within the block.
 
     ``name`` is that of the sweep if the document has none. Raises ConfigError for a configuration that cannot be swept
@@ -53,7 +54,7 @@ def opened(document: Document, plugins: Plugins, name: str) -> Iterator[Study]:
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
     with _locked(directory):
-        yield _study(directory, document, plugins, settings, base)
+        yield _begun(directory, document, plugins, settings, base)
 
 
 @contextmanager
@@ -72,10 +73,13 @@ def _locked(directory: Path) -> Iterator[None]:
         lock.release()
 
 
-def _study(directory: Path, document: Document, plugins: Plugins, settings: SweepSettings, base: RunConfig) -> Study:
+def _begun(
+    directory: Path, document: Document, plugins: Plugins, settings: SweepSettings, base: RunConfig
+) -> SavedSweep:
+    """The sweep in ``directory``, or a new one that is written there."""
     data = plain(document.data)
     try:
-        known = read_study(directory)
+        known = read_sweep(directory)
     except FileNotFoundError:
         known = None
     except DamagedFile as error:
@@ -94,9 +98,9 @@ def _study(directory: Path, document: Document, plugins: Plugins, settings: Swee
         seeds=settings.seeds or [settings.seed if seed == -1 else seed],
     )
     cases = [configuration(document, plugins, dict(case.values)) for case in settings.environments.values()]
-    study = Study(directory, settings, data, planned_evaluations(cases or [base]))
-    study.write()
-    return study
+    saved = SavedSweep(directory, settings, data, planned_evaluations(cases or [base]))
+    saved.write()
+    return saved
 
 
 def _require_scores(settings: SweepSettings, base: RunConfig) -> None:
@@ -118,7 +122,7 @@ def _require_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, 
         return
     more = f" and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
     raise ConfigError(
-        f"{directory}: this sweep began with other values of {', '.join(keys[:SHOWN_KEYS])}{more} ({STUDY} has them); "
+        f"{directory}: this sweep began with other values of {', '.join(keys[:SHOWN_KEYS])}{more} ({SWEEP} has them); "
         "its trials would not be comparable. Only sweep.trials and sweep.jobs may change: restore the values, or begin "
         "another sweep with --run-id"
     )
@@ -127,12 +131,4 @@ def _require_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, 
 def _compared(document: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The values of a configuration by path, without those that a sweep may change and the place of the sweep."""
     kept = {key: value for key, value in document.items() if key != "checkpoint_settings"}
-    return {path: value for path, value in _flat(kept, ()) if path not in MAY_CHANGE}
-
-
-def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _flat(each, (*path, str(key)))
-    else:
-        yield path, value
+    return {path: value for path, value in by_path(kept).items() if path not in MAY_CHANGE}

@@ -9,10 +9,10 @@ from typing import Any
 
 from rlcore import DamagedFile, RunStateError
 from rlcore_study.parts import Figure, Part
+from rlcore_study.sweep.optuna_study import importances
 from rlcore_study.sweep.settings import ParameterSettings
-from rlcore_study.sweep.space import distribution, label
-from rlcore_study.sweep.study import importances
-from rlcore_study.sweep.trials import STUDY, Study, Trial, read_study, trial_of_run
+from rlcore_study.sweep.space import distribution, label, short_names, text_of
+from rlcore_study.sweep.trials import SWEEP, SavedSweep, Trial, ends_of, read_sweep, trial_of_run
 
 __all__ = ["parts", "runs_of"]
 
@@ -22,16 +22,16 @@ LINES = 200  # of parallel coordinates, those of the best trials
 def runs_of(path: Path) -> list[Path] | None:
     """The run directories of the sweep at ``path``, or of that name in ``results``; None if there is no sweep."""
     for directory in (path, Path("results") / path):
-        if (directory / STUDY).is_file():
-            study = read_study(directory)
-            places = [study.place(number) / name for number in study.trials()[0] for name, _, _ in study.runs()]
+        if (directory / SWEEP).is_file():
+            saved = read_sweep(directory)
+            places = [saved.place(number) / name for number in saved.trials()[0] for name, _, _ in saved.runs()]
             return [place for place in places if (place / "configuration.yaml").is_file()]
     return None
 
 
 def parts(runs: Sequence[Path]) -> list[Part]:
     """A part for each sweep that one of the runs belongs to."""
-    found: dict[Path, Study] = {}
+    found: dict[Path, SavedSweep] = {}
     for run in runs:
         try:
             of_trial = trial_of_run(run)
@@ -39,33 +39,34 @@ def parts(runs: Sequence[Path]) -> list[Part]:
             continue
         if of_trial is not None:
             found.setdefault(of_trial[0].directory.resolve(), of_trial[0])
-    return [_part(study) for study in found.values()]
+    return [_part(saved) for saved in found.values()]
 
 
-def _part(study: Study) -> Part:
-    trials, _ = study.trials()
-    best = study.best(trials)
-    counts = {state: sum(each.state == state for each in trials.values()) for state in ("complete", "pruned", "failed")}
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+def _part(saved: SavedSweep) -> Part:
+    trials, _ = saved.trials()
+    best = saved.best(trials)
+    ended = ends_of(trials.values()) or "none has ended"
     running = sum(not each.ended for each in trials.values())
-    text = f"{len(trials)} trials: {said or 'none has ended'}{f', {running} not finished' if running else ''}."
+    text = f"{len(trials)} trials: {ended}{f', {running} not finished' if running else ''}."
     if best is not None:
         text += f" The best value is {best.value:g}, of {best.name}."
     return Part(
-        f"Sweep {study.directory.name}",
+        f"Sweep {saved.directory.name}",
         text,
         [
             figure
-            for figure in (_history(study, trials), _importance(study, trials), _parallel(study, trials))
+            for figure in (_history(saved, trials), _importance(saved, trials), _parallel(saved, trials))
             if figure
         ],
-        ("Trial", "State", "Value", *(_short(study, name) for name in study.settings.parameters)),
-        [_row(study, trial) for trial in trials.values()],
+        ("Trial", "State", "Value", *short_names(saved.settings.parameters).values()),
+        [_row(saved, trial) for trial in trials.values()],
     )
 
 
-def _row(study: Study, trial: Trial) -> tuple[str, ...]:
-    values = [_text(trial.parameters[name]) if name in trial.parameters else "-" for name in study.settings.parameters]
+def _row(saved: SavedSweep, trial: Trial) -> tuple[str, ...]:
+    values = [
+        text_of(trial.parameters[name]) if name in trial.parameters else "-" for name in saved.settings.parameters
+    ]
     state = trial.state or "not finished"
     return (
         str(trial.number),
@@ -75,12 +76,12 @@ def _row(study: Study, trial: Trial) -> tuple[str, ...]:
     )
 
 
-def _history(study: Study, trials: Mapping[int, Trial]) -> Figure | None:
+def _history(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
     """The value of each trial in their order, and the best so far."""
     complete = {number: each.value for number, each in trials.items() if each.value is not None}
     if not complete:
         return None
-    choose = max if study.settings.direction == "maximize" else min
+    choose = max if saved.settings.direction == "maximize" else min
     best: list[float] = []
     for value in complete.values():
         best.append(choose([*best[-1:], value]))
@@ -106,15 +107,16 @@ def _points(name: str, values: Mapping[int, float], marker: Mapping[str, Any]) -
     return {"x": list(values), "y": list(values.values()), "name": name, "mode": "markers", "marker": dict(marker)}
 
 
-def _importance(study: Study, trials: Mapping[int, Trial]) -> Figure | None:
-    found = importances(study, trials)
+def _importance(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
+    found = importances(saved, trials)
     if not found:
         return None
     ordered = sorted(found.items(), key=lambda each: each[1])
+    names = short_names(saved.settings.parameters)
     bars = {
         "type": "bar",
         "orientation": "h",
-        "y": [_short(study, name) for name, _ in ordered],
+        "y": [names[name] for name, _ in ordered],
         "x": [value for _, value in ordered],
         "marker": {"color": "--g0"},
     }
@@ -122,23 +124,24 @@ def _importance(study: Study, trials: Mapping[int, Trial]) -> Figure | None:
     return Figure("Importance", [bars], {"xaxis": {"title": {"text": "importance"}}}, caption)
 
 
-def _parallel(study: Study, trials: Mapping[int, Trial]) -> Figure | None:
+def _parallel(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
     """A line for each complete trial through its values, each between the limits of its parameter."""
-    sign = 1.0 if study.settings.direction == "maximize" else -1.0
+    sign = 1.0 if saved.settings.direction == "maximize" else -1.0
     complete = [each for each in trials.values() if each.value is not None]
     ranked = sorted(complete, key=lambda each: sign * (each.value or 0.0))[-LINES:]
     if len(ranked) < 2:
         return None
     values = [each.value or 0.0 for each in ranked]
     low, high = min(values), max(values)
-    parameters = study.settings.parameters
+    parameters = saved.settings.parameters
+    names = short_names(parameters)
     traces = []
     for rank, (trial, value) in enumerate(zip(ranked, values, strict=True), 1):
         own = {name: trial.parameters[name] for name in parameters if name in trial.parameters}
-        texts = [f"{_short(study, name)} {_text(own[name]) if name in own else 'not searched'}" for name in parameters]
+        texts = [f"{short} {text_of(own[name]) if name in own else 'not searched'}" for name, short in names.items()]
         best = rank == len(ranked)
         traces.append({
-            "x": [*(_short(study, name) for name in parameters), "value"],
+            "x": [*names.values(), "value"],
             "y": [
                 *(_height(parameters[name], own[name]) if name in own else None for name in parameters),
                 (value - low) / (high - low) if high > low else 1.0,
@@ -167,14 +170,3 @@ def _height(parameter: ParameterSettings, value: Any) -> float:
     if parameter.log:
         return log(float(value) / low) / log(high / low)
     return (float(value) - low) / (high - low)
-
-
-def _short(study: Study, name: str) -> str:
-    """The last part of a key, or the whole key if another one ends alike."""
-    last = name.rpartition(".")[2]
-    alike = [each for each in study.settings.parameters if each.rpartition(".")[2] == last]
-    return last if len(alike) == 1 else name
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(label(value))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore import RunContext, RunStateError, StashKey
-from rlcore_study.sweep.trials import Study, Trial, trial_of_run
+from rlcore_study.sweep.trials import SavedSweep, Trial, trial_of_run
 
 if TYPE_CHECKING:
-    from rlcore_study.sweep.study import Judge
+    from rlcore_study.sweep.optuna_study import Judge
 
 __all__ = ["PRUNED", "SECTION", "evaluations_in", "watch"]
 
@@ -29,14 +29,14 @@ class Watch:
     """The memory of a run of a trial.
 
     Attributes:
-        study: The sweep.
+        saved: The sweep.
         trial: The trial as its record was when the run started.
         run: The name of the run.
         evaluations: Pairs of the agent steps and the score of each evaluation.
         judge: Asks the pruner; None without one.
     """
 
-    study: Study
+    saved: SavedSweep
     trial: Trial
     run: str
     evaluations: list[tuple[int, float]]
@@ -46,7 +46,7 @@ class Watch:
         """Have the run end if the pruner says so after the latest evaluation."""
         if self.judge is None or not self.evaluations:
             return
-        if self.judge.hopeless(self.study.intermediate(self.trial, self.run, self.evaluations)):
+        if self.judge.hopeless(self.saved.intermediate(self.trial, self.run, self.evaluations)):
             step, score = self.evaluations[-1]
             run.request_stop(f"{PRUNED}: {self.trial.name} scored {score:g} at step {step}")
 
@@ -67,19 +67,19 @@ def watch(run: RunContext) -> Watch | None:
     found = trial_of_run(run.directory)
     if found is None:
         return None
-    study, trial = found
+    saved, trial = found
     judge = None
-    if study.settings.pruner is not None:
-        from rlcore_study.sweep.study import Judge
+    if saved.settings.pruner is not None:
+        from rlcore_study.sweep.optuna_study import Judge
 
-        trials, _ = study.trials()
+        trials, _ = saved.trials()
         if not all(number in trials and trials[number].ended for number in range(trial.seen)):
             raise RunStateError(
-                f"{study.directory}: a trial before {trial.name} has no result; rlcore sweep trains it, and continues "
+                f"{saved.directory}: a trial before {trial.name} has no result; rlcore sweep trains it, and continues "
                 "this run"
             )
-        judge = Judge(study, trials, trial)
-    run.stash[WATCH] = Watch(study, trial, run.directory.name, run.stash.get(RESTORED, []), judge)
+        judge = Judge(saved, trials, trial)
+    run.stash[WATCH] = Watch(saved, trial, run.directory.name, run.stash.get(RESTORED, []), judge)
     return run.stash[WATCH]
 
 

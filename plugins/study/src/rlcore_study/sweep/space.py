@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlcore_study.sweep.settings import ParameterSettings
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
-__all__ = ["distributions", "grid", "labels", "suggested", "typical"]
+__all__ = ["described", "distributions", "grid", "labels", "short_names", "suggested", "text_of", "typical"]
 
 Parameters = Mapping[str, ParameterSettings]
 
@@ -25,6 +25,23 @@ def label(value: Any) -> Any:
 def labels(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a trial as Optuna keeps them."""
     return {name: label(value) for name, value in values.items()}
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """The last part of each dotted name, such as ``learning_rate``; the whole one if another name ends alike."""
+    last = {name: name.rpartition(".")[2] for name in names}
+    ends = list(last.values())
+    return {name: end if ends.count(end) == 1 else name for name, end in last.items()}
+
+
+def text_of(value: Any) -> str:
+    """A value in words, for people."""
+    return f"{value:.4g}" if isinstance(value, float) else str(label(value))
+
+
+def described(values: Mapping[str, Any]) -> str:
+    """The values of a trial in words: ``learning_rate 0.0012, num_layers 2``."""
+    return ", ".join(f"{short} {text_of(values[name])}" for name, short in short_names(values).items())
 
 
 def applies(parameter: ParameterSettings, values: Mapping[str, Any]) -> bool:

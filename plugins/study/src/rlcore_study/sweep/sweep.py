@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,21 @@ from rlcore import (
     echo,
     find_checkpoints,
     is_locked,
-    is_number,
     read_object,
     read_run,
     write_config,
 )
-from rlcore_study.side_by_side import Ended, Job, Running, side_by_side
+from rlcore_study.documents import at_path, finite, items_at
+from rlcore_study.side_by_side import Ended, Job, Running, side_by_side, steps_of
 from rlcore_study.sweep.block import configuration
+from rlcore_study.sweep.optuna_study import Judge, values_of
 from rlcore_study.sweep.pruning import PRUNED, evaluations_in
-from rlcore_study.sweep.study import Judge, values_of
-from rlcore_study.sweep.trials import RunResult, Study, Trial, writing
+from rlcore_study.sweep.space import described
+from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial, writing
 
 __all__ = ["Sweep"]
 
 BEST = "best.yaml"
-SIGNALS = 128  # exit codes above it are those of processes that a signal ended
-INTERRUPTED = (129, 130, 143)  # SIGHUP, SIGINT, SIGTERM
 KILLS = 5  # of one run, in one command, without a checkpoint between them
 
 
@@ -43,7 +42,7 @@ class Sweep:
     """A sweep in progress.
 
     Attributes:
-        study: What the sweep searches, and where.
+        saved: What the sweep searches, and where.
         document: The configuration file with the options of the command.
         plugins: The plugins that read it.
         trials: The trials that have a record, by number.
@@ -51,7 +50,7 @@ class Sweep:
         problem: Why no further run is started; empty while there is no reason.
     """
 
-    study: Study
+    saved: SavedSweep
     document: Document
     plugins: Plugins
     trials: dict[int, Trial]
@@ -66,7 +65,7 @@ class Sweep:
 
         Raises RunStateError if a run cannot write its files.
         """
-        jobs, lag = self.study.settings.jobs, self.study.settings.lag
+        jobs, lag = self.saved.settings.jobs, self.saved.settings.lag
         at_once = min(jobs, lag + 1)
         if at_once < jobs:
             self._say_once(f"at most {at_once} trials train at the same time, because this sweep has unseen: {lag}")
@@ -84,7 +83,7 @@ class Sweep:
 
     @property
     def _unfinished(self) -> Iterator[int]:
-        for number in range(self.study.settings.trials):
+        for number in range(self.saved.settings.trials):
             if number not in self.trials or not self.trials[number].ended:
                 yield number
 
@@ -98,17 +97,17 @@ class Sweep:
             if number in self.training:
                 continue
             known = self.trials.get(number)
-            seen = max(0, number - self.study.settings.lag) if known is None else known.seen
+            seen = max(0, number - self.saved.settings.lag) if known is None else known.seen
             if not all(each in self.trials and self.trials[each].ended for each in range(seen)):
                 return None
             if known is None:
                 if any(each not in self.trials for each in range(number)):
                     return None
-                known = Trial(number, seen, values_of(self.study, self.trials, number, seen))
+                known = Trial(number, seen, values_of(self.saved, self.trials, number, seen))
                 self._record(known)
-                echo(f"{known.name}  {shown(known.parameters)}", file=sys.stdout)
-            name, environment, seed = next(each for each in self.study.runs() if each[0] not in known.runs)
-            directory = self.study.place(number) / name
+                echo(f"{known.name}  {described(known.parameters)}", file=sys.stdout)
+            name, environment, seed = next(each for each in self.saved.runs() if each[0] not in known.runs)
+            directory = self.saved.place(number) / name
             if is_locked(directory):  # a run that the killed process before this one started saves its checkpoint
                 self._say_once(f"{known.name}/{name}  waits for another process of this run to end")
                 continue
@@ -125,11 +124,11 @@ class Sweep:
 
     def _job(self, trial: Trial, name: str, environment: str, seed: int) -> Job | None:
         """The run of a trial; None if it had ended before, and is recorded now."""
-        place = self.study.place(trial.number)
+        place = self.saved.place(trial.number)
         directory = place / name
         if self._settled(trial, name, exit_code=None):
             return None
-        case = self.study.settings.environments.get(environment)
+        case = self.saved.settings.environments.get(environment)
         values = {**(case.values if case is not None else {}), **trial.parameters}
         config = configuration(self.document, self.plugins, values, seed)
         start = attrs.evolve(
@@ -144,8 +143,7 @@ class Sweep:
             words = (str(file), "--force") if directory.exists() else (str(file),)
         else:
             words = ("--resume", *words, "--checkpoint", str(regular))
-        steps = sum(each.max_steps for each in config.behaviors.values())
-        return Job(f"{trial.name}/{name}", directory, words, steps=steps)
+        return Job(f"{trial.name}/{name}", directory, words, steps=steps_of(config))
 
     # ------------------------------------------------------------ what became of a run
 
@@ -156,12 +154,12 @@ class Sweep:
             running.stop()
 
     def _run_ended(self, ended: Ended) -> None:
-        number = next(each for each in self.training if self.study.place(each) == ended.job.directory.parent)
+        number = next(each for each in self.training if self.saved.place(each) == ended.job.directory.parent)
         name = self.training.pop(number)
         trial = self.trials[number]
-        if ended.code in INTERRUPTED:
+        if ended.interrupted:
             return
-        if ended.code > SIGNALS:
+        if ended.killed:
             self._killed(trial, name, ended)
         elif ended.code == EXIT_RUN_STATE:
             said = ended.error.partition("; the last intact one")[0] or "its files cannot be used"
@@ -182,13 +180,12 @@ class Sweep:
 
     def _settled(self, trial: Trial, name: str, exit_code: int | None) -> bool:
         """Record a run that has ended well. Returns whether it has."""
-        directory = self.study.place(trial.number) / name
+        directory = self.saved.place(trial.number) / name
         try:
             result = read_object(directory / "result.json")
         except (FileNotFoundError, DamagedFile):
             return False
-        stop = result.get("stop")
-        reason = str(stop.get("reason", "")) if isinstance(stop, Mapping) else ""
+        reason = str(at_path(result, "stop", "reason") or "")
         pruned = result.get("outcome") == "interrupted" and reason.startswith(PRUNED)
         if not pruned and result.get("outcome") != "done":
             if exit_code != 0:
@@ -198,12 +195,12 @@ class Sweep:
         if pruned:
             self._end(trial, "pruned", {name: evaluations}, reason)
             return True
-        score = _score(self.study.settings.metric, result)
+        score = _score(self.saved.settings.metric, result)
         if score is None:
-            self._end(trial, "failed", reason=f"{name}: has no {self.study.settings.metric}: it ended too early")
+            self._end(trial, "failed", reason=f"{name}: has no {self.saved.settings.metric}: it ended too early")
             return True
         trial = attrs.evolve(trial, runs={**trial.runs, name: RunResult(score, evaluations)})
-        if len(trial.runs) == len(self.study.runs()):
+        if len(trial.runs) == len(self.saved.runs()):
             self._end(trial, "complete")
         else:
             self._record(trial)
@@ -213,24 +210,24 @@ class Sweep:
         self, trial: Trial, state: str, last: dict[str, tuple[tuple[int, float], ...]] | None = None, reason: str = ""
     ) -> None:
         """Record the end of a trial. ``last`` has the evaluations of a run that was pruned."""
-        study = self.study
+        saved = self.saved
         run, evaluations = next(iter((last or {}).items()), (None, ()))
-        intermediate = study.intermediate(trial, run, evaluations)
+        intermediate = saved.intermediate(trial, run, evaluations)
         notes: dict[str, Any] = {}
-        if study.settings.pruner is not None and state != "failed":
-            judge = Judge(study, self.trials, trial)
+        if saved.settings.pruner is not None and state != "failed":
+            judge = Judge(saved, self.trials, trial)
             judge.hopeless(intermediate)
             notes = judge.notes
-        value = study.worth(trial) if state == "complete" else None
+        value = saved.worth(trial) if state == "complete" else None
         ended = attrs.evolve(trial, state=state, value=value, intermediate=intermediate, pruner=notes, reason=reason)
         self._record(ended)
-        best = study.best(self.trials)
+        best = saved.best(self.trials)
         so_far = "" if best is None else f"; best {best.value:g}, {best.name}"
         text = f"{value:g}" if value is not None else reason
         echo(f"{trial.name}  {state}: {text}{so_far}", file=sys.stdout)
 
     def _record(self, trial: Trial) -> None:
-        self.study.write_trial(trial)
+        self.saved.write_trial(trial)
         self.trials[trial.number] = trial
 
     # ------------------------------------------------------------ the end
@@ -238,7 +235,7 @@ class Sweep:
     def write_best(self, best: Trial) -> Path:
         """Write the configuration of the best trial, as a file that ``rlcore run`` takes."""
         config = configuration(self.document, self.plugins, dict(best.parameters))
-        directory = self.study.directory
+        directory = self.saved.directory
         start = attrs.evolve(
             config.checkpoint_settings,
             run_id=f"{directory.name}-best",
@@ -266,23 +263,8 @@ def _regular_checkpoint(directory: Path) -> int | None:
 def _score(metric: str, result: dict[str, Any]) -> float | None:
     """The metric of a run in its ``result.json``; None if the run has none."""
     if metric == "reward":
-        behaviors = _mapping(result.get("behaviors")).values()
-        found: list[Any] = [_mapping(each).get("mean_reward") for each in behaviors]
+        found = [finite(at_path(each, "mean_reward")) for _, each in items_at(result, "behaviors")]
     else:
-        found = [_mapping(result.get("evaluation")).get("score" if metric == "evaluation" else "best_score")]
-    if not found or not all(map(is_number, found)):
-        return None
-    return float(sum(found) / len(found))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """A value of a file that should be a mapping; an empty one if it is not."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def shown(values: Mapping[str, Any]) -> str:
-    """``learning_rate 0.0012, num_layers 2``: each key by its last part."""
-    words = {name.rpartition(".")[2]: value for name, value in values.items()}
-    names = words if len(words) == len(values) else values
-    texts = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values.values()]
-    return ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True))
+        found = [finite(at_path(result, "evaluation", "score" if metric == "evaluation" else "best_score"))]
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(found) else None

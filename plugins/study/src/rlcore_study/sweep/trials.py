@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -20,9 +21,19 @@ import attrs
 from rlcore import DamagedFile, RunStateError, is_number, is_whole, read_object, read_settings, write_atomically
 from rlcore_study.sweep.settings import MAX_TRIALS, SweepSettings
 
-__all__ = ["ENDED", "RunResult", "Study", "Trial", "read_study", "read_trial", "trial_of_run", "writing"]
+__all__ = [
+    "ENDED",
+    "RunResult",
+    "SavedSweep",
+    "Trial",
+    "ends_of",
+    "read_sweep",
+    "read_trial",
+    "trial_of_run",
+    "writing",
+]
 
-STUDY, TRIAL = "sweep.json", "trial.json"
+SWEEP, TRIAL = "sweep.json", "trial.json"
 FORMAT = 1
 ENDED = ("complete", "pruned", "failed")
 _DIRECTORY = re.compile(r"trial-(\d{4,})")
@@ -79,7 +90,7 @@ class Trial:
 
 
 @attrs.frozen
-class Study:
+class SavedSweep:
     """A sweep as its directory records it.
 
     Attributes:
@@ -143,7 +154,7 @@ class Study:
             "sweep": attrs.asdict(self.settings),
             "configuration": self.document,
         }
-        _write(self.directory / STUDY, data)
+        _write(self.directory / SWEEP, data)
 
     def write_trial(self, trial: Trial) -> None:
         """Write the record of a trial into its directory, which is made."""
@@ -185,9 +196,15 @@ class Study:
         return max(complete, key=lambda each: (sign * (each.value or 0.0), -each.number), default=None)
 
 
-def read_study(directory: Path) -> Study:
+def ends_of(trials: Iterable[Trial]) -> str:
+    """How many trials have ended how, such as ``3 complete, 1 pruned``; empty if none has ended."""
+    counts = Counter(each.state for each in trials)
+    return ", ".join(f"{counts[state]} {state}" for state in ENDED if counts[state])
+
+
+def read_sweep(directory: Path) -> SavedSweep:
     """Read ``sweep.json``. Raises FileNotFoundError without one, DamagedFile for what is none."""
-    path = directory / STUDY
+    path = directory / SWEEP
     data = read_object(path)
     version = data.get("format")
     if isinstance(version, int) and version > FORMAT:
@@ -201,11 +218,11 @@ def read_study(directory: Path) -> Study:
     if settings is None or not isinstance(data.get("configuration"), dict) or not is_whole(data.get("evaluations")):
         reason = problems[0][1] if problems else "has no configuration, or no number of evaluations"
         raise DamagedFile(f"{path}: is not the record of a sweep: {reason}")
-    return Study(directory, settings, data["configuration"], data["evaluations"])
+    return SavedSweep(directory, settings, data["configuration"], data["evaluations"])
 
 
-def read_trial(place: Path, study: Study) -> Trial:
-    """Read the record of the trial of ``study`` in ``place``.
+def read_trial(place: Path, saved: SavedSweep) -> Trial:
+    """Read the record of the trial of ``saved`` in ``place``.
 
     Raises FileNotFoundError without one, and DamagedFile for what is none, or not of this sweep.
     """
@@ -228,7 +245,7 @@ def read_trial(place: Path, study: Study) -> Trial:
         raise DamagedFile(f"{path}: is not the record of a trial") from error
     if named is None or not is_whole(trial.number) or trial.number != int(named[1]) or not _is_sound(trial):
         raise DamagedFile(f"{path}: is not the record of {place.name}")
-    if not _is_of(trial, study):
+    if not _is_of(trial, saved):
         raise DamagedFile(f"{path}: has parameters, values or runs that this sweep does not have")
     return trial
 
@@ -252,9 +269,9 @@ def _is_sound(trial: Trial) -> bool:
     )
 
 
-def _is_of(trial: Trial, study: Study) -> bool:
+def _is_of(trial: Trial, saved: SavedSweep) -> bool:
     """Whether the sweep has the parameters of the record, their values and its runs."""
-    searched, runs = study.settings.parameters, {name for name, _, _ in study.runs()}
+    searched, runs = saved.settings.parameters, {name for name, _, _ in saved.runs()}
     known = all(name in searched and searched[name].has(value) for name, value in trial.parameters.items())
     return known and trial.runs.keys() <= runs and (trial.state != "complete" or trial.runs.keys() == runs)
 
@@ -263,13 +280,13 @@ def _run(data: Mapping[str, Any]) -> RunResult:
     return RunResult(float(data["score"]), tuple((int(step), float(score)) for step, score in data["evaluations"]))
 
 
-def trial_of_run(run: Path) -> tuple[Study, Trial] | None:
+def trial_of_run(run: Path) -> tuple[SavedSweep, Trial] | None:
     """The sweep and the trial that a run directory belongs to; None for a run of its own."""
     place = run.parent
-    if not (place / TRIAL).is_file() or not (place.parent / STUDY).is_file():
+    if not (place / TRIAL).is_file() or not (place.parent / SWEEP).is_file():
         return None
-    study = read_study(place.parent)
-    return study, read_trial(place, study)
+    saved = read_sweep(place.parent)
+    return saved, read_trial(place, saved)
 
 
 @contextmanager

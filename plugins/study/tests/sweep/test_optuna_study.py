@@ -11,10 +11,10 @@ import optuna
 import pytest
 
 from rlcore import derive_seed
+from rlcore_study.sweep.optuna_study import Judge, importances, values_of
 from rlcore_study.sweep.settings import EnvironmentCase, ParameterSettings, SweepSettings
 from rlcore_study.sweep.space import distributions
-from rlcore_study.sweep.study import Judge, importances, values_of
-from rlcore_study.sweep.trials import RunResult, Study, Trial
+from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial
 
 RANGES = {
     "a.rate": ParameterSettings(low=1e-4, high=1e-1, log=True),
@@ -26,9 +26,9 @@ RANGES = {
 EVALUATIONS = 9
 
 
-def study_of(**settings: Any) -> Study:
+def study_of(**settings: Any) -> SavedSweep:
     made = SweepSettings(**{"parameters": RANGES, "seeds": [1], "startup_trials": 4, **settings})
-    return Study(Path("unused"), made, {}, EVALUATIONS)
+    return SavedSweep(Path("unused"), made, {}, EVALUATIONS)
 
 
 def score(values: dict[str, Any], step: int) -> float:
@@ -37,20 +37,20 @@ def score(values: dict[str, Any], step: int) -> float:
     return float(1.0 - 0.3 * worst) * (1.0 - 0.8**step)
 
 
-def trained(study: Study, trials: dict[int, Trial], number: int, seen: int) -> Trial:
+def trained(saved: SavedSweep, trials: dict[int, Trial], number: int, seen: int) -> Trial:
     """A trial as a sweep records it."""
-    values = values_of(study, trials, number, seen)
+    values = values_of(saved, trials, number, seen)
     trial = Trial(number, seen, values)
     scores: list[tuple[int, float]] = []
-    judge = Judge(study, trials, trial)
+    judge = Judge(saved, trials, trial)
     for step in range(1, EVALUATIONS + 1):
         scores.append((100 * step, score(values, step)))
-        intermediate = study.intermediate(trial, "seed-1", scores)
+        intermediate = saved.intermediate(trial, "seed-1", scores)
         if judge.hopeless(intermediate) and step < EVALUATIONS:
             return attrs.evolve(trial, state="pruned", intermediate=intermediate, pruner=judge.notes)
     trial = attrs.evolve(trial, runs={"seed-1": RunResult(scores[-1][1], tuple(scores))})
     return attrs.evolve(
-        trial, state="complete", value=study.worth(trial), intermediate=intermediate, pruner=judge.notes
+        trial, state="complete", value=saved.worth(trial), intermediate=intermediate, pruner=judge.notes
     )
 
 
@@ -66,12 +66,12 @@ STATES = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
 
 @pytest.mark.parametrize("pruner", PRUNERS)
 def test_a_rebuilt_study_chooses_and_prunes_as_one_study_that_lives_on(pruner: str) -> None:
-    study = study_of(pruner=pruner)
+    saved = study_of(pruner=pruner)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     living = optuna.create_study(study_name="rlcore", direction="maximize", pruner=PRUNERS[pruner])
     trials: dict[int, Trial] = {}
     for number in range(16):
-        trials[number] = trained(study, trials, number, number)
+        trials[number] = trained(saved, trials, number, number)
         seed = derive_seed(1, "sweep", number)
         living.sampler = optuna.samplers.TPESampler(n_startup_trials=4, constant_liar=True, seed=seed)
         asked = living.ask()
@@ -102,7 +102,7 @@ def test_cmaes_in_a_rebuilt_study_chooses_as_in_one_study_that_lives_on() -> Non
     pytest.importorskip("cmaes")
     lag = 2
     space = {name: RANGES[name] for name in ("a.rate", "a.layers", "a.kind")}
-    study = study_of(sampler="cmaes", parameters=space, pruner=None)
+    saved = study_of(sampler="cmaes", parameters=space, pruner=None)
     living = optuna.create_study(direction="maximize")
     trials: dict[int, Trial] = {}
     for number in range(40):
@@ -117,7 +117,7 @@ def test_cmaes_in_a_rebuilt_study_chooses_as_in_one_study_that_lives_on() -> Non
             "a.layers": asked.suggest_int("a.layers", 1, 4),
             "a.kind": asked.suggest_categorical("a.kind", ["plain", "fast", "[64, 64]"]),
         }
-        values = values_of(study, trials, number, seen)
+        values = values_of(saved, trials, number, seen)
         assert {**values, "a.kind": str(values["a.kind"])} == expected
         failed = (number + 1) % 5 == 0
         trials[number] = Trial(
@@ -128,19 +128,19 @@ def test_cmaes_in_a_rebuilt_study_chooses_as_in_one_study_that_lives_on() -> Non
 
 
 def test_values_do_not_depend_on_results_that_a_trial_may_not_see() -> None:
-    study = study_of(jobs=3)
+    saved = study_of(jobs=3)
     trials: dict[int, Trial] = {}
     for number in range(12):
-        trials[number] = trained(study, trials, number, max(0, number - study.settings.lag))
-    assert study.settings.lag == 2
+        trials[number] = trained(saved, trials, number, max(0, number - saved.settings.lag))
+    assert saved.settings.lag == 2
     unfinished = {n: attrs.evolve(each, state=None, value=None, intermediate={}) for n, each in trials.items()}
     early = {**{n: trials[n] for n in range(9)}, 9: unfinished[9], 10: unfinished[10]}
-    assert values_of(study, early, 11, 9) == trials[11].parameters
+    assert values_of(saved, early, 11, 9) == trials[11].parameters
     best = max(range(9), key=lambda number: trials[number].value or 0.0)
     other = {**trials, best: attrs.evolve(trials[best], value=-5.0)}
-    assert values_of(study, other, 11, 9) != trials[11].parameters  # what it sees does matter
+    assert values_of(saved, other, 11, 9) != trials[11].parameters  # what it sees does matter
     moved = {**early, 9: attrs.evolve(early[9], parameters=trials[11].parameters)}
-    assert values_of(study, moved, 11, 9) != trials[11].parameters  # and where the others are
+    assert values_of(saved, moved, 11, 9) != trials[11].parameters  # and where the others are
 
 
 def test_a_grid_visits_every_point_once() -> None:
@@ -149,10 +149,10 @@ def test_a_grid_visits_every_point_once() -> None:
         "a.n": ParameterSettings(low=1, high=5, step=2),
         "a.c": ParameterSettings(choices=[None, [1, 2]]),
     }
-    study = study_of(sampler="grid", parameters=space, trials=18)
+    saved = study_of(sampler="grid", parameters=space, trials=18)
     trials: dict[int, Trial] = {}
     for number in range(18):
-        trials[number] = Trial(number, number, values_of(study, trials, number, number), state="complete", value=0.0)
+        trials[number] = Trial(number, number, values_of(saved, trials, number, number), state="complete", value=0.0)
     points = {repr(sorted(each.parameters.items())) for each in trials.values()}
     assert len(points) == 18
     for index, name in enumerate(space):
@@ -161,7 +161,7 @@ def test_a_grid_visits_every_point_once() -> None:
 
 
 def test_the_parameter_that_decides_is_the_most_important_one() -> None:
-    study = study_of(sampler="random", parameters={name: RANGES[name] for name in ("a.rate", "a.layers", "a.units")})
+    saved = study_of(sampler="random", parameters={name: RANGES[name] for name in ("a.rate", "a.layers", "a.units")})
     generator = np.random.default_rng(3)
     trials = {}
     for number in range(60):
@@ -172,10 +172,10 @@ def test_the_parameter_that_decides_is_the_most_important_one() -> None:
         }
         value = -abs(np.log10(values["a.rate"]) + 2.5) + 0.01 * generator.normal()
         trials[number] = Trial(number, number, values, state="complete", value=float(value))
-    found = importances(study, trials)
+    found = importances(saved, trials)
     assert next(iter(found)) == "a.rate" and found["a.rate"] > 0.8
     assert sum(found.values()) == pytest.approx(1.0)
-    assert importances(study, {n: trials[n] for n in range(2)}) == {}
+    assert importances(saved, {n: trials[n] for n in range(2)}) == {}
 
 
 def test_several_environments_count_as_shares_of_their_targets() -> None:
@@ -183,14 +183,14 @@ def test_several_environments_count_as_shares_of_their_targets() -> None:
         "near": {"values": {}, "target": 500.0},
         "far": {"values": {}, "target": -100.0, "floor": -500.0},
     }
-    study = study_of(environments={name: EnvironmentCase(**case) for name, case in cases.items()}, seeds=[1, 2])
-    names = [name for name, _, _ in study.runs()]
+    saved = study_of(environments={name: EnvironmentCase(**case) for name, case in cases.items()}, seeds=[1, 2])
+    names = [name for name, _, _ in saved.runs()]
     assert names == ["near-seed-1", "near-seed-2", "far-seed-1", "far-seed-2"]
     results = {name: RunResult(each, ()) for name, each in zip(names, (250.0, 500.0, -500.0, -200.0), strict=True)}
-    assert study.worth(Trial(0, 0, {}, results)) == pytest.approx((0.5 + 1.0 + 0.0 + 0.75) / 4)
+    assert saved.worth(Trial(0, 0, {}, results)) == pytest.approx((0.5 + 1.0 + 0.0 + 0.75) / 4)
     # While its third run trains, a trial seems to be worth the mean of what it has so far.
     begun = {name: RunResult(each.score, ((100, each.score),)) for name, each in list(results.items())[:2]}
-    found = study.intermediate(Trial(0, 0, {}, begun), "far-seed-1", [(100, -300.0)])
+    found = saved.intermediate(Trial(0, 0, {}, begun), "far-seed-1", [(100, -300.0)])
     assert found == pytest.approx({1: 0.5, EVALUATIONS + 1: 0.75, 2 * EVALUATIONS + 1: (0.5 + 1.0 + 0.5) / 3})
 
 

@@ -15,7 +15,7 @@ import attrs
 
 from rlcore import derive_seed
 from rlcore_study.sweep.space import distributions, grid, labels, suggested
-from rlcore_study.sweep.trials import Study, Trial
+from rlcore_study.sweep.trials import SavedSweep, Trial
 
 if TYPE_CHECKING:
     import optuna
@@ -28,36 +28,36 @@ __all__ = ["Judge", "importances", "rebuilt", "values_of"]
 NAME = "rlcore"  # hyperband chooses the bracket of a trial by the name of the study
 
 
-def rebuilt(study: Study, trials: Mapping[int, Trial], number: int, seen: int) -> optuna.Study:
+def rebuilt(saved: SavedSweep, trials: Mapping[int, Trial], number: int, seen: int) -> optuna.Study:
     """Optuna's study as trial ``number`` knows it: results of the first ``seen`` trials, the others still running."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     made = optuna.create_study(
         study_name=NAME,
-        direction=_direction(study),
-        sampler=_sampler(study, number),
-        pruner=_pruner(study),
+        direction=_direction(saved),
+        sampler=_sampler(saved, number),
+        pruner=_pruner(saved),
     )
-    notes = _notes_of_cmaes(study, trials, number) if study.settings.sampler == "cmaes" else {}
+    notes = _notes_of_cmaes(saved, trials, number) if saved.settings.sampler == "cmaes" else {}
     for each in range(number):
-        made.add_trial(_frozen(study, trials.get(each, Trial(each, 0, {})), each < seen, notes.get(each, {})))
+        made.add_trial(_frozen(saved, trials.get(each, Trial(each, 0, {})), each < seen, notes.get(each, {})))
     return made
 
 
-def values_of(study: Study, trials: Mapping[int, Trial], number: int, seen: int) -> dict[str, Any]:
+def values_of(saved: SavedSweep, trials: Mapping[int, Trial], number: int, seen: int) -> dict[str, Any]:
     """The values that the sampler chooses for trial ``number``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        asked = rebuilt(study, trials, number, seen).ask()
-        return suggested(study.settings.parameters, asked)
+        asked = rebuilt(saved, trials, number, seen).ask()
+        return suggested(saved.settings.parameters, asked)
 
 
 class Judge:
     """Asks the pruner about one trial, evaluation by evaluation."""
 
-    def __init__(self, study: Study, trials: Mapping[int, Trial], trial: Trial) -> None:
-        self._asked = rebuilt(study, trials, trial.number, trial.seen).ask()
+    def __init__(self, saved: SavedSweep, trials: Mapping[int, Trial], trial: Trial) -> None:
+        self._asked = rebuilt(saved, trials, trial.number, trial.seen).ask()
         self._optuna = self._asked.study
         self._last = 0
 
@@ -78,7 +78,7 @@ class Judge:
         return {name: value for name, value in noted.items() if name.startswith("completed_rung")}
 
 
-def importances(study: Study, trials: Mapping[int, Trial]) -> dict[str, float]:
+def importances(saved: SavedSweep, trials: Mapping[int, Trial]) -> dict[str, float]:
     """The importance of each parameter for the value, by Optuna's PED-ANOVA; empty for fewer than three values."""
     import optuna
 
@@ -86,7 +86,7 @@ def importances(study: Study, trials: Mapping[int, Trial]) -> dict[str, float]:
     if len({each.value for each in complete}) < 3:
         return {}
     ordered = {index: attrs.evolve(each, number=index) for index, each in enumerate(complete)}
-    made = rebuilt(study, ordered, len(ordered), len(ordered))
+    made = rebuilt(saved, ordered, len(ordered), len(ordered))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
@@ -94,14 +94,14 @@ def importances(study: Study, trials: Mapping[int, Trial]) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def _notes_of_cmaes(study: Study, trials: Mapping[int, Trial], number: int) -> dict[int, Mapping[str, Any]]:
+def _notes_of_cmaes(saved: SavedSweep, trials: Mapping[int, Trial], number: int) -> dict[int, Mapping[str, Any]]:
     """The notes that the sampler makes about each trial before ``number``: a generation, and its distribution.
 
     Optuna would store the distribution as a pickle. Here, all choices are made again, each with what it knew.
     """
     import optuna
 
-    made = optuna.create_study(direction=_direction(study))
+    made = optuna.create_study(direction=_direction(saved))
     told = 0
     for each in range(number):
         for earlier in range(told, min(each, trials[each].seen if each in trials else 0)):
@@ -109,19 +109,19 @@ def _notes_of_cmaes(study: Study, trials: Mapping[int, Trial], number: int) -> d
             if state.is_finished():
                 made.tell(earlier, _value(trials[earlier]) if state.name == "COMPLETE" else None, state)
             told = earlier + 1
-        made.sampler = _sampler(study, each)
-        suggested(study.settings.parameters, made.ask())
+        made.sampler = _sampler(saved, each)
+        suggested(saved.settings.parameters, made.ask())
     return {each.number: each.system_attrs for each in made.get_trials(deepcopy=False)}
 
 
-def _direction(study: Study) -> Literal["maximize", "minimize"]:
-    return "maximize" if study.settings.direction == "maximize" else "minimize"
+def _direction(saved: SavedSweep) -> Literal["maximize", "minimize"]:
+    return "maximize" if saved.settings.direction == "maximize" else "minimize"
 
 
-def _frozen(study: Study, trial: Trial, known: bool, notes: Mapping[str, Any]) -> Any:
+def _frozen(saved: SavedSweep, trial: Trial, known: bool, notes: Mapping[str, Any]) -> Any:
     from optuna.trial import create_trial
 
-    parameters = study.settings.parameters
+    parameters = saved.settings.parameters
     return create_trial(
         state=_state(trial if known else None),
         value=_value(trial) if known else None,
@@ -146,10 +146,10 @@ def _value(trial: Trial) -> float | None:
     return trial.value
 
 
-def _sampler(study: Study, number: int) -> BaseSampler:
+def _sampler(saved: SavedSweep, number: int) -> BaseSampler:
     from optuna.samplers import CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
-    settings = study.settings
+    settings = saved.settings
     seed = derive_seed(settings.seed, "sweep", number) % 2**32
     if settings.sampler == "grid":
         return GridSampler(grid(settings.parameters), seed=settings.seed)
@@ -160,14 +160,14 @@ def _sampler(study: Study, number: int) -> BaseSampler:
     return TPESampler(n_startup_trials=settings.startup_trials, constant_liar=True, seed=seed)
 
 
-def _pruner(study: Study) -> BasePruner:
+def _pruner(saved: SavedSweep) -> BasePruner:
     from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
 
-    settings = study.settings
+    settings = saved.settings
     if settings.pruner == "median":
         return MedianPruner(n_startup_trials=settings.startup_trials, n_warmup_steps=settings.prune_after)
     if settings.pruner == "hyperband":
-        most = max(settings.prune_after, len(study.runs()) * study.evaluations)
+        most = max(settings.prune_after, len(saved.runs()) * saved.evaluations)
         return HyperbandPruner(settings.prune_after, most, settings.reduction_factor)
     if settings.pruner == "successive-halving":
         return SuccessiveHalvingPruner(settings.prune_after, settings.reduction_factor)
