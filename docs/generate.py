@@ -11,7 +11,6 @@ import inspect
 import json
 import re
 import sys
-import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -345,9 +344,12 @@ def _types_in(kind: Any) -> Iterator[type]:
 
 def members() -> frozenset[str]:
     """Return the distributions in this repository; the reference omits other installed plugins."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    installed = project["dependencies"] + project["optional-dependencies"]["all"]
-    return frozenset(re.split(r"[\[ @]", text)[0] for text in installed)
+    return frozenset({"rlcore", *(plugin_list.from_project(folder).name for folder in member_folders())})
+
+
+def member_folders() -> list[Path]:
+    """Return the folders of the distributions besides rlcore."""
+    return sorted(path.parent for parent in MEMBERS for path in (ROOT / parent).glob("*/pyproject.toml"))
 
 
 def _table(title: str, cls: type, source: str = "", level: str = "##") -> Iterator[str]:
@@ -471,12 +473,7 @@ def _commands(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[t
 
 def plugins_page() -> str:
     """Return the page with the plugins of this repository; ``docs/plugin_list.py`` lists those of others."""
-    has_plugins = f"[project.entry-points.{plugin_list.ENTRY_POINT_GROUP}]"  # a library has none
-    found = [
-        plugin_list.from_project(path.parent)
-        for path in ROOT.glob("*/*/pyproject.toml")
-        if path.parent.parent.name in MEMBERS and has_plugins in path.read_text(encoding="utf-8")
-    ]
+    found = [plugin_list.from_project(folder) for folder in member_folders()]
     return "\n".join(
         [
             "# Plugins",

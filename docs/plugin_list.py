@@ -87,7 +87,7 @@ def from_metadata(metadata: Message, sources: Iterable[str] | None) -> ListedPlu
 def from_project(directory: Path) -> ListedPlugin:
     """Return the row of a member of this repository, from its pyproject.toml."""
     project = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    modules = project["entry-points"][ENTRY_POINT_GROUP].values()
+    modules = project.get("entry-points", {}).get(ENTRY_POINT_GROUP, {}).values()  # a library has none
     sources = [(directory / "src" / f"{each.replace('.', '/')}.py").read_text(encoding="utf-8") for each in modules]
     return ListedPlugin(
         project["name"],

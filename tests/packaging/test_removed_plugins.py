@@ -22,8 +22,14 @@ from workspace import CORE, PLUGINS, Member, required
 
 pytestmark = pytest.mark.packaging
 
-DATA = Path(__file__).parent / "data"
-USES: dict[str, dict[str, Any]] = yaml.safe_load((DATA / "uses_of_plugins.yaml").read_text("utf-8"))
+# A use of each plugin, from the tests of its member: a configuration beside the trainer `ppo` in CartPole of two
+# environments (`config`), or other words for `rlcore` (`words`); and the plugins that it needs besides (`needs`).
+USES: dict[str, dict[str, Any]] = {
+    plugin: use
+    for file in (member.directory / "tests/uses.yaml" for member in PLUGINS)
+    if file.is_file()
+    for plugin, use in yaml.safe_load(file.read_text("utf-8")).items()
+}
 POLE = {
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
     "behaviors": {"Agent": {"trainer_type": "ppo"}},

@@ -1,6 +1,6 @@
 """A real HTTP server, and runs in a directory of their own.
 
-Needs this package, `rlcore[torch]`, `rlcore-ppo`, `rlcore-gymnasium`, `rlcore-curriculum` and pytest installed.
+Needs this package, `rlcore-torch`, `rlcore-ppo`, `rlcore-gymnasium`, `rlcore-curriculum` and pytest installed.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from rlcore_adamw.schedule import warm_up_cosine
 
 from rlcore import Run
+from rlcore_adamw.schedule import warm_up_cosine
 from rlcore_devkit import (
     OptimizerConformance,
     PluginConformance,

@@ -1,4 +1,4 @@
-"""Tests of the plugin and the trainer. They need `rlcore[torch]`, pytest, and this package installed."""
+"""Tests of the plugin and the trainer. They need `rlcore-torch`, pytest, and this package installed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rlcore_tqc.trainer import quantile_huber
 
 from rlcore import EpisodeSeeds
 from rlcore_devkit import IdentityEnvironment, PluginConformance, SmallTrainings, TrainerConformance
+from rlcore_tqc.trainer import quantile_huber
 
 
 class TestPlugin(PluginConformance):
