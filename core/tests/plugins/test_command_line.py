@@ -86,8 +86,8 @@ def test_a_command_of_a_plugin_that_is_off_names_its_distribution(
     refused = run_rlcore("report", "cartpole")
     assert refused.exit_code == 2
     assert refused.stderr.endswith(
-        "no command 'report': it is a command of rlcore-study; pip install rlcore-study, or turn the plugin on if it "
-        "is installed\n"
+        "no command 'report': it is a command of rlcore-study[report]; pip install 'rlcore-study[report]', or turn "
+        "the plugin on if it is installed\n"
     )
     for words in (["new", "walker", "--kind", "reward"], ["doctor"]):
         refused = run_rlcore("plugins", *words)
