@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from sweeps import RATE, configuration
 
@@ -106,6 +105,7 @@ def test_a_run_trains_with_the_values_of_a_file_with_a_sweep(run_rlcore: RunRlco
 
 
 def test_the_schema_for_editors_knows_the_block(run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
     check = jsonschema.Draft202012Validator(json.loads(run_rlcore("schema").stdout))
     document = configuration({"trials": 3, "sampler": "tpe", "pruner": "median", "seeds": [1, 2]})
     sound = {"behaviors": {}, "sweep": document["sweep"]}
