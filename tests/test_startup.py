@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from workspace import CORE, PLUGINS, ROOT
+from workspace import CORE, PLUGINS, ROOT, Member
 
 HEAVY = {"numpy", "torch"}
 # sys.modules rather than -X importtime, which does not see what importlib.import_module loads.
