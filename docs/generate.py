@@ -45,7 +45,6 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
-from rlcore.plugins.contract import Contract, contracts
 from rlcore.settings.fields import default_of, field_types, settings_fields
 from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
 
@@ -144,37 +143,6 @@ PLUGIN_BLOCKS = (
     ("section", "{name}", "target"),
     ("behavior", "behaviors.NAME.{name}", "target"),
 )
-
-
-# ---------------------------------------------------------------- contracts
-
-
-def ported(markdown: str) -> str:
-    """Return the page about porting with the changes of all contracts, the newest first."""
-    parts = [_changes(each) for each in reversed(contracts()) if each.moved or each.flat or each.removed]
-    return markdown.replace("<!-- the changes of all contracts -->", "\n\n".join(parts))
-
-
-def _changes(contract: Contract) -> str:
-    def listed(names: Iterable[str]) -> str:
-        return ", ".join(f"`{name}`" for name in names)
-
-    tables = {
-        "| names of these modules | are imported from |": (
-            (listed(old), f"`{new}`") for new, old in contract.flat.items()
-        ),
-        "| these names, of any module | are imported from |": (
-            (listed(old), f"`{new}`") for new, old in contract.names.items()
-        ),
-        "| before | now |": ((f"`{old}`", f"`{new}`") for old, new in contract.moved.items()),
-        "| removed | instead |": ((f"`{old}`", advice) for old, advice in contract.removed.items()),
-        "| new | what it is for |": ((f"`{name}`", text) for name, text in contract.added.items()),
-    }
-    lines = [f"### Contract {contract.number}, {contract.date}"]
-    for head, rows in tables.items():
-        body = [f"| {left} | {right} |" for left, right in rows]
-        lines += ["", head, "|---|---|", *body] if body else []
-    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------- hooks
@@ -558,7 +526,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     if page.file.src_uri == "how-to/zoo.md":
         markdown = with_zoo(markdown)
     if page.file.src_uri == "how-to/porting.md":
-        return ported(markdown)  # its names are those of other contracts
+        return markdown  # it has names of before, which the reference does not have
     if not page.file.src_uri.startswith("reference/api/"):
         markdown = api_reference.linked(markdown)
     return with_drawings(markdown)
@@ -587,21 +555,10 @@ DRAWINGS: Mapping[str, Callable[[], str]] = types.MappingProxyType(
 )
 
 
-def contract_names() -> str:
-    """Return the public names and the hooks of this version, as ``core/tests/plugins/data/`` keeps them by contract."""
-    import api_reference
-
-    found: dict[str, set[str]] = {"hooks": {hook.name for hook in HOOKS}}
-    for public in (name for page in api_reference.reference().values() for name in page):
-        for module in public.imports:
-            found.setdefault(module, set()).add(public.label)
-    return "\n".join(f"{module}: {' '.join(sorted(names))}" for module, names in sorted(found.items()))
-
-
 def main(names: Iterable[str]) -> None:
     """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages.
 
-    ``contract-names`` and ``public-names`` print the lists that tests compare.
+    ``public-names`` prints the list that a test compares.
     """
     wanted = list(names)
     if wanted == ["public-names"]:
@@ -609,14 +566,11 @@ def main(names: Iterable[str]) -> None:
 
         print("\n".join(public_names()))
         return
-    if wanted == ["contract-names"]:
-        print(contract_names())
-        return
     found = {path.removeprefix("reference/").removesuffix(".md"): page for path, page in PAGES.items()}
     if not found.keys() >= set(wanted) or not wanted:
         found = {path.removeprefix("reference/").removesuffix(".md"): page for path, page in pages().items()}
     if unknown := [name for name in wanted if name not in found]:
-        sys.exit(f"{unknown[0]}: is not a generated page; these are: {', '.join(found)}, contract-names")
+        sys.exit(f"{unknown[0]}: is not a generated page; these are: {', '.join(found)}, public-names")
     for name in wanted or found:
         print(found[name]())
 

@@ -18,7 +18,7 @@ from packaging.version import Version
 from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
 
 from rlcore import CONTRACT
-from rlcore.plugins.discover import declared
+from rlcore.plugins.contract import declared
 
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_loaded = pytest.mark.parametrize("member", [CORE, *PLUGINS], ids=str)

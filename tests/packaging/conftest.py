@@ -13,8 +13,6 @@ from made_once import made_once
 from virtualenvs import Venv, build_wheels, wheel_in
 from workspace import CORE, MEMBERS, complete, required
 
-collect_ignore = ["contract_1"]  # a package with tests of its own
-
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:

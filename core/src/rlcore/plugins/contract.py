@@ -1,11 +1,10 @@
 """The contract between rlcore and plugins: its number, and what each number changed.
 
 The distribution of a plugin declares the contracts that it was written for by keywords in its metadata, such as
-``rlcore-contract-3``, so that they can be compared before anything of the plugin is imported. A distribution that
-declares none is tried, and an error about a name of an earlier contract says what became of it.
+``rlcore-plugin-contract-1``, so that they can be compared before anything of the plugin is imported. A distribution
+that declares none is tried, and an error about a name of an earlier contract says what became of it.
 
-``contracts.toml`` is the dated list of what moved; messages, ``rlcore plugins doctor`` and the page "Porting a plugin"
-are made from it.
+``contracts.toml`` is the dated list of what moved; messages and ``rlcore plugins doctor`` are made from it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,13 @@ import rlcore
 if TYPE_CHECKING:
     import datetime
 
-CONTRACT = 3
+CONTRACT = 1
 """The number of the contract between this rlcore and plugins; it is raised when public names move."""
-KEYWORD = "rlcore-contract-"
+KEYWORD = "rlcore-plugin-contract-"
+# Packages from before 0.1 declare `rlcore-contract-N`. The new keyword has another form, so that none of their numbers
+# is taken for one of today; all of them count as contract 0.
+OLD_KEYWORD = "rlcore-contract-"
+BEFORE = 0
 PORTING = "the page 'Porting a plugin' has the steps"
 
 _NAME_IN_MODULE = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'")
@@ -75,19 +78,30 @@ def contracts() -> tuple[Contract, ...]:
     import tomllib
 
     text = (Path(__file__).parent / "contracts.toml").read_text(encoding="utf-8")
-    return tuple(Contract(**each) for each in tomllib.loads(text)["contract"])
+    return tuple(Contract(**each) for each in tomllib.loads(text).get("contract", ()))
+
+
+def declared(keywords: str) -> tuple[int, ...]:
+    """The contracts among the keywords of a distribution, however its build backend separates them."""
+
+    def numbers(keyword: str) -> list[str]:
+        return re.findall(rf"(?<![\w-]){keyword}(\d+)(?![\w-])", keywords)
+
+    found = tuple(map(int, numbers(KEYWORD)))
+    return found or ((BEFORE,) if numbers(OLD_KEYWORD) else ())
 
 
 def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str:
     """Why a distribution that declares the contracts ``numbers``, and not this one, does not fit."""
     from rlcore.plugins.installing import pip_install
 
-    older = max(numbers) <= CONTRACT
-    advice = pip_install(distribution if older else "rlcore", upgrade=True)
-    if older:
-        advice += f", or port it: {PORTING}"
-    written = f"{distribution} {version} is written for contract {' and '.join(map(str, numbers))} of rlcore"
-    return f"{written}, and this rlcore has contract {CONTRACT}; {advice}"
+    newest = max(numbers)
+    listed = " and ".join(map(str, numbers))
+    of = "rlcore before 0.1" if newest == BEFORE else f"contract {listed} of rlcore"
+    written = f"{distribution} {version} is written for {of}, and this rlcore has contract {CONTRACT}"
+    if newest > CONTRACT:
+        return f"{written}; {pip_install('rlcore', upgrade=True)}"
+    return f"{written}; {pip_install(distribution, upgrade=True)}, or port it: {PORTING}"
 
 
 def successor(name: str) -> str | None:

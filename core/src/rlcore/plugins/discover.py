@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 
 from rlcore import __version__
 from rlcore.errors import PluginError
-from rlcore.plugins.contract import CONTRACT, KEYWORD, contract_problem
+from rlcore.plugins.contract import CONTRACT, contract_problem, declared
 from rlcore.plugins.failures import failure
 from rlcore.storage.files.access import user_path
 
@@ -221,11 +221,6 @@ def _required_here(requirement: str, extra: str = "") -> str:
 def _is_installed(distribution: str) -> bool:
     """Whether the metadata of a distribution are found, without importing anything of it."""
     return next(iter(metadata.distributions(name=distribution)), None) is not None
-
-
-def declared(keywords: str) -> tuple[int, ...]:
-    """The contracts among the keywords of a distribution, however its build backend separates them."""
-    return tuple(map(int, re.findall(rf"(?<![\w-]){KEYWORD}(\d+)(?![\w-])", keywords)))
 
 
 def handshake(plugin: Plugin, version: str = __version__) -> str | None:

@@ -125,7 +125,7 @@ def _diagnose(
         if not any(Requirement(text).specifier for text in plugin.requires):
             yield found("warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
         if not plugin.contracts:
-            keyword = f"rlcore-contract-{CONTRACT}"
+            keyword = f"rlcore-plugin-contract-{CONTRACT}"
             message = f"declares no contract; add the keyword {keyword} to its metadata, and install it again"
             yield found("warning", "contract", message)
     if plugin.warning:

@@ -120,7 +120,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         (information / "entry_points.txt").write_text(f"[rlcore]\n{name} = {module}\n", encoding="utf-8")
         lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
         lines += [f"Requires-Dist: {requirement}" for requirement in requires]
-        lines += [] if contract is None else [f"Keywords: rlcore-contract-{contract}"]
+        lines += [] if contract is None else [f"Keywords: rlcore-plugin-contract-{contract}"]
         (information / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
         monkeypatch.syspath_prepend(directory)
         importlib.invalidate_caches()
