@@ -169,7 +169,7 @@ def header(entries: Any) -> bytes:
 CHECKPOINTS: dict[str, Callable[[Path], None]] = {
     "manifest: no JSON": file_of("manifest.json", "{"),
     "manifest: large": file_of("manifest.json", "[" + "1," * 600_000 + "1]"),
-    "manifest: other types": file_of("manifest.json", '{"format_version": [], "step": {}, "files": 5}'),
+    "manifest: other types": file_of("manifest.json", '{"checkpoint_format": [], "step": {}, "files": 5}'),
     "manifest: a file above": manifest_of("../../../../../outside/secret"),
     "manifest: a name with an escape": manifest_of(ESCAPE),
     "manifest: a pipe": no_file("manifest.json", "pipe"),

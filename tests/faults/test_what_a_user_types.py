@@ -116,7 +116,7 @@ def newer(place: Any, prepared: Any) -> None:
     done(place, prepared)
     for step in place.steps:
         path = place.checkpoints / str(step) / "manifest.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 99}))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"checkpoint_format": 99}))
 
 
 def damaged(place: Any, prepared: Any) -> None:

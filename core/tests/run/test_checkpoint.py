@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint import NewerFormat, load_checkpoint
+from rlcore.storage.checkpoint import OtherFormat, load_checkpoint
 from rlcore.storage.checkpoints import newest_intact, save_checkpoint
 from rlcore_devkit.conformance.states import assert_equal
 
@@ -111,18 +111,19 @@ def test_a_manifest_of_another_content_or_format_is_refused(tmp_path: Path, save
     listed = {name: each for name, each in manifest["files"].items() if name != "Agent.safetensors"}
     wrong = [{}, {"files": []}, {"files": {}}, {"files": {"state.json": 5}}, {"files": {"state.json": {"size": 1}}}]
     cases: list[tuple[Any, str]] = [
-        *((each and {"format_version": 1, "step": 2} | each, r"manifest\.json is damaged: ") for each in wrong),
+        *((each and {"checkpoint_format": 1, "step": 2} | each, r"manifest\.json is damaged: ") for each in wrong),
         ([], r"manifest\.json is damaged: "),
         (None, r"manifest\.json is damaged: "),
         (manifest | {"files": listed}, "Agent"),
-        (manifest | {"format_version": 2}, "version 2, this rlcore reads 3 to 4; use the rlcore release that wrote"),
-        (manifest | {"format_version": 5}, "version 5 is of a newer rlcore; this one reads 4; upgrade rlcore"),
+        (manifest | {"checkpoint_format": 0}, r"manifest\.json is damaged: "),
+        (manifest | {"checkpoint_format": True}, r"manifest\.json is damaged: "),
+        (manifest | {"checkpoint_format": 2}, "version 2 is of a newer rlcore; this one reads 1; upgrade rlcore"),
     ]
     for content, told in cases:
         (path / "manifest.json").write_text(json.dumps(content))
         with pytest.raises(RunStateError, match=told) as caught:
             load_checkpoint(path)
-    assert isinstance(caught.value, NewerFormat)
+    assert isinstance(caught.value, OtherFormat)
 
 
 def test_a_damaged_checkpoint_that_is_named_is_refused(tmp_path: Path, save_steps: SaveSteps) -> None:

@@ -197,7 +197,7 @@ def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_neither_resumed_nor_replac
         (best,) = (files().path / "checkpoints" / "best").iterdir()
         place = f"checkpoints/best/{best.name}"
     manifest = files().path / place / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 9}))
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"checkpoint_format": 9}))
     before = files().everything()
     for option in (RESUME, FORCE):
         with pytest.raises(RunStateError, match=rf"{place}: format version 9 is of a newer rlcore"):

@@ -132,7 +132,7 @@ def test_a_replaced_run_is_deleted_only_as_it_was_where_it_was(
     again = {"checkpoint_settings.run_id": "run.replaced"}
     if change == "newer":
         manifest = place.path / "checkpoints/100/manifest.json"
-        manifest.write_text(manifest.read_text().replace('"format_version": 4', '"format_version": 9'))
+        manifest.write_text(manifest.read_text().replace('"checkpoint_format": 1', '"checkpoint_format": 9'))
     elif change == "link":
         place.path.rename(tmp_path / "moved")
         place.path.symlink_to(tmp_path / "moved")

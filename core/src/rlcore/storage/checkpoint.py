@@ -27,6 +27,7 @@ from rlcore.contracts.saved_values import (
     STORED_DTYPES,
     TEXT,
     FrozenState,
+    Kind,
     StatePart,
     TreePath,
     has_form,
@@ -49,22 +50,27 @@ from rlcore.storage.frozen_files import FILE_MARK, Arrays, FrozenFiles, checksum
 
 __all__ = ["load_checkpoint"]
 
-FORMAT_VERSION = 4
-READ_VERSIONS = (3, 4)  # in format 3, a replay buffer has no segments; see rlcore_torch.off_policy.replay
+FORMAT_VERSION = 1
+FORMAT = "checkpoint_format"  # of a manifest
+OLD_FORMAT = "format_version"  # the key from before 0.1, whose numbers mean other formats
 MANIFEST = "manifest.json"
 STATE = "state.json"
 CONFIGURATION = "configuration.yaml"
 MAX_MANIFEST = 1_000_000  # bytes
 MAX_HEADER = 16_000_000  # bytes, of a safetensors file
 _FILE = {"size": COUNT, "sha256": TEXT}
-_MANIFEST = {"format_version": COUNT, "step": COUNT, "files": {STATE: _FILE, EACH: _FILE}}
+_MANIFEST = {
+    FORMAT: Kind("the format of this rlcore", lambda value: type(value) is int and value == FORMAT_VERSION),
+    "step": COUNT,
+    "files": {STATE: _FILE, EACH: _FILE},
+}
 _ARRAYS = ".safetensors"
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
 _CONTENT = "content"
 
 
-class NewerFormat(RunStateError):
-    """A checkpoint in the format of a later rlcore: it is not damaged, so nothing may replace it."""
+class OtherFormat(RunStateError):
+    """A checkpoint in a format of another rlcore, later or before 0.1: not damaged, so nothing may replace it."""
 
 
 def file_name(entry: str) -> str:
@@ -150,7 +156,7 @@ def write_checkpoint(
     found = sorted(directory.iterdir())
     known = frozen.written | frozen.linked
     files = {each.name: {"size": each.stat().st_size, "sha256": known.get(each.name) or sha256(each)} for each in found}
-    manifest = json.dumps({"format_version": FORMAT_VERSION, "step": step, "files": files}, indent=4)
+    manifest = json.dumps({FORMAT: FORMAT_VERSION, "step": step, "files": files}, indent=4)
     if len(manifest) > MAX_MANIFEST:
         raise TypeError(
             f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(known):,} parts that are a "
@@ -169,41 +175,44 @@ def write_checkpoint(
 # ---------------------------------------------------------------- verifying
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path, policies_only: bool = False) -> dict[str, Any]:
     """The manifest of the checkpoint at ``path``. Raises RunStateError if it cannot be used.
 
-    Raises NewerFormat, whatever else it has, if a newer rlcore wrote it.
+    Raises OtherFormat, whatever else it has, if another rlcore wrote it. With ``policies_only``, a manifest from before
+    0.1 is read as if it were of this rlcore: its files are alike, but no more than policies is taken from them.
     """
     try:
         manifest = read_object(path / MANIFEST, MAX_MANIFEST)
     except (OSError, DamagedFile) as error:
         what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
-    version = manifest.get("format_version")
+    if OLD_FORMAT in manifest and FORMAT not in manifest:
+        if not policies_only:
+            raise OtherFormat(
+                f"checkpoint {path}: was written before rlcore 0.1, and stays as it is; train anew with another "
+                "--run-id, or with --initialize-from to begin with its policies"
+            )
+        manifest[FORMAT] = FORMAT_VERSION
+    version = manifest.get(FORMAT)
     if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
-        raise NewerFormat(
+        raise OtherFormat(
             f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
             "upgrade rlcore"
         )
     if not has_form(manifest, _MANIFEST) or not all(map(is_file_name, manifest["files"])):
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
-    if version not in READ_VERSIONS:
-        raise RunStateError(
-            f"checkpoint {path}: format version {version}, this rlcore reads {READ_VERSIONS[0]} to {FORMAT_VERSION}; "
-            "use the rlcore release that wrote it"
-        )
     if str(manifest["step"]) != path.name:
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {manifest['step']}")
     return manifest
 
 
-def damages(path: Path, verified: Collection[str] = ()) -> Iterator[str]:
+def damages(path: Path, verified: Collection[str] = (), policies_only: bool = False) -> Iterator[str]:
     """A line for each file of the checkpoint that differs from the manifest; none for an intact checkpoint.
 
     Files in ``verified`` were compared with their checksum already, and are not read. Raises RunStateError for a
     manifest that cannot be used.
     """
-    for name, listed in read_manifest(path)["files"].items():
+    for name, listed in read_manifest(path, policies_only)["files"].items():
         if name in verified:
             continue
         try:
@@ -221,9 +230,9 @@ def damages(path: Path, verified: Collection[str] = ()) -> Iterator[str]:
             yield f"checkpoint {path}: {name} cannot be read: {error.strerror or error}"
 
 
-def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> None:
+def verify_checkpoint(path: Path, verified: Collection[str] = (), policies_only: bool = False) -> None:
     """Raises RunStateError, naming the file, if a file of the checkpoint differs from the manifest."""
-    for problem in damages(path, verified):
+    for problem in damages(path, verified, policies_only):
         raise RunStateError(problem)
 
 
@@ -232,8 +241,13 @@ def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> None:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of the checkpoint at ``path``. Raises RunStateError, naming the file, if any file was changed."""
-    verify_checkpoint(path)
-    verified = read_manifest(path)["files"]
+    return read_checkpoint(path)
+
+
+def read_checkpoint(path: Path, policies_only: bool = False) -> dict[str, Any]:
+    """What :func:`load_checkpoint` returns; with ``policies_only``, of a checkpoint from before 0.1 too."""
+    verify_checkpoint(path, policies_only=policies_only)
+    verified = read_manifest(path, policies_only)["files"]
     state = load_without_arrays(path)
     join = _Join(path, verified)
     try:

@@ -29,12 +29,12 @@ from rlcore.plugins.context import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
     STATE,
-    NewerFormat,
+    OtherFormat,
     damages,
     is_checkpoint,
-    load_checkpoint,
     load_without_arrays,
     own_files,
+    read_checkpoint,
     read_manifest,
     split,
     verify_checkpoint,
@@ -129,12 +129,14 @@ def newest_intact(
     advice: str = "",
     step: int | None = None,
     check: Callable[[Path, Mapping[str, Any]], None] | None = None,
+    policies_only: bool = False,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The newest undamaged checkpoint in ``directory``, or the one of ``step``, and its state.
 
     Skips a damaged checkpoint with a warning, and also one for which ``check(path, state)`` raises a RunStateError.
     Raises RunStateError if none is left; its message begins with ``origin``, the run or the option that needs a
-    checkpoint, and ends with ``advice``. Raises NewerFormat for a checkpoint of a newer rlcore, which is not damaged.
+    checkpoint, and ends with ``advice``. Raises OtherFormat for a checkpoint of another rlcore, which is not damaged;
+    with ``policies_only``, one from before 0.1 is read.
     """
     problem = ""
     found = find_checkpoints(directory)
@@ -142,15 +144,15 @@ def newest_intact(
         if step is not None and checkpoint.step != step:
             continue
         try:
-            state = load_checkpoint(checkpoint.path)
+            state = read_checkpoint(checkpoint.path, policies_only)
             if check is not None:
                 check(checkpoint.path, state)
             return checkpoint, state
-        except NewerFormat:
+        except OtherFormat:
             raise
         except RunStateError as error:
             if not checkpoint.path.exists():  # the run is training, and has replaced what was found
-                return newest_intact(directory, origin, advice, step, check)
+                return newest_intact(directory, origin, advice, step, check, policies_only)
             older = step is None and checkpoint != found[0]
             log.warning("%s; an older checkpoint is used" if older else "%s", error)
             problem = problem or f" ({error})"
@@ -163,28 +165,28 @@ def of_run(checkpoints: Path) -> list[Checkpoint]:
 
 
 def is_intact(checkpoint: Checkpoint) -> bool:
-    """Whether all files of a checkpoint are as they were written. Raises NewerFormat for one of a newer rlcore."""
+    """Whether all files of a checkpoint are as they were written. Raises OtherFormat for one of another rlcore."""
     try:
         verify_checkpoint(checkpoint.path)
-    except NewerFormat:
+    except OtherFormat:
         raise
     except RunStateError:
         return False
     return True
 
 
-def require_no_newer(checkpoints: Path) -> None:
-    """Raises NewerFormat if a newer rlcore wrote one of the ``checkpoints`` of a run.
+def require_format(checkpoints: Path) -> None:
+    """Raises OtherFormat if another rlcore, newer or before 0.1, wrote one of the ``checkpoints`` of a run.
 
-    Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what a newer
+    Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what such a
     checkpoint is worth, and must not delete it.
     """
     for checkpoint in of_run(checkpoints):
         try:
             read_manifest(checkpoint.path)
-        except NewerFormat:
+        except OtherFormat:
             raise
-        except RunStateError:  # damaged, or of an older rlcore
+        except RunStateError:  # damaged
             continue
 
 
@@ -449,7 +451,8 @@ def models_at(path: Path, origin: str) -> dict[str, Any]:
     Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
     """
     if (path / CHECKPOINTS).is_dir():
-        return models_in(newest_intact(path / CHECKPOINTS, origin, check=require_models)[1])
+        return models_in(newest_intact(path / CHECKPOINTS, origin, check=require_models, policies_only=True)[1])
     if path.name.isdecimal():
-        return models_in(newest_intact(path.parent, origin, step=int(path.name), check=require_models)[1])
+        step = int(path.name)
+        return models_in(newest_intact(path.parent, origin, step=step, check=require_models, policies_only=True)[1])
     raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")

@@ -18,7 +18,7 @@ import attrs
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_no_newer
+from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
 from rlcore.storage.files.access import failing_as, is_leftover, sweep, user_path, working_directory, write_atomically
 from rlcore.storage.files.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
@@ -119,19 +119,19 @@ class RunDirectory:
                 )
             if self.settings.resume:
                 require_no_links(self.path, mark or Mark())
-        elif mark is not None:
-            reason = None if self.settings.force else why_force(self.path, mark)
-            if reason and not self._lock.held and is_locked(self.path):
-                raise RunStateError(in_use(self.path))  # --force would not help
-            if reason:
-                raise RunStateError(f"{self.path}: {reason}")
-        elif self.path.exists() and not self._is_bare():
+        elif mark is None and self.path.exists() and not self._is_bare():
             raise RunStateError(
                 f"{self.path}: exists and is not a run of rlcore (it has no {MARK}), so nothing in it is touched; "
                 "choose another --run-id or --results-dir"
             )
         if not self.settings.inference:
-            require_no_newer(self.checkpoints)
+            require_format(self.checkpoints)  # before --force is advised, which would not help
+        if mark is not None and not self._continuing:
+            reason = None if self.settings.force else why_force(self.path, mark)
+            if reason and not self._lock.held and is_locked(self.path):
+                raise RunStateError(in_use(self.path))  # --force would not help
+            if reason:
+                raise RunStateError(f"{self.path}: {reason}")
 
     def no_checkpoint(self) -> str:
         """The message for a run that has no checkpoint to read."""

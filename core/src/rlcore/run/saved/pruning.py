@@ -9,7 +9,7 @@ from pathlib import Path
 from rlcore.config.load import load_plugins_for
 from rlcore.errors import RunStateError
 from rlcore.run.saved.data import read_saved_configuration
-from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_no_newer
+from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_format
 from rlcore.storage.files.access import failing_as
 from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
@@ -26,7 +26,7 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
     run's configuration chooses may store. Files that rlcore did not write stay.
 
     Raises RunStateError if a process trains the run, if rlcore did not write its directory, if a link stands in the
-    place of its files, or if a newer rlcore wrote one of its checkpoints.
+    place of its files, or if another rlcore wrote one of its checkpoints.
     """
     plugins = load_plugins_for(read_saved_configuration(run), allow_local=allow_local, lenient=True)
     mark = read_mark(run)
@@ -47,7 +47,7 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
 
     try:
         require_no_links(run, mark)
-        require_no_newer(run / CHECKPOINTS)
+        require_format(run / CHECKPOINTS)
         yield delete
     finally:
         lock.release()

@@ -37,7 +37,7 @@ class CheckpointDetails(Checkpoint):
             run = checkpoint.values()["run"]
         except RunStateError as error:
             problem = str(error)
-        version = _read(checkpoint.path / "manifest.json").get("format_version")
+        version = _read(checkpoint.path / "manifest.json").get("checkpoint_format")
         stats = [file.stat() for file in checkpoint.files()]
         best = checkpoint.best
         behaviors = {} if best else run.get("behaviors", {})
