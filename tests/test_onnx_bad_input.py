@@ -15,6 +15,7 @@ from onnx_files import export
 from small_runs import data
 
 from rlcore import ConfigError
+from rlcore_onnx.metadata import UNSIGNED, signed
 from rlcore_onnx.runtime import OnnxPolicy, load
 
 
@@ -89,11 +90,11 @@ def changed(directory: Path, tmp_path: Path) -> Callable[[Callable[[dict[str, An
         model = onnx.load(source)
         (entry,) = model.metadata_props
         metadata = json.loads(entry.value)
-        del metadata["sha256"]  # files of earlier versions have none
+        metadata["sha256"] = UNSIGNED
         result = change(metadata)
         entry.value = result if isinstance(result, str) else json.dumps(metadata if result is None else result)
         path = tmp_path / "changed.onnx"
-        onnx.save(model, path)
+        path.write_bytes(signed(model.SerializeToString()))
         return path
 
     return write

@@ -266,29 +266,6 @@ def begun(make_trainer: MakeTrainer, turns: bool, settings: Any) -> tuple[Script
     return script, trainer, batch
 
 
-@pytest.mark.parametrize("turns", [False, True])
-def test_a_rollout_with_memory_that_an_earlier_version_saved_begins_again(
-    make_trainer: MakeTrainer, turns: bool
-) -> None:
-    """An earlier version did not store what actions were drawn with."""
-    settings: dict[str, Any] = {"network": {"memory": {"memory_size": 8, "sequence_length": 4}}, "buffer_size": 60}
-    script, trainer, batch = begun(make_trainer, turns, settings)
-    older = copied(trainer.state_dict())
-    for name in ("columns", "logits", "final_memory"):
-        del older["buffer"][name]
-    older["buffer"]["memory"] = older["buffer"]["memory"][..., :8]
-    resumed = make_trainer(Script(turns), **settings)
-    resumed.load_state_dict(older)
-    assert resumed.buffer.size == 0 and resumed.rollout_start == resumed.steps
-    acting = slice(None) if batch.needs_action is None else batch.needs_action
-    np.testing.assert_array_equal(resumed.buffer.seen["seen"][0][acting], batch.observations["seen"][acting])
-    while not resumed.ready():
-        resumed.act(batch)
-        batch = script.batch()
-        resumed.observe(None, batch)
-    resumed.update()
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

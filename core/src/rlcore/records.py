@@ -73,8 +73,6 @@ class Record:
         name: The name that a configuration uses: letters, digits, dashes and underscores.
         target: The code, as ``"package.module:Name"``; imported on first use.
         summary: One sentence for ``rlcore plugins list --provides``.
-        formerly: DIST/NAME that the record had in another distribution. Configurations and checkpoints that have this
-            name continue to work.
         affects_learning: Whether a run that uses the record may learn something else without it, or with another
             version of its plugin. If it is false, a resume without the record leaves its block out, with a warning.
         plugin: The plugin whose registry hook returned the record, set by rlcore; None in a record that a program
@@ -90,7 +88,6 @@ class Record:
     name: str = attrs.field(validator=_matching(_NAME))
     target: str = attrs.field(validator=check_target)
     summary: str = ""
-    formerly: str | None = None
     affects_learning: bool = True
     plugin: Plugin | None = attrs.field(default=None, repr=False)
 

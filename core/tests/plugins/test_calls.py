@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import attrs
 import pytest
 
 from rlcore import (
@@ -77,17 +76,6 @@ def test_a_distribution_that_is_not_there_is_named(reference: str, absent: bool)
     with pytest.raises(NotInstalled, match=f"^unknown curriculum '{reference}'; allowed: ") as caught:
         find(reference, THERE)
     assert ("nothing called 'acme-rl-twin' is installed" in str(caught.value)) == absent
-
-
-def test_a_record_is_found_by_the_name_that_it_had_in_another_distribution() -> None:
-    moved = attrs.evolve(THERE, formerly="acme-old/thief")
-    other = attrs.evolve(THERE, name="thief", plugin=attrs.evolve(ACME, distribution="acme-old"))
-    for name in ("acme-old/thief", "Acme.Old/thief", "acme-rl-curricula/bandit", "bandit"):
-        assert find(name, moved) is moved
-    assert find("acme-old/thief", moved, other) is other  # which has this name now
-    for name in ("acme-old/bandit", "acme-rl-curricula/thief", "thief"):
-        with pytest.raises(NotInstalled):
-            find(name, moved)
 
 
 WRITES = """\

@@ -49,10 +49,11 @@ def test_one_line_says_what_differs_from_the_checkpoint_and_what_that_does_to_th
     assert saved["fingerprint"]["libraries"] == others and saved["fingerprint"]["computing"]["threads"] == "2"
 
 
-def test_what_an_older_checkpoint_lacks_and_the_number_of_ranks_are_no_differences() -> None:
-    now = {"libraries": {"numpy": "2"}, "processes": {"ranks": "2", "workers": "0"}, "configuration": {"sha256": "1"}}
-    assert fingerprint_module.differences({}, now) == []
-    saved = {"processes": {"ranks": "1", "workers": "4"}}
+def test_the_number_of_ranks_is_no_difference() -> None:
+    sections: dict[str, dict[str, str]] = {name: {} for name in ("libraries", "environment", "plugins", "computing")}
+    alike = {**sections, "configuration": {"sha256": "1"}}
+    now = {**alike, "processes": {"ranks": "2", "workers": "0"}}
+    saved = {**alike, "processes": {"ranks": "1", "workers": "4"}}
     assert fingerprint_module.differences(saved, now) == ["workers 0 instead of 4"]
 
 

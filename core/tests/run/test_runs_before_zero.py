@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlcore import Checkpoint, RunStateError, pruning
-from rlcore.storage.checkpoint import read_checkpoint
+from rlcore.storage.checkpoint import load_verified
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
@@ -60,7 +60,7 @@ def test_a_new_run_begins_with_the_policies_of_an_old_one(
     make_run: Callable[..., Any], files: Callable[..., Any], old: Path
 ) -> None:
     before = files().everything()
-    learned = read_checkpoint(old / "checkpoints/200", policies_only=True)["Agent"]["model"]["weights"]
+    learned = load_verified(old / "checkpoints/200", policies_only=True)["Agent"]["model"]["weights"]
     with make_run(FROM_OLD, max_steps=20) as run:
         run.start()
         np.testing.assert_array_equal(run.behaviors["Agent"].trainer.weights, learned)

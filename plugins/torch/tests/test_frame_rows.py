@@ -192,18 +192,6 @@ def test_a_resumed_buffer_goes_on_as_the_one_that_was_saved(
     )
 
 
-@pytest.mark.parametrize("steps", [4, 70])
-def test_a_checkpoint_with_whole_stacks_still_resumes(steps: int, tmp_path: Path) -> None:
-    """Earlier versions stored every stack whole."""
-    whole, once = ReplayBuffer(spec(1), 20 * SLOTS), ReplayBuffer(spec(), 20 * SLOTS)
-    game = Game(9, "repeated")
-    play(game, [whole], steps)
-    once.load_state_dict(saved_and_loaded(whole, tmp_path, 1))
-    for _ in range(6):
-        assert_equal(sampled(once, 3), sampled(whole, 3))
-        play(game, [whole, once], 7)
-
-
 def test_a_damaged_pool_is_refused_and_changes_nothing() -> None:
     buffer, other = ReplayBuffer(spec(), 20 * SLOTS), ReplayBuffer(spec(), 20 * SLOTS)
     play(Game(10, "zeros"), [buffer, other], 30)

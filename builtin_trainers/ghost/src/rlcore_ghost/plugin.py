@@ -66,14 +66,12 @@ def rlcore_opponents() -> list[OpponentSpec]:
             name="random",
             target="rlcore_ghost.opponents:RandomPolicy.create",
             summary="every allowed action is equally likely",
-            formerly="rlcore/random",
         ),
         OpponentSpec(
             name="run",
             target="rlcore_ghost.opponents:policy_of_run",
             settings="rlcore_ghost.settings:RunOpponentSettings",
             summary="the policy of a checkpoint of another run",
-            formerly="rlcore/run",
         ),
     ]
 

@@ -156,7 +156,7 @@ def with_records_of(document: Document, saved: Document) -> Document:
     own = document.data.get("plugins", Block())
     theirs = saved.data.get("plugins")
     if not isinstance(own, Block) or not isinstance(theirs, Mapping):
-        return document  # refused later, or of an earlier version
+        return document  # refused later, or the run is one of ML-Agents
     known = {(kind, each.rpartition("/")[2]) for kind, each in _references(own)}
     for name in BLOCKS:
         merged: Any = own.get(name, Block())

@@ -209,9 +209,9 @@ class FactoryPlugins:
         ]
 
     def require(self, run: Mapping[str, Any]) -> None:
-        """Require the plugins in the entry ``run`` of a checkpoint. Older checkpoints have none."""
+        """Require the plugins in the entry ``run`` of a checkpoint."""
         self.required = tuple(
-            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run.get(FACTORIES, ())
+            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run[FACTORIES]
         )
 
     def check(

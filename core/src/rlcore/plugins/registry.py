@@ -81,7 +81,6 @@ class Registry:
         source, _, name = reference.rpartition("/")
         records = self.records(record_class.kind)
         matches = [record for record in records if record.name == name and (not source or _is_of(source, record))]
-        matches = matches or [record for record in records if source and _was_of(source, name, record)]
         if not matches:
             self._unknown(record_class, reference, records, used=written != reference)
         if len(matches) > 1:
@@ -309,11 +308,6 @@ def _provides(plugin: Plugin, kind: str, name: str) -> bool:
 
 def _is_of(source: str, record: Record) -> bool:
     return record.plugin is not None and canonical(source) == canonical(record.plugin.source)
-
-
-def _was_of(source: str, name: str, record: Record) -> bool:
-    distribution, _, former = (record.formerly or "").rpartition("/")
-    return former == name and canonical(source) == canonical(distribution)
 
 
 def _require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:

@@ -193,7 +193,7 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
     """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
     found = training.run.store.differences(saved)
     if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
-        lost = saved["run"].get(LOST)
+        lost = saved["run"][LOST]
         found.append(
             "new episodes, because the environment had ended or failed when the checkpoint was saved"
             if lost

@@ -21,7 +21,7 @@ from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, 
 from rlcore.contracts.process_generators import process_generators, restore_process_generators, seed_process
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
-from rlcore.contracts.saved_values import loading_state, non_finite
+from rlcore.contracts.saved_values import loading_state, non_finite, saved_mapping
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import EnvironmentFailed, RlcoreError, RunStateError, TrainingDiverged
@@ -180,17 +180,16 @@ class RunState:
             _load(behavior, "load_state_dict", saved[name], checkpoint)
             with loading_state(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
-        if self.acting is not None and "acting" in state:  # of earlier versions without
+        if self.acting is not None:
             with loading_state(checkpoint, "acting"):
-                self.acting.load_state_dict(state["acting"])
-        if state.get(LOST):
+                self.acting.load_state_dict(saved_mapping(state, "acting"))
+        if state[LOST]:
             self.begin_episodes(np.asarray(state["episodes"]) + 1)
             return
         if environment is not None:
             self._restore_environment(state, checkpoint)
-        if "generators" in state:  # of earlier versions without
-            with loading_state(checkpoint, "generators"):
-                restore_process_generators(state["generators"])
+        with loading_state(checkpoint, "generators"):
+            restore_process_generators(state["generators"])
 
     def _restore_environment(self, state: Mapping[str, Any], checkpoint: str) -> None:
         environment, curricula = self.environment, self.curricula

@@ -241,10 +241,10 @@ def verify_checkpoint(path: Path, verified: Collection[str] = (), policies_only:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of the checkpoint at ``path``. Raises RunStateError, naming the file, if any file was changed."""
-    return read_checkpoint(path)
+    return load_verified(path)
 
 
-def read_checkpoint(path: Path, policies_only: bool = False) -> dict[str, Any]:
+def load_verified(path: Path, policies_only: bool = False) -> dict[str, Any]:
     """What :func:`load_checkpoint` returns; with ``policies_only``, of a checkpoint from before 0.1 too."""
     verify_checkpoint(path, policies_only=policies_only)
     verified = read_manifest(path, policies_only)["files"]

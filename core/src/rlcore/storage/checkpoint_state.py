@@ -18,6 +18,7 @@ from rlcore.contracts.saved_values import (
     COUNT,
     EACH,
     FINITE,
+    FLAG,
     LINE,
     MAPPING,
     NUMBER,
@@ -36,21 +37,26 @@ RUN = "run"  # the entry of the run itself; every other entry belongs to a behav
 
 PROMISE = {"promise": LINE, "reasons": [LINE], "notes": [LINE]}
 SCORES = {"score?": FINITE, "step?": COUNT, "best_score?": FINITE, "best_step?": COUNT}
-_PLUGINS = {f"{FACTORIES}?": [dict.fromkeys(FACTORY_FIELDS, TEXT)]}
+_PLUGINS = {FACTORIES: [dict.fromkeys(FACTORY_FIELDS, TEXT)]}
 _STEPS = {"seed": COUNT, "steps": {EACH: COUNT}}
-_VERSIONS = {EACH: {EACH: TEXT}}
+_FINGERPRINT = {
+    **{name: {EACH: TEXT} for name in ("libraries", "environment", "plugins", "loaded", "computing", "processes")},
+    "configuration": {"sha256": TEXT},
+}
 # The entry of the run in a checkpoint from which a run resumes.
 _RESUMED = {
     **_STEPS,
     **_PLUGINS,
-    "behaviors": {EACH: {"recent": [NUMBER], "recent_updates?": MAPPING, "recent_info?": MAPPING}},
+    "behaviors": {EACH: {"recent": [NUMBER], "recent_updates": MAPPING, "recent_info": MAPPING}},
+    "specs": MAPPING,
     "overdue?": {EACH: Kind("null or a whole number from 0 up", lambda value: value is None or COUNT.fits(value))},
-    "fingerprint?": _VERSIONS,
-    "versions?": _VERSIONS,
-    "resume?": PROMISE,
+    "fingerprint": _FINGERPRINT,
+    "resume": PROMISE,
     "sections": MAPPING,
     "wall_seconds": FINITE,
     "environment?": MAPPING,
+    "environment_lost": FLAG,
+    "generators": MAPPING,
     "curricula?": MAPPING,
     "evaluation?": SCORES,
 }
@@ -187,13 +193,8 @@ def _start(state: Mapping[str, Any]) -> tuple[int, ...]:
 
 def specs_in(run: Mapping[str, Any], path: object) -> dict[str, BehaviorSpec]:
     """The behaviors in the entry ``run`` of the checkpoint ``path``. Raises RunStateError if it has none."""
-    if ENTRY not in run:
-        raise RunStateError(
-            f"checkpoint {path}: does not say what its agents see and do, because an earlier version of rlcore wrote "
-            "it; resume the run for one more checkpoint"
-        )
-    specs = saved_mapping(run, ENTRY)
     try:
+        specs = saved_mapping(run, ENTRY)
         return {name: saved_spec(name, saved_mapping(specs, name)) for name in specs}
     except (SavedValueError, TypeError, ValueError) as error:
         raise RunStateError(f"checkpoint {path}: cannot be used: the entry {ENTRY!r}: {error}") from error

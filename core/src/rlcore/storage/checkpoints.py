@@ -32,9 +32,9 @@ from rlcore.storage.checkpoint import (
     OtherFormat,
     damages,
     is_checkpoint,
+    load_verified,
     load_without_arrays,
     own_files,
-    read_checkpoint,
     read_manifest,
     split,
     verify_checkpoint,
@@ -144,7 +144,7 @@ def newest_intact(
         if step is not None and checkpoint.step != step:
             continue
         try:
-            state = read_checkpoint(checkpoint.path, policies_only)
+            state = load_verified(checkpoint.path, policies_only)
             if check is not None:
                 check(checkpoint.path, state)
             return checkpoint, state

@@ -123,33 +123,26 @@ def _versions(plugins: Iterable[Plugin]) -> dict[str, str]:
     }
 
 
-def fingerprint_in(run: Mapping[str, Any]) -> Fingerprint:
-    """The fingerprint in a checkpoint's entry of the run. Older checkpoints have only versions, under another name."""
-    found: Fingerprint = run.get(ENTRY, run.get("versions", {}))
-    return found
-
-
 def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
-    """The differences between a checkpoint (``saved``) and this process: ``torch 2.14.0 instead of 2.13.0``.
-
-    Sections that an older checkpoint lacks are not compared.
-    """
+    """The differences between a checkpoint (``saved``) and this process: ``torch 2.14.0 instead of 2.13.0``."""
     found = []
     for section in _SECTIONS:
-        before, after = saved.get(section, {}), now.get(section, {})
-        for name in sorted(before.keys() | after.keys() if before else ()):
+        before = saved[section]
+        after = now[section]
+        for name in sorted(before.keys() | after.keys()):
             if name != _COMPARED_ELSEWHERE and before.get(name) != after.get(name):
                 found.append(_changed(name, before, after, "plugin" if section == "plugins" else ""))
-    if saved.get("configuration", now["configuration"]) != now["configuration"]:
+    if saved["configuration"] != now["configuration"]:
         found.append(ANOTHER_CONFIGURATION)
     return found
 
 
 def other_plugins(saved: Fingerprint, now: Fingerprint) -> list[str]:
     """The differences between the loaded plugins that no number of the training depends on, in words."""
-    before, after = saved.get("loaded", {}), now.get("loaded", {})
-    learning = saved.get("plugins", {}).keys() | now.get("plugins", {}).keys()
-    names = sorted((before.keys() | after.keys()) - learning) if before else []
+    before = saved["loaded"]
+    after = now["loaded"]
+    learning = saved["plugins"].keys() | now["plugins"].keys()
+    names = sorted((before.keys() | after.keys()) - learning)
     return [_changed(name, before, after, "plugin") for name in names if before.get(name) != after.get(name)]
 
 
@@ -163,7 +156,7 @@ def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
     sections = (record for record in plugins.records(ConfigSection.kind) if isinstance(record, ConfigSection))
     idle = {name for each in sections if not each.affects_learning for name in (each.name, each.reference)}
     found = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT and key not in idle}
-    # The section `computing` has the others. Keys that are false are left out, as in earlier checkpoints.
+    # The section `computing` has the others.
     of_torch = found.get("torch_settings", {})
     chosen = {key: True for key in ("tf32", "bf16", "compile") if of_torch.get(key)}
     return found | {"torch_settings": {"fast_cpu": of_torch.get("fast_cpu"), **chosen}}

@@ -52,9 +52,9 @@ _FOLDERS = frozenset({LOGS, *_OF_CHECKPOINTS})
 _MARK = {
     "run": TEXT,
     "files": [TEXT],
-    "exports?": {EACH: Kind("null or a step", lambda value: value is None or COUNT.fits(value))},
+    "exports": {EACH: Kind("null or a step", lambda value: value is None or COUNT.fits(value))},
     "replaces": {EACH: TEXT},
-    "job?": TEXT,
+    "job": TEXT,
 }
 
 
@@ -129,11 +129,11 @@ def read_mark(directory: Path) -> Mark | None:
         tuple(pattern for pattern in found["files"] if pattern_problem(pattern) is None),
         {
             name: step
-            for name, step in (found.get("exports") or {}).items()
+            for name, step in found["exports"].items()
             if name.count("/") <= 1 and all(map(is_file_name, name.split("/")))
         },
         {name: run for name, run in found["replaces"].items() if is_file_name(name)},
-        found.get("job") or "",
+        found["job"],
     )
 
 

@@ -18,7 +18,7 @@ from rlcore.contracts.saved_values import COUNT, NUMBER, has_form
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint_state import RUN
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
-from rlcore.storage.fingerprint import fingerprint_in
+from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.run_files import exports_in
 
 log = logging.getLogger(__name__)
@@ -65,18 +65,17 @@ def training_status(
             section["final_checkpoint"] = _with_files(entry, files)
         shared = status.get(name)  # what a plugin adds
         status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
-    made_with = fingerprint_in(run)
-    libraries = {f"{name}_version": version for name, version in made_with.get("libraries", {}).items()}
+    made_with = run[FINGERPRINT]
+    libraries = {f"{name}_version": version for name, version in made_with["libraries"].items()}
     metadata = {
         "stats_format_version": STATS_FORMAT_VERSION,
         **libraries,
-        "plugins": dict(made_with.get("loaded", {})),
+        "plugins": dict(made_with["loaded"]),
         "run_steps": newest.step,
+        "resume": run["resume"],
     }
     if (run.get("evaluation") or {}).get("score") is not None:
         metadata["evaluation"] = run["evaluation"]
-    if run.get("resume") is not None:  # an older checkpoint has none
-        metadata["resume"] = run["resume"]
     return status | {"metadata": metadata}
 
 

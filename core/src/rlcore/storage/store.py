@@ -10,10 +10,8 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import Problems
 from rlcore.config.dump import config_text, content_sha256, sealed
 from rlcore.config.reading import parse_document, read_document
-from rlcore.config.rewriting import without_not_supported
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
@@ -42,7 +40,6 @@ from rlcore.storage.fingerprint import (
     described,
     differences,
     fingerprint,
-    fingerprint_in,
     learning_part,
     other_plugins,
 )
@@ -168,7 +165,7 @@ class RunStore:
 
     def differences(self, saved: Mapping[str, Any]) -> list[str]:
         """The differences from the fingerprint in the checkpoint's state ``saved``, in words."""
-        found = differences(fingerprint_in(saved[RUN]), self._fingerprint)
+        found = differences(saved[RUN][FINGERPRINT], self._fingerprint)
         if ANOTHER_CONFIGURATION not in found:
             return found
         found.remove(ANOTHER_CONFIGURATION)
@@ -179,7 +176,7 @@ class RunStore:
 
     def other_plugins(self, saved: Mapping[str, Any]) -> list[str]:
         """The differences between the loaded plugins that no number of the training depends on, in words."""
-        return other_plugins(fingerprint_in(saved[RUN]), self._fingerprint)
+        return other_plugins(saved[RUN][FINGERPRINT], self._fingerprint)
 
     def configuration_changes(self, learning: bool = False) -> list[str] | None:
         """The keys of the configuration that differ from those in the checkpoint that was read; None if it has none.
@@ -190,9 +187,7 @@ class RunStore:
         if self.directory.read_only or not path.is_file():
             return None
         both = read_document(path), parse_document(self._configuration, CONFIGURATION)
-        # Earlier versions wrote the defaults of keys that no run depends on.
-        data = (without_not_supported(each, Problems(each)).data for each in both)
-        before, now = (learning_part(each, self.plugins) if learning else each for each in data)
+        before, now = (learning_part(each.data, self.plugins) if learning else each.data for each in both)
         return changes(before, now)
 
     def is_done(self) -> bool:

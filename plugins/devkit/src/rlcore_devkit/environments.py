@@ -166,8 +166,7 @@ class SavingEnvironment(ArrayEnvironment):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
-        first_env = int(state.get("first_env", 0))  # older checkpoints are of runs in one process
-        self._seeds = EpisodeSeeds(int(state["run_seed"]), first_env)
+        self._seeds = EpisodeSeeds(int(state["run_seed"]), int(state["first_env"]))
         self.episodes = np.array(state["episodes"], np.int64)
         self._steps = np.array(state["steps"], np.int64)
         for env, generator in enumerate(self._generators):

@@ -229,15 +229,13 @@ class _SchemaWriter:
         }
 
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Records by each of their names: DIST/NAME, its former one, and NAME if only one plugin provides it."""
+        """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
         records = self.plugins.records(kind) if kind in self.plugins.kinds else ()
-        names, references = [record.name for record in records], {record.reference for record in records}
+        names = [record.name for record in records]
         for record in records:
             if names.count(record.name) == 1:
                 yield record.name, record
             yield record.reference, record
-            if record.formerly is not None and record.formerly not in references:
-                yield record.formerly, record
 
     def _choice(self, kind: str) -> Schema:
         return {"enum": [name for name, _ in self._named(kind)]}

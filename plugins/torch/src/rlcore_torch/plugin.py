@@ -40,10 +40,7 @@ def rlcore_config_sections() -> list[BehaviorSection]:
 def _own(record: Callable[..., Any], module: str, summaries: Mapping[str, str], **more: Any) -> list[Any]:
     """The records of ``summaries``, whose targets ``module`` has by the same names."""
     target = f"rlcore_torch.{module}:"
-    return [
-        record(name=name, target=target + name, summary=summary, formerly=f"rlcore/{name}", **more)
-        for name, summary in summaries.items()
-    ]
+    return [record(name=name, target=target + name, summary=summary, **more) for name, summary in summaries.items()]
 
 
 @hookimpl
@@ -89,7 +86,6 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
             target="rlcore_torch.networks.distributions:Gaussian",
             initial_log_std=True,
             summary="a Gaussian with one standard deviation for each part of an action, which is learned",
-            formerly="rlcore/gaussian",
         ),
         ActionDistributionSpec(
             name="state_dependent_gaussian",
@@ -97,7 +93,6 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
             settings="rlcore_torch.settings:StateDependentGaussianSettings",
             initial_log_std=True,
             summary="a Gaussian whose mean and standard deviation depend on the observation",
-            formerly="rlcore/state_dependent_gaussian",
         ),
         ActionDistributionSpec(
             name="squashed_gaussian",
@@ -105,7 +100,6 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
             initial_log_std=True,
             log_prob_of_draws=True,
             summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
-            formerly="rlcore/squashed_gaussian",
         ),
         ActionDistributionSpec(
             name="gsde",
@@ -131,7 +125,6 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore_torch.off_policy.replay_sampler:UniformSampler",
             settings="rlcore_torch.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
-            formerly="rlcore/uniform",
             ranks=True,
         ),
         ReplaySamplerSpec(
@@ -139,7 +132,6 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore_torch.off_policy.replay_sampler:PrioritizedSampler",
             settings="rlcore_torch.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
-            formerly="rlcore/prioritized",
         ),
     ]
 
@@ -152,7 +144,6 @@ def rlcore_optimizers() -> list[OptimizerSpec]:
             target="rlcore_torch.optimization.optimizer:TorchAdam",
             settings="rlcore_torch.settings:OptimizerSettings",
             summary="Kingma and Ba 2015, with adam_epsilon",
-            formerly="rlcore/adam",
         )
     ]
 

@@ -13,6 +13,5 @@ def rlcore_executors() -> list[ExecutorSpec]:
             target="rlcore_workers.processes:create_environment",
             settings="rlcore_workers.settings:WorkerSettings",
             summary="processes of this machine that share memory",
-            formerly="rlcore/processes",
         )
     ]

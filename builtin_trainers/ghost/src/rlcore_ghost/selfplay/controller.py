@@ -411,8 +411,7 @@ class Controller:
             fill(getattr(self, name), state, name.lstrip("_"))
         for name, reported in self._reported.items():
             fill(reported, behaviors, name)
-        if "acting" in state:  # of earlier versions without
-            self.acting.load_state_dict(saved_mapping(state, "acting"))
+        self.acting.load_state_dict(saved_mapping(state, "acting"))
         if self._players.size and not 0 <= self._players.min() <= self._players.max() < players:
             raise SavedValueError("the entry 'players' has a player without a name")
 

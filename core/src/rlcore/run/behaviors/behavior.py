@@ -459,11 +459,10 @@ class BehaviorRun:
         self.recent.extend(saved_entry(state, "recent"))
         self.window.load_state_dict(saved_mapping(state, "window"))
         self.updates = saved_count(state, "updates")
-        if state.get("chosen_interval") is not None:  # older checkpoints have none
+        if saved_entry(state, "chosen_interval") is not None:
             self.chosen_interval = max(1, saved_count(state, "chosen_interval"))
-        if "recent_info" in state:  # older checkpoints have none
-            for name, values in saved_mapping(state, "recent_info").items():
-                self.recent_info[name] = deque(map(float, values), maxlen=RECENT_EPISODES)
+        for name, values in saved_mapping(state, "recent_info").items():
+            self.recent_info[name] = deque(map(float, values), maxlen=RECENT_EPISODES)
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
 

@@ -32,14 +32,12 @@ class CheckedCurriculum:
         parameters: Sequence[str],
         described: str,
         reference: str,
-        formerly: str | None = None,
     ) -> None:
-        """``parameters`` are its blocks' names; ``described``, ``reference`` and ``formerly`` are of its record."""
+        """``parameters`` are its blocks' names; ``described`` and ``reference`` are of its record."""
         self.curriculum = curriculum
         self.parameters = tuple(parameters)
         self.described = described
         self.reference = reference
-        self.formerly = formerly
         given = curriculum.parameters
         if not isinstance(given, tuple | list) or tuple(given) != self.parameters:
             self.refuse("parameters", f"is {given!r}, not {self.parameters!r}, the names of its blocks in their order")

@@ -242,10 +242,8 @@ class RunCurricula:
         Raises RunStateError if the parameters had other curricula.
         """
         # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
-        moved = {each.formerly: each.reference for each in self._curricula.values()}
-        curricula = [(moved.get(each["reference"], each["reference"]), each) for each in state["curricula"].values()]
-        states = {reference: each["state"] for reference, each in curricula}
-        saved = {name: reference for reference, each in curricula for name in each["parameters"]}
+        states = {each["reference"]: each["state"] for each in state["curricula"].values()}
+        saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
         ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
         if saved != ours:
             then, now = (", ".join(f"{name} ({each[name]})" for name in sorted(each)) for each in (saved, ours))
@@ -288,7 +286,6 @@ def make_curricula(
                 tuple(blocks[kind]),
                 spec.described,
                 spec.reference,
-                spec.formerly,
             ),
         )
         for kind, spec in specs.items()

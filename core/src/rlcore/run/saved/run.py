@@ -43,7 +43,6 @@ from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
 from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, specs_in
 from rlcore.storage.files.access import working_directory
 
@@ -119,7 +118,7 @@ class SavedRun:
 
     @property
     def specs(self) -> dict[str, BehaviorSpec]:
-        """The behaviors that were trained. Raises RunStateError for a checkpoint of an older rlcore, without them."""
+        """The behaviors that were trained. Raises RunStateError if the checkpoint has none."""
         return specs_in(self._run, self.checkpoint)
 
     def policies(self, behaviors: Mapping[str, BehaviorSpec] | None = None) -> dict[str, Policy]:
@@ -147,7 +146,8 @@ class SavedRun:
 
     def _with_observations_of_critics(self, spec: BehaviorSpec) -> BehaviorSpec:
         """``spec`` of an environment, with all observations of the checkpoint if the environment lacks some."""
-        saved = self.specs[spec.name].observations if spec.name in self._run.get(SPECS, ()) else ()
+        trained = self.specs.get(spec.name)
+        saved = () if trained is None else trained.observations
         lacks = {each.name for each in saved} > {each.name for each in spec.observations}
         return attrs.evolve(spec, observations=saved) if lacks else spec
 

@@ -59,8 +59,8 @@ def _require_readable(document: Mapping[str, Any], content: bytes, path: Path) -
             f"{path}: has format {document['format']!r} of rlcore's metadata, and this version of rlcore reads "
             f"{FORMAT}; it was written by rlcore {document.get('rlcore_version')}"
         )
-    digest = document.get("sha256")  # files of earlier versions have none
-    if digest is not None and checksum(content, digest) != digest:
+    digest = document["sha256"]
+    if checksum(content, digest) != digest:
         raise ConfigError(
             f"{path}: its checksum is wrong: the file is damaged, or was changed after its export; export it again"
         )

@@ -9,7 +9,7 @@ gets frames of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -195,20 +195,6 @@ class FrameRows:
             self._segments.loaded(list(state["segments"]), own, end, np.empty(0, np.int64))
         else:
             self._segments.change(slice(None))
-
-    def load_stacks(self, segments: Sequence[NDArray[Any]]) -> None:
-        """Write whole stacks, as earlier versions saved them, into the first rows.
-
-        Each of ``segments`` is [rows, *shape of the observation], with whole turns of all slots but for the last.
-        """
-        self._forget()
-        self._segments.change(slice(None))
-        start = 0
-        for stacks in segments:
-            for first in range(0, len(stacks), self._slots):
-                part = stacks[first : first + self._slots]
-                self._put(np.arange(start + first, start + first + len(part)), part)
-            start += len(stacks)
 
 
 def _equal(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.bool_]:

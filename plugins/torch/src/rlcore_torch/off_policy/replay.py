@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class ReplayBuffer(ReplayRings):
         if used > self.capacity:
             raise SavedValueError(f"the entry 'flags' has {used} rows, the replay buffer {self.capacity}")
         optional = {name for name in OPTIONAL if name in segments[0][2]}
-        pools = saved_mapping(state, "frames") if "frames" in state else {}
+        pools = saved_mapping(state, "frames") if self._frames else {}
         for start, stop, segment in segments:
             self._require_rows(segment, stop - start, optional, pools)
         head = saved_array(state, "head", self.head.dtype, self.head.shape)
@@ -72,11 +72,11 @@ class ReplayBuffer(ReplayRings):
     ) -> None:
         """Raise SavedValueError unless ``segment`` has ``count`` rows of this buffer, with the ``optional`` arrays.
 
-        ``pools`` are saved frames by the name of the observation; earlier versions saved whole stacks.
+        ``pools`` are saved frames by the name of the observation.
         """
         observations = saved_mapping(segment, "observations")
         for name, array in self.observations.items():
-            if name in pools and (frames := self._frames.get(name)) is not None:
+            if (frames := self._frames.get(name)) is not None:
                 numbers = saved_array(observations, name, np.int32, (count, *frames.numbers.shape[1:]))
                 frames.require_fit(saved_mapping(pools, name), numbers)
             else:
@@ -108,7 +108,9 @@ class ReplayBuffer(ReplayRings):
                 array[start:stop] = segment["observations"][name]
             for name in own.keys() - {"observations"}:
                 own[name][start:stop] = segment[name]
-        self._load_frames(state.get("frames", {}), segments)
+        for name, frames in self._frames.items():
+            numbers = np.concatenate([segment["observations"][name] for *_, segment in segments])
+            frames.load_state_dict(state["frames"][name], numbers)
         self.head[:] = state["head"]
         self.open[:] = state["open"]
         self.awaiting[:] = state["awaiting"]
@@ -119,15 +121,6 @@ class ReplayBuffer(ReplayRings):
             self._segments.change(slice(None))
         if self.priorities is not None:
             self.priorities.load_state_dict(state["priorities"])
-
-    def _load_frames(self, pools: Mapping[str, Any], segments: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Load observations whose frames are stored once, from ``pools`` by name or from whole stacks."""
-        for name, frames in self._frames.items():
-            saved = [segment["observations"][name] for *_, segment in segments]
-            if name in pools:
-                frames.load_state_dict(pools[name], np.concatenate(saved))
-            else:
-                frames.load_stacks(saved)
 
     def _current(self) -> Rows:
         """What a step changes without claiming a row: the current one, and the one before if its episode is cut."""
@@ -170,11 +163,8 @@ class ReplayBuffer(ReplayRings):
 def _segments_in(state: Mapping[str, Any]) -> tuple[int, list[tuple[int, int, Mapping[str, Any]]]]:
     """The number of rows in a saved buffer, and its segments, each with the rows where it begins and ends.
 
-    In checkpoints of format 3, the buffer itself is the only segment. Raises SavedValueError.
+    Raises SavedValueError.
     """
-    if "segments" not in state:
-        used = len(saved_array(state, "flags", np.uint8, (None,)))
-        return used, [(0, used, state)]
     used, length = saved_count(state, "rows"), saved_count(state, "segment_rows")
     saved = saved_entry(state, "segments")
     wanted = -(-used // max(length, 1))

@@ -228,7 +228,7 @@ class RolloutTrainer(TorchTrainer):
             self.memory[:, :size] = state["memory"]["acting"]
         self.policy.refresh()
         arrays = self.buffer.on_host()
-        load_rollout(arrays, state["buffer"], self.policy.parameters, self.memory)
+        load_rollout(arrays, state["buffer"])
         self.buffer.load(arrays)
         self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
         self.begins_statistics = bool(state["begins_statistics"])

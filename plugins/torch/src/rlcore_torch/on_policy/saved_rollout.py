@@ -1,8 +1,8 @@
-"""A rollout in a checkpoint that was saved in the middle of it, and how one of an earlier version is read."""
+"""A rollout in a checkpoint that was saved in the middle of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,7 @@ from rlcore_torch.on_policy.rollout import MEMORY, RolloutBuffer
 
 __all__ = ["load_rollout", "require_rollout_fit", "rollout_state"]
 
-FloatArray = NDArray[np.float32]
-# Observations by name and masks, of any number of rows, to what actions are drawn with.
-Policy = Callable[[Mapping[str, NDArray[Any]], NDArray[np.bool_] | None], tuple[FloatArray | None, FloatArray | None]]
-
-DRAWN_WITH = ("columns", "logits")  # of each action; earlier versions computed them at the update
-ACTED = ("raw", "choices", *DRAWN_WITH)  # of each action
+ACTED = ("raw", "choices", "columns", "logits")  # of each action
 CLOSED = ("reward", "terminated", "truncated", "group_reward")  # of each transition
 OF_SLOTS = ("cursor", "open", "awaiting", "kept_log_prob")
 
@@ -65,10 +60,9 @@ def require_rollout_fit(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None
     """Raise RunStateError unless every array has the type and shape of the buffer's, and every row is within them."""
     slots = len(buffer.cursor)
     rows = len(saved_array(state, "reward", np.float32, (None, slots)))
-    complete = DRAWN_WITH[0] in state
     for name in (*ACTED, *CLOSED):
         array = getattr(buffer, "reward" if name == "group_reward" else name)
-        if name in state or not (name == "group_reward" or (name in DRAWN_WITH and not complete)):
+        if name in state or name != "group_reward":
             saved_array(state, name, array.dtype, (rows, *array.shape[1:]))
     seen, observations = {}, saved_mapping(state, "observations")
     for name, array in buffer.observations.items():
@@ -76,7 +70,7 @@ def require_rollout_fit(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None
     if "masks" in state:
         seen["masks"] = saved_array(state, "masks", np.bool_, (None, slots, buffer.behavior.mask_size))
     finals = saved_array(state, "final_rows", np.int64, (None, 2))
-    if buffer.memory is not None and complete:
+    if buffer.memory is not None:
         size = buffer.memory.shape[2]
         seen["memory"] = saved_array(state, "memory", np.float32, (None, slots, size))
         saved_array(state, "final_memory", np.float32, (len(finals), size))
@@ -97,13 +91,8 @@ def require_rollout_fit(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None
         raise SavedValueError("the entries 'row' and 'cursor' are beyond the rollout")
 
 
-def load_rollout(buffer: RolloutBuffer, state: Mapping[str, Any], policy: Policy, memory: FloatArray | None) -> None:
-    """Continue from a state that :func:`require_rollout_fit` has passed.
-
-    ``policy``, with the weights that acted, computes what an earlier version did not store of its rollout. With
-    ``memory`` [S, M], what is remembered now, the transitions of such a rollout are left out: what was remembered at
-    each of them is not known.
-    """
+def load_rollout(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None:
+    """Continue from a state that :func:`require_rollout_fit` has passed."""
     buffer.ragged, buffer.row = bool(state["ragged"]), int(state["row"])
     for name in OF_SLOTS:
         getattr(buffer, name)[:] = state[name]
@@ -114,8 +103,7 @@ def load_rollout(buffer: RolloutBuffer, state: Mapping[str, Any], policy: Policy
         buffer.mask_rows()
     if "group_reward" in state:
         buffer.group_rewards()
-    complete = DRAWN_WITH[0] in state
-    saved = {**state["observations"], **({MEMORY: state["memory"]} if buffer.memory is not None and complete else {})}
+    saved = {**state["observations"], **({} if buffer.memory is None else {MEMORY: state["memory"]})}
     for name, array in saved.items():
         buffer.seen[name][: len(array)] = array
     for name in (*ACTED, *CLOSED, "masks"):
@@ -127,14 +115,3 @@ def load_rollout(buffer: RolloutBuffer, state: Mapping[str, Any], policy: Policy
     buffer.final_seen = [dict(state["final_observations"])] if some else []
     if some and "final_memory" in state:
         buffer.final_seen[0][MEMORY] = state["final_memory"]
-    if not complete and memory is not None:
-        buffer.open[:] = False
-        buffer.restart()
-        buffer.seen[MEMORY][0] = memory
-    elif not complete:
-        used = min(int(buffer.lengths().max(initial=0)) + 1, buffer.rows)
-        seen = {name: array[:used].reshape(-1, *array.shape[2:]) for name, array in buffer.observations.items()}
-        masks = None if buffer.masks is None else buffer.masks[:used].reshape(-1, buffer.masks.shape[2])
-        for name, array in zip(DRAWN_WITH, policy(seen, masks), strict=True):
-            if array is not None:
-                getattr(buffer, name)[:used] = array.reshape(getattr(buffer, name)[:used].shape)
