@@ -51,7 +51,8 @@ def measure(way: str, num_envs: int, rollouts: int, device: str, pinned: bool) -
     if pinned:
         pin_to_one_core()
     from rlcore import Actions, Run
-    from rlcore_torch import AsNumpy, TensorActions, TorchCartPole
+    from rlcore_torch import AsNumpy, TensorActions
+    from rlcore_torch.tensors.cartpole import TorchCartPole
 
     class Arrays(AsNumpy):
         """Gives arrays to every trainer."""

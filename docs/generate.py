@@ -46,7 +46,8 @@ from rlcore import (
     load_plugins,
 )
 from rlcore.settings.fields import default_of, field_types, settings_fields
-from rlcore_torch import BehavioralCloningSettings, CriticSettings, MemorySettings, NetworkSettings
+from rlcore_torch import MemorySettings, NetworkSettings
+from rlcore_torch.settings import BehavioralCloningSettings, CriticSettings
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

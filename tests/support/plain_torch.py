@@ -11,7 +11,8 @@ SWITCH = "PYTEST_PLAIN_TORCH"
 
 def compute_with_plain_torch() -> None:
     """Let every trainer that this process builds on a template have the backend of ``fast_cpu: false``."""
-    from rlcore_torch import Backend, template
+    from rlcore_torch import template
+    from rlcore_torch.backend import Backend
 
     os.environ[SWITCH] = "1"
     choose = template.choose_backend

@@ -19,7 +19,7 @@ import torch
 
 import rlcore_torch.ranks.episodes
 from rlcore import Run
-from rlcore_torch import TorchRanks
+from rlcore_torch.ranks.torch_ranks import TorchRanks
 
 RANK = os.environ.get("RANK", "one")
 KILL_AT = int(os.environ.get("RLCORE_TEST_KILL", "0"))

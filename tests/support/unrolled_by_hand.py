@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcore_torch import BatchReader, Body, Rows, SequenceRows
+from rlcore_torch import Body, Rows, SequenceRows
+from rlcore_torch.off_policy.transition_batch import BatchReader
 
 
 def features_by_hand(body: Body, reader: BatchReader, sequences: SequenceRows, targets: Rows) -> Tensor:

@@ -20,8 +20,9 @@ from rlcore_devkit import MemoryTrainerConformance
 from rlcore_devkit.conformance.trainer import first_batch, play_on
 from rlcore_devkit.environments import TinyCorridor
 from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import PrioritizedSampler, Recurrent
+from rlcore_torch import Recurrent
 from rlcore_torch.off_policy.replay_rings import TERMINATED
+from rlcore_torch.off_policy.replay_sampler import PrioritizedSampler
 
 NETWORK = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 6, "burn_in": 3}}
 GAMMA, TEMPERATURE = 0.99, 0.3

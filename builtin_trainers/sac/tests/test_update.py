@@ -19,8 +19,10 @@ from rlcore import ConfigError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import LOG_STD_RANGE, AfterEnds, TransitionBatch
+from rlcore_torch import TransitionBatch
 from rlcore_torch.networks import actions
+from rlcore_torch.networks.distributions import LOG_STD_RANGE
+from rlcore_torch.off_policy.transition_batch import AfterEnds
 
 MakeTrainer = Callable[..., SACTrainer]
 

@@ -17,7 +17,8 @@ from rlcore import EpisodeSeeds, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_td3.trainer import TD3Trainer
-from rlcore_torch import AfterEnds, TransitionBatch
+from rlcore_torch import TransitionBatch
+from rlcore_torch.off_policy.transition_batch import AfterEnds
 
 MakeTrainer = Callable[..., TD3Trainer]
 

@@ -69,15 +69,12 @@ from .contracts.recordings import Recordings as Recordings
 from .contracts.recordings import one_slot as one_slot
 from .contracts.results import BehaviorEvaluation as BehaviorEvaluation
 from .contracts.results import BehaviorResult as BehaviorResult
-from .contracts.results import EpochResult as EpochResult
 from .contracts.results import EvaluationPlan as EvaluationPlan
 from .contracts.results import EvaluationResult as EvaluationResult
-from .contracts.results import ExportResult as ExportResult
 from .contracts.results import FinishedEpisodes as FinishedEpisodes
 from .contracts.results import Lineup as Lineup
 from .contracts.results import OpponentEvaluation as OpponentEvaluation
 from .contracts.results import PhaseTimes as PhaseTimes
-from .contracts.rewards import AbsentReward as AbsentReward
 from .contracts.rewards import RewardProvider as RewardProvider
 from .contracts.rewards import Transitions as Transitions
 from .contracts.rewards import recording_gradients as recording_gradients
@@ -85,7 +82,6 @@ from .contracts.saved_values import LEARNED as LEARNED
 from .contracts.saved_values import FrozenState as FrozenState
 from .contracts.saved_values import SavedValueError as SavedValueError
 from .contracts.saved_values import SharedPart as SharedPart
-from .contracts.saved_values import StatePart as StatePart
 from .contracts.saved_values import TreePath as TreePath
 from .contracts.saved_values import fill as fill
 from .contracts.saved_values import first_non_finite as first_non_finite
@@ -93,7 +89,6 @@ from .contracts.saved_values import hide_overflow_warnings as hide_overflow_warn
 from .contracts.saved_values import leaves as leaves
 from .contracts.saved_values import mapped as mapped
 from .contracts.saved_values import non_finite as non_finite
-from .contracts.saved_values import not_finite_as_float32 as not_finite_as_float32
 from .contracts.saved_values import saved_array as saved_array
 from .contracts.saved_values import saved_bool as saved_bool
 from .contracts.saved_values import saved_count as saved_count
@@ -126,9 +121,7 @@ from .contracts.stats import WORKER_STEPS as WORKER_STEPS
 from .contracts.stats import WORKER_WAIT as WORKER_WAIT
 from .contracts.stats import FlushesSummaries as FlushesSummaries
 from .contracts.stats import StatSummary as StatSummary
-from .contracts.stats import StatsWindow as StatsWindow
 from .contracts.stats import StatsWriter as StatsWriter
-from .contracts.stats import lesson_numbers as lesson_numbers
 from .contracts.trainer import NetworkSize as NetworkSize
 from .contracts.trainer import PartialTrainer as PartialTrainer
 from .contracts.trainer import PlayingTrainer as PlayingTrainer
@@ -233,7 +226,6 @@ from .settings.blocks import EnvSettings as EnvSettings
 from .settings.blocks import EvaluationSettings as EvaluationSettings
 from .settings.blocks import ExecutorSettings as ExecutorSettings
 from .settings.blocks import ExportSettings as ExportSettings
-from .settings.blocks import ExtrinsicSettings as ExtrinsicSettings
 from .settings.blocks import PluginSettings as PluginSettings
 from .settings.blocks import PolicySettings as PolicySettings
 from .settings.blocks import RewardSettings as RewardSettings
@@ -274,3 +266,4 @@ from .storage.files.lock import require_lock_file as require_lock_file
 from .storage.run_files import require_output as require_output
 
 __version__: str
+from .contracts.saved_values import StatePart as StatePart

@@ -186,7 +186,9 @@ class FakePlugins(Plugins):
             ActionDistributionSpec(name="gaussian", target="fake:Gaussian", initial_log_std=True),
             ActionDistributionSpec(name="mixture", target="fake:Mixture", settings="fake:DepthLike"),
             BehaviorSection(
-                name="behavioral_cloning", target="rlcore_torch:BehavioralCloningSettings", summary="Imitation."
+                name="behavioral_cloning",
+                target="rlcore_torch.settings:BehavioralCloningSettings",
+                summary="Imitation.",
             ),
             BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlcore_torch import CriticSettings, NetworkSettings
+from rlcore_torch import NetworkSettings
+from rlcore_torch.settings import CriticSettings
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from onnx_files import export_policy
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import Actor, ActorPolicy, Backend, Gaussian, MemorySettings, NetworkSettings
+from rlcore_torch import Actor, ActorPolicy, Gaussian, MemorySettings, NetworkSettings
+from rlcore_torch.backend import Backend
 
 STATE = ObservationSpec("state", (5,), np.float32)
 CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")

@@ -18,22 +18,20 @@ from torch.distributions import Independent, Normal, TanhTransform, TransformedD
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, PluginError
 from rlcore_devkit import ActionDistributionConformance
 from rlcore_torch import (
-    LOG_STD_RANGE,
     ActionDistribution,
     ActionDistributionSpec,
     Actor,
     ActorCritic,
     ActorPolicy,
-    Backend,
     DeterministicTanh,
     Gaussian,
     NetworkSettings,
-    StateDependentGaussian,
-    StateDependentGaussianSettings,
     squashed_gaussian,
 )
+from rlcore_torch.backend import Backend
 from rlcore_torch.cpu import numpy_actor
-from rlcore_torch.networks.distributions import BUILT_IN, make_distribution
+from rlcore_torch.networks.distributions import BUILT_IN, LOG_STD_RANGE, StateDependentGaussian, make_distribution
+from rlcore_torch.settings import StateDependentGaussianSettings
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)
 

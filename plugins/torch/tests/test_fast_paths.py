@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, ActorPolicy, Backend, MemorySettings, NetworkSettings
+from rlcore_torch import ActorCritic, ActorPolicy, MemorySettings, NetworkSettings
+from rlcore_torch.backend import Backend
 from rlcore_torch.cpu import PieceThreads, numpy_actor, piece_threads
 
 ONE = np.ones(1, np.float32)

@@ -13,8 +13,10 @@ from torch.distributions import Independent, Normal, TanhTransform, TransformedD
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_devkit import ActionDistributionConformance
-from rlcore_torch import GSDE, ActionNoise, Actor, NetworkSettings, SquashedGSDE
+from rlcore_torch import Actor, NetworkSettings
+from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.distributions import ActionDistribution
+from rlcore_torch.networks.gsde import GSDE, SquashedGSDE
 from rlcore_torch.settings import GSDESettings, SquashedGSDESettings
 
 PARTS, FEATURES = 2, 4

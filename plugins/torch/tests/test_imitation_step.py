@@ -21,7 +21,6 @@ from rlcore_devkit.environments import TinyCorridor, identity_continuous, identi
 from rlcore_torch import (
     Actor,
     ActorPolicy,
-    BehavioralCloningSettings,
     GradientStep,
     NetworkSettings,
     OffPolicySettings,
@@ -33,6 +32,7 @@ from rlcore_torch import (
     TransitionBatch,
 )
 from rlcore_torch.imitation import BehavioralCloning, imitating
+from rlcore_torch.settings import BehavioralCloningSettings
 
 ENVIRONMENTS: dict[str, Environment] = {
     "continuous": identity_continuous(2),

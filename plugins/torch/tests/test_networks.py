@@ -14,15 +14,13 @@ from rlcore_torch import (
     Actor,
     ActorCritic,
     Gaussian,
-    ImageEncoder,
-    ImpalaEncoder,
     MemorySettings,
     NetworkSettings,
     ObservationInputs,
     PolicyHead,
     RunningNormalizer,
 )
-from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE, ResidualBlock
+from rlcore_torch.networks.encoders import BUILT_IN, MINIMUM_SIZE, ImageEncoder, ImpalaEncoder, ResidualBlock
 from rlcore_torch.networks.recurrent import Recurrent
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)

@@ -36,10 +36,10 @@ from rlcore_torch import (
     OffPolicySettings,
     OffPolicyTrainer,
     Optimizer,
-    PrioritizedSamplerSettings,
     SquashedGaussian,
     TransitionBatch,
 )
+from rlcore_torch.settings import PrioritizedSamplerSettings
 
 
 class CountingReward(ExtrinsicReward):

@@ -34,8 +34,8 @@ from rlcore_torch import (
     OfflineTrainer,
     Optimizer,
     TransitionBatch,
-    recorded_transitions,
 )
+from rlcore_torch.off_policy.offline import recorded_transitions
 
 BOUNDED = BehaviorSpec(
     "Agent",

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from rlcore import ConfigError, Ranks, RunStateError, TorchSettings
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_torch import Adam, CapturedStep, TorchAdam, backend, choose_backend
+from rlcore_torch import TorchAdam, backend, choose_backend
 from rlcore_torch.optimization import flat_adam
-from rlcore_torch.optimization.captured import WARM_UP
+from rlcore_torch.optimization.captured import WARM_UP, CapturedStep
 from rlcore_torch.optimization.flat_adam import FlatAdam
+from rlcore_torch.optimization.optimizer import Adam
 
 KINDS: list[type[FlatAdam] | type[TorchAdam]] = [TorchAdam, FlatAdam]
 BOTH = pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from rlcore_devkit import ReplaySamplerConformance
-from rlcore_torch import ReplayBuffer, ReplaySampler, Sample, UniformSampler
+from rlcore_torch import ReplayBuffer, ReplaySampler, Sample
+from rlcore_torch.off_policy.replay_sampler import UniformSampler
 
 
 class TestUniform(ReplaySamplerConformance):

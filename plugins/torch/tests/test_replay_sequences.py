@@ -22,7 +22,6 @@ from rlcore import ExtrinsicReward
 from rlcore_torch import (
     ActionLayout,
     Actor,
-    BatchReader,
     Critic,
     Gaussian,
     MemorySettings,
@@ -31,6 +30,7 @@ from rlcore_torch import (
     SequenceInputs,
 )
 from rlcore_torch.off_policy.replay_sequences import sequences_around
+from rlcore_torch.off_policy.transition_batch import BatchReader
 
 Step = dict[str, Any]
 

@@ -28,10 +28,10 @@ from rlcore_torch import (
     OffPolicyTrainer,
     OnPolicySettings,
     Optimizer,
-    PrioritizedSamplerSettings,
     TransitionBatch,
 )
 from rlcore_torch.reward_scaling import RewardScaling
+from rlcore_torch.settings import PrioritizedSamplerSettings
 
 # Rewards [6, 3] of three environments, where episodes end, and what VecNormalize of Stable-Baselines3 2.9.2 made of
 # them with gamma 0.9 and clip_reward 1.25. The last numbers are its mean, variance and count.

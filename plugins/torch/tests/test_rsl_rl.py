@@ -15,7 +15,9 @@ from torch import Tensor
 
 from rlcore import Environment, EpisodeSeeds, Run, SavesState
 from rlcore_devkit import EnvironmentConformance
-from rlcore_torch import RslRlTensors, TensorActions, UnsavedAsNumpy
+from rlcore_torch import TensorActions
+from rlcore_torch.tensors.as_numpy import UnsavedAsNumpy
+from rlcore_torch.tensors.rsl_rl import RslRlTensors
 
 LIMIT = 4
 

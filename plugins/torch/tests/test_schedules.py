@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcore import PluginError
-from rlcore_torch import Schedule, ScheduleSpec, UpdateRatio, create_schedule
+from rlcore_torch import Schedule, ScheduleSpec, create_schedule
+from rlcore_torch.optimization.schedules import UpdateRatio
 
 STEPS = [0, 1, 250, 333, 500, 999, 1000, 2000]
 SPEC = ScheduleSpec(name="acme", target="acme_schedule:share")

@@ -12,7 +12,9 @@ import torch
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, RunStateError
 from rlcore_devkit import TensorEnvironmentConformance
 from rlcore_devkit.playing import assert_equal_batches
-from rlcore_torch import AsNumpy, TensorActions, TensorBatch, TorchCartPole, fold_in, run_key, uniforms
+from rlcore_torch import AsNumpy, TensorActions, TensorBatch, fold_in, uniforms
+from rlcore_torch.tensors.cartpole import TorchCartPole
+from rlcore_torch.tensors.seeding import run_key
 
 
 class TestTorchCartPole(TensorEnvironmentConformance):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from replay_stories import History, Plain, Story, histories
 
 from rlcore import ExtrinsicReward, RewardProvider, Transitions
-from rlcore_torch import ActionLayout, BatchReader, ObservationInputs, ReplayBuffer
+from rlcore_torch import ActionLayout, ObservationInputs, ReplayBuffer
+from rlcore_torch.off_policy.transition_batch import BatchReader
 
 Step = dict[str, Any]
 

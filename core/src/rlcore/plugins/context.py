@@ -381,7 +381,7 @@ class RunContext:
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
         """Create the behavior's reward providers, in the order of its ``reward_signals``.
 
-        While policies are measured, a reward whose plugin is absent is an :class:`rlcore.AbsentReward`.
+        While policies are measured, a provider that gives 0 stands for a reward whose plugin is absent.
         """
         return [self._reward_provider(name, block, behavior) for name, block in settings.reward_signals.items()]
 

@@ -23,7 +23,7 @@ from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.optimization.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
-__all__ = ["Backend", "choose_backend", "chosen_device"]
+__all__ = ["choose_backend", "chosen_device"]
 
 
 @attrs.frozen

@@ -162,9 +162,9 @@ class TorchTrainer:
     def captured(self, step: Callable[..., Result]) -> Callable[..., Result]:
         """Return a gradient step that is compiled, or recorded and replayed, as ``torch_settings`` say; else ``step``.
 
-        ``step`` must be a function of tensors, as :class:`rlcore_torch.CapturedStep` says. Steps of networks with
-        memory are not compiled: the sizes of their sequences differ. Raises ConfigError in several ranks, which
-        exchange gradients within a step.
+        ``step`` must be a function of tensors that allocates nothing which outlives it. Steps of networks with memory
+        are not compiled: the sizes of their sequences differ. Raises ConfigError in several ranks, which exchange
+        gradients within a step.
         """
         if not self.backend.changes_steps:
             return step

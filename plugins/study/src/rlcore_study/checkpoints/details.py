@@ -23,7 +23,7 @@ class CheckpointDetails(Checkpoint):
     own: int  # bytes of files that no other checkpoint shares: what deleting this one alone frees
     rewards: Mapping[str, float | None]  # by behavior, the mean return of the latest episodes
     score: float | None  # of the evaluation whose policies it has; of the last evaluation for a regular checkpoint
-    resume: Mapping[str, Any] | None  # the promise of a resume; None in an older checkpoint
+    resume: Mapping[str, Any] | None  # the promise of a resume; None if its state cannot be read
     best_step: int | None  # the step of the best evaluation that it knows
     held: bool  # by a plugin of the process that trains
     problem: str  # why its state cannot be read; empty if it can

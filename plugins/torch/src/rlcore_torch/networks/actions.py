@@ -22,11 +22,7 @@ from rlcore import Actions, BehaviorSpec, SlotShare, UnsupportedSpace, saved_arr
 from rlcore_torch.networks.distributions import LOG_STD_RANGE, ActionDistribution, squashed_draw
 
 __all__ = [
-    "LARGEST_LOGIT",
-    "LEAST_LOGIT",
-    "MASKED_LOGIT",
     "ActionLayout",
-    "ActionNoise",
     "DiscreteOptions",
     "joint_log_prob_entropy",
     "log_probabilities",

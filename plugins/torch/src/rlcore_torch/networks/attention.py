@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["EntityEmbedding", "EntityEncoder", "ResidualSelfAttention"]
+__all__ = ["EntityEmbedding", "ResidualSelfAttention"]
 
 HEADS = 4
 ABSENT_SCORE = -1e6  # its softmax is 0 beside any entity that is present, and finite where none is

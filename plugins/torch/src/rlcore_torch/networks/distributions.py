@@ -19,14 +19,7 @@ from torch.nn.functional import softplus
 from rlcore import BehaviorSpec, PluginError, blamed
 from rlcore_torch.settings import NetworkSettings, StateDependentGaussianSettings
 
-__all__ = [
-    "LOG_STD_RANGE",
-    "ActionDistribution",
-    "DeterministicTanh",
-    "Gaussian",
-    "SquashedGaussian",
-    "StateDependentGaussian",
-]
+__all__ = ["ActionDistribution", "DeterministicTanh", "Gaussian", "SquashedGaussian", "StateDependentGaussian"]
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Limits of the log standard deviation of squashed Gaussians (Haarnoja et al. 2018, as in their code)."""

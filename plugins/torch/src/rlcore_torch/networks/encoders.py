@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from rlcore import ObservationSpec, PluginError, UnsupportedSpace, blamed
 from rlcore_torch.settings import ImpalaSettings, NetworkSettings
 
-__all__ = ["ImageEncoder", "ImpalaEncoder", "ResidualBlock", "image_scale"]
-
 # The smallest height and width each encoder can take, as ML-Agents documents them; of impala, those that three halvings
 # make one pixel of.
 MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1, "impala": 8}

@@ -22,8 +22,6 @@ from rlcore_torch.networks.distributions import (
 )
 from rlcore_torch.settings import GSDESettings, SquashedGSDESettings
 
-__all__ = ["GSDE", "FeatureNoise", "SquashedGSDE"]
-
 LEAST_VARIANCE = 1e-6  # where all features are 0
 
 

@@ -10,8 +10,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["HyperLinear"]
-
 
 class HyperLinear(nn.Module):
     """A linear layer with weights of its own for each row, made of the row's goal.

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = ["Inputs", "Segments", "SequenceInputs", "SequenceLayout", "SequenceStarts"]
+__all__ = ["Inputs", "Segments", "SequenceInputs"]
 
 Inputs = tuple[Tensor, ...]
 """Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image

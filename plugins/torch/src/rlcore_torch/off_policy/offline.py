@@ -31,7 +31,7 @@ from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.settings import OfflineSettings
 
-__all__ = ["OfflineTrainer", "recorded_transitions"]
+__all__ = ["OfflineTrainer"]
 
 
 class OfflineTrainer(MinibatchTrainer):

@@ -26,7 +26,7 @@ from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
 from rlcore_torch.settings import MemorySettings, OffPolicySettings, PrioritizedSamplerSettings
 
-__all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]
+__all__ = ["ReplaySampler", "Sample"]
 
 FloatArray = NDArray[np.float32]
 Lists = dict[str, list[float]]

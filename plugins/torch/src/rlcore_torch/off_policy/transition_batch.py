@@ -22,7 +22,7 @@ from rlcore_torch.off_policy.replay_sampler import RowShare
 from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.reward_scaling import RewardScaling
 
-__all__ = ["ActionBatch", "AfterEnds", "BatchReader", "StepsBetween", "TransitionBatch"]
+__all__ = ["ActionBatch", "TransitionBatch"]
 
 FloatArray = NDArray[np.float32]
 

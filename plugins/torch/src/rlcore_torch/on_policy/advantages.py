@@ -15,8 +15,6 @@ from torch import Tensor
 
 from rlcore import RewardProvider
 
-__all__ = ["generalized_advantages"]
-
 Values = TypeVar("Values", NDArray[np.float32], Tensor)
 
 

@@ -18,8 +18,6 @@ from torch import Tensor
 
 from rlcore_torch.networks.sequence_inputs import SequenceLayout, steps_within
 
-__all__ = ["Sequences"]
-
 Places = NDArray[np.int64]
 
 

@@ -17,8 +17,6 @@ from torch import Tensor
 from rlcore import ConfigError
 from rlcore_torch.optimization.optimizer import Optimizer
 
-__all__ = ["CapturedStep"]
-
 WARM_UP = 3  # calls before a recording, as PyTorch recommends: libraries choose kernels and allocate in them
 MOST = 8  # recordings of one step; each keeps the memory of its tensors
 

@@ -16,7 +16,7 @@ import attrs
 from rlcore import PluginError, RunContext, blamed, saved_count, saved_entry
 from rlcore_torch.hookspecs import ScheduleSpec
 
-__all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "linear"]
+__all__ = ["Schedule", "create_schedule", "linear"]
 
 
 def linear(progress: float) -> float:

@@ -25,7 +25,7 @@ from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
 from rlcore_torch.policy.policy_module import PolicyModule
 
-__all__ = ["ActorPolicy", "ActorSnapshot", "RawActions"]
+__all__ = ["ActorPolicy", "RawActions"]
 
 RawActions = NDArray[np.float32] | None
 """Continuous parts of actions [R, continuous] before they are clipped and stretched to the bounds; None without any."""

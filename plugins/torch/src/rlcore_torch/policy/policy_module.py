@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rlcore_torch.networks.actions import LARGEST_LOGIT, ActionLayout, mask_logits
 from rlcore_torch.networks.networks import Actor
 
-__all__ = ["PolicyModule", "PolicyOutput"]
+__all__ = ["PolicyModule"]
 
 
 class PolicyOutput(NamedTuple):

@@ -37,8 +37,6 @@ from rlcore import (
 )
 from rlcore_torch.ranks.step_count import StepCount
 
-__all__ = ["RunRanks"]
-
 SECONDS = 0.5  # between two agreements whether to stop, about
 MOST_STEPS = 256  # of the environments between two agreements, for those that suddenly become slow
 BEAT_SECONDS = 1.0  # between two signs of life of rank 0 while it plays, with which the ranks agree whether to stop

@@ -31,7 +31,7 @@ from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks
 from rlcore_torch.ranks.shared_memory import SharedMemory
 
-__all__ = ["TorchRanks", "gather_rows", "start_store", "sum_gradients", "sum_over_ranks"]
+__all__ = ["sum_gradients"]
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound=np.generic)

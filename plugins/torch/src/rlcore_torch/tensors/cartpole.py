@@ -21,8 +21,6 @@ from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec, saved_array, sav
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch
 from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
 
-__all__ = ["TorchCartPole"]
-
 GRAVITY = 9.8  # m/s^2
 CART, POLE = 1.0, 0.1  # kg
 HALF_LENGTH = 0.5  # m, of the pole

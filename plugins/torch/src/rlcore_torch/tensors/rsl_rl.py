@@ -21,8 +21,6 @@ from torch import Tensor
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch
 
-__all__ = ["RslRlTensors"]
-
 OBSERVATION = "observation"  # the name of an observation without groups
 FINAL = "final_obs"  # the entry of `extras` with all observations before the reset, where Isaac Lab keeps them
 

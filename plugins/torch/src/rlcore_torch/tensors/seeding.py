@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["environment_keys", "fold_in", "run_key", "uniforms"]
+__all__ = ["environment_keys", "fold_in", "uniforms"]
 
 _GOLDEN = 0x9E3779B97F4A7C15  # the increment of SplitMix64
 _FIRST = 0xBF58476D1CE4E5B9
