@@ -121,7 +121,7 @@ def entries_of(directories: Sequence[Path], name: str = "", command: str = "") -
 
 
 def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
-    from rlcore import CUMULATIVE_REWARD, SavedRun
+    from rlcore import SavedRun, Tag
     from rlcore_study.curves import band, shortened
 
     (behavior, *_) = sorted(runs[0].behaviors)
@@ -132,7 +132,7 @@ def _entry(name: str, runs: Sequence[Any], command: str) -> Entry:
         scores.append(result.behaviors[behavior].mean_reward)
     best = runs[scores.index(max(scores))]
     film, problem = _film(best, behavior, SHOWN / name)
-    found = band([shortened(run.series[behavior][CUMULATIVE_REWARD], 100) for run in runs])
+    found = band([shortened(run.series[behavior][Tag.CUMULATIVE_REWARD], 100) for run in runs])
     return Entry(
         name=name,
         title=str(configuration.get("environment", {}).get("id", behavior)),

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from small_runs import data
 
-from rlcore import EXIT_PLUGIN, load_policies
+from rlcore import ExitCode, load_policies
 from rlcore_devkit.fixtures import CommandResult, RunRlcore, run_rlcore
 from rlcore_onnx.runtime import load
 
@@ -104,6 +104,6 @@ def test_a_package_that_is_missing_is_noticed_before_the_first_step(
     for name in [name for name in sys.modules if name.startswith("rlcore_onnx.") and "settings" not in name]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    refused = train(export=["onnx"], expect=EXIT_PLUGIN)
+    refused = train(export=["onnx"], expect=ExitCode.PLUGIN)
     assert "pip install onnxruntime, which rlcore-onnx requires" in refused.stderr
     assert not (tmp_path / "working/results/pole").exists()

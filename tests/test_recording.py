@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from minari.data_collector import EpisodeBuffer
 
-from rlcore import EXIT_DONE, BehaviorSpec, EnvironmentSettings
+from rlcore import BehaviorSpec, EnvironmentSettings, ExitCode
 from rlcore.cli.main import main
 from rlcore_gymnasium.environment import make_environment
 from rlcore_offline import recording_problem
@@ -39,10 +39,10 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """``evaluate("--episodes", "3", code=2)`` in a directory with a trained ``run``: what it printed."""
     monkeypatch.chdir(tmp_path)
 
-    def evaluate(*arguments: str, code: int = EXIT_DONE) -> Any:
+    def evaluate(*arguments: str, code: int = ExitCode.DONE) -> Any:
         if not Path("results/run").exists():
             Path("c.yaml").write_text(CONFIGURATION)
-            assert main(["run", "c.yaml", "--run-id", "run"]) == EXIT_DONE
+            assert main(["run", "c.yaml", "--run-id", "run"]) == ExitCode.DONE
         capsys.readouterr()
         assert main(["evaluate", "run", *arguments]) == code
         return capsys.readouterr()

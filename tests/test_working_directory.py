@@ -10,7 +10,7 @@ import pytest
 import yaml
 from small_runs import small_run
 
-from rlcore import STEPS_PER_SECOND
+from rlcore import Tag
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]
@@ -105,7 +105,7 @@ def lines(run: Path) -> list[Any]:
     """The summaries, without what depends on the clock."""
     summaries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     for summary in summaries:
-        summary["time"] = summary["stats"][STEPS_PER_SECOND] = None
+        summary["time"] = summary["stats"][Tag.STEPS_PER_SECOND] = None
     return summaries
 
 

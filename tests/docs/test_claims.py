@@ -252,7 +252,11 @@ def test_variables_and_tags_are_in_the_code() -> None:
     tag = r"^(?:Losses|Policy|Performance|Self-play)/(?:(?:Extrinsic|Curiosity|Rnd|Gail) )?([A-Z][\w ]+)$"
     patterns = (r"\b[A-Z][A-Z0-9]+_[A-Z0-9_]+\b", tag)
     found = [(page, name) for page, text in NAMED for each in patterns for name in re.findall(each, text)]
-    wrong = [f"{page}: {name}" for page, name in found if name not in VARIABLES_OF_OTHERS and name not in code()]
+    wrong = [
+        f"{page}: {name}"
+        for page, name in found
+        if page != PORTING and name not in VARIABLES_OF_OTHERS and name not in code()
+    ]
     assert wrong == []
 
 

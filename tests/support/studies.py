@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from rlcore import STEPS_PER_SECOND, find_checkpoints, read_checkpoint
+from rlcore import Tag, find_checkpoints, read_checkpoint
 
 STUBS = Path(__file__).parents[2] / "core/tests/run/stub_plugin.py"
 
@@ -60,7 +60,7 @@ class Study:
         """Everything that a run has learned and written, without what depends on the clock."""
         lines = [json.loads(line) for line in (self.place(run) / "metrics.jsonl").read_text().splitlines()]
         for line in lines:
-            del line["time"], line["stats"][STEPS_PER_SECOND]
+            del line["time"], line["stats"][Tag.STEPS_PER_SECOND]
         return lines, plain(read_checkpoint(self.place(run)).trainers)
 
     def children(self, run: str) -> list[int]:

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import pytest
 
-from rlcore import CUMULATIVE_REWARD, BehaviorSettings, RunConfig, RunContext, StatSummary
+from rlcore import BehaviorSettings, RunConfig, RunContext, StatSummary, Tag
 from rlcore_trackers import Tracked, TrackedFile, TrackedSummary, TrackerSettings
 from rlcore_trackers.writer import TrackerWriter
 
@@ -44,7 +44,7 @@ def writer(name: str, tracker: str, settings: TrackerSettings, directory: Path, 
 
 def stats(reward: float) -> dict[str, StatSummary]:
     """A summary with a mean reward."""
-    return {CUMULATIVE_REWARD: StatSummary.of([reward]), "Losses/Policy Loss": StatSummary.of([0.25])}
+    return {Tag.CUMULATIVE_REWARD: StatSummary.of([reward]), "Losses/Policy Loss": StatSummary.of([0.25])}
 
 
 def until(what: Callable[[], object]) -> None:
@@ -158,7 +158,7 @@ def written_in_study(
     tracked = writer(name, tracker, settings, folder / "walk-seed-3")
     for step in (100, 200):
         spread = [step / 100 + difference for difference in (-(6**0.5), 0.0, 6**0.5)]
-        tracked.write("Walker", step, {**stats(0.0), CUMULATIVE_REWARD: StatSummary.of(spread)})
+        tracked.write("Walker", step, {**stats(0.0), Tag.CUMULATIVE_REWARD: StatSummary.of(spread)})
     tracked.run_finished("done")
     tracked.close()
     return commit
@@ -294,7 +294,7 @@ def trained_and_killed_twice(name: str, block: Mapping[str, Any], folder: Path) 
     lines = (folder / "results/run/metrics.jsonl").read_text().splitlines()
     metrics = [json.loads(line) for line in lines]
     assert [line["step"] for line in metrics] == list(range(500, 6500, 500))
-    return [(line["behavior"], line["step"], line["stats"][CUMULATIVE_REWARD]) for line in metrics]
+    return [(line["behavior"], line["step"], line["stats"][Tag.CUMULATIVE_REWARD]) for line in metrics]
 
 
 def written_while_locked(tracked: TrackerWriter, database: Path) -> None:

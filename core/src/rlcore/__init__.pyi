@@ -103,22 +103,6 @@ from .contracts.seeding import derive_generator as derive_generator
 from .contracts.seeding import derive_seed as derive_seed
 from .contracts.seeding import generator_state as generator_state
 from .contracts.seeding import restore_generator as restore_generator
-from .contracts.stats import ABORTED_EPISODES as ABORTED_EPISODES
-from .contracts.stats import CUMULATIVE_REWARD as CUMULATIVE_REWARD
-from .contracts.stats import DRAW_RATE_AGAINST as DRAW_RATE_AGAINST
-from .contracts.stats import EPISODE_LENGTH as EPISODE_LENGTH
-from .contracts.stats import EVALUATION_LENGTH as EVALUATION_LENGTH
-from .contracts.stats import EVALUATION_REWARD as EVALUATION_REWARD
-from .contracts.stats import GROUP_REWARD as GROUP_REWARD
-from .contracts.stats import IS_TRAINING as IS_TRAINING
-from .contracts.stats import LESSON_NUMBER as LESSON_NUMBER
-from .contracts.stats import PARAMETER as PARAMETER
-from .contracts.stats import REWARD_AGAINST as REWARD_AGAINST
-from .contracts.stats import STEPS_PER_SECOND as STEPS_PER_SECOND
-from .contracts.stats import WIN_RATE_AGAINST as WIN_RATE_AGAINST
-from .contracts.stats import WORKER_RESTARTS as WORKER_RESTARTS
-from .contracts.stats import WORKER_STEPS as WORKER_STEPS
-from .contracts.stats import WORKER_WAIT as WORKER_WAIT
 from .contracts.stats import FlushesSummaries as FlushesSummaries
 from .contracts.stats import StatSummary as StatSummary
 from .contracts.stats import StatsWriter as StatsWriter
@@ -128,11 +112,6 @@ from .contracts.trainer import PlayingTrainer as PlayingTrainer
 from .contracts.trainer import PortableTrainer as PortableTrainer
 from .contracts.trainer import Trainer as Trainer
 from .contracts.trainer import TrainerWrapper as TrainerWrapper
-from .errors import EXIT_CONFIG as EXIT_CONFIG
-from .errors import EXIT_DONE as EXIT_DONE
-from .errors import EXIT_INTERNAL as EXIT_INTERNAL
-from .errors import EXIT_PLUGIN as EXIT_PLUGIN
-from .errors import EXIT_RUN_STATE as EXIT_RUN_STATE
 from .errors import ConfigError as ConfigError
 from .errors import EnvironmentEnded as EnvironmentEnded
 from .errors import EnvironmentFailed as EnvironmentFailed
@@ -267,3 +246,5 @@ from .storage.run_files import require_output as require_output
 
 __version__: str
 from .contracts.saved_values import StatePart as StatePart
+from .contracts.stats import Tag as Tag
+from .errors import ExitCode as ExitCode

@@ -9,18 +9,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from enum import IntEnum
 from functools import lru_cache
 from typing import ClassVar, TypeVar
 
 __all__ = [
-    "EXIT_CONFIG",
-    "EXIT_DONE",
-    "EXIT_INTERNAL",
-    "EXIT_PLUGIN",
-    "EXIT_RUN_STATE",
     "ConfigError",
     "EnvironmentEnded",
     "EnvironmentFailed",
+    "ExitCode",
     "KeyPath",
     "NonFiniteError",
     "NotInstalled",
@@ -46,18 +43,27 @@ _PLAIN_KEY = re.compile(r"[\w/-]+")
 
 LONGEST_NAME = 100  # longer names are not compared with the allowed ones: the time is the product of both lengths
 
-EXIT_DONE = 0
-"""Exit code of a command without an error."""
-EXIT_INTERNAL = 1
-"""Exit code after an error that rlcore does not expect, and after a lost rank."""
-EXIT_CONFIG = 2
-"""Exit code after a mistake in a configuration or on the command line."""
-EXIT_ENVIRONMENT = 3  # the environment failed, or training diverged
-EXIT_PLUGIN = 4
-"""Exit code after an error of a plugin."""
-EXIT_RUN_STATE = 5
-"""Exit code if the run directory cannot be used."""
-EXIT_SIGINT = 130
+
+class ExitCode(IntEnum):
+    """Exit codes of commands.
+
+    Attributes:
+        DONE: No error.
+        INTERNAL: An error that rlcore does not expect, or a lost rank.
+        CONFIG: A mistake in a configuration or on the command line.
+        ENVIRONMENT: The environment failed, or the training diverged.
+        PLUGIN: An error of a plugin.
+        RUN_STATE: The run directory cannot be used.
+        SIGINT: Interrupted by Ctrl-C.
+    """
+
+    DONE = 0
+    INTERNAL = 1
+    CONFIG = 2
+    ENVIRONMENT = 3
+    PLUGIN = 4
+    RUN_STATE = 5
+    SIGINT = 130
 
 
 def dotted(path: KeyPath) -> str:
@@ -80,7 +86,7 @@ class RlcoreError(Exception):
         repeats_cause: Whether :func:`repeating` made the error: the message ends with the text of its cause.
     """
 
-    exit_code: ClassVar[int] = EXIT_INTERNAL
+    exit_code: ClassVar[int] = ExitCode.INTERNAL
     repeats_cause: bool = False
 
 
@@ -96,7 +102,7 @@ class ConfigError(RlcoreError):
         message: The text without the key.
     """
 
-    exit_code = EXIT_CONFIG
+    exit_code = ExitCode.CONFIG
 
     def __init__(self, message: str, *, key: KeyPath = ()) -> None:
         super().__init__(f"{dotted(key)}: {message}" if key else message)
@@ -127,7 +133,7 @@ class UnsupportedExport(ConfigError):
 class EnvironmentFailed(RlcoreError):
     """An environment that cannot be created, broke its contract or raised while stepping. Exit code 3."""
 
-    exit_code = EXIT_ENVIRONMENT
+    exit_code = ExitCode.ENVIRONMENT
 
 
 class EnvironmentEnded(EnvironmentFailed):
@@ -159,7 +165,7 @@ class TrainingDiverged(RlcoreError):
         ADVICE: What helps, where the numbers that were learned from are not known.
     """
 
-    exit_code = EXIT_ENVIRONMENT
+    exit_code = ExitCode.ENVIRONMENT
     ADVICE: ClassVar[str] = (
         "network_settings.normalize: true helps where observations are large, "
         "reward_signals.extrinsic.strength below 1 where rewards are large, and else a lower learning_rate"
@@ -172,7 +178,7 @@ class PluginError(RlcoreError):
     The message names plugin and distribution.
     """
 
-    exit_code = EXIT_PLUGIN
+    exit_code = ExitCode.PLUGIN
 
 
 class RanksFailed(RlcoreError):
@@ -185,7 +191,7 @@ class RunStateError(RlcoreError):
     Exit code 5.
     """
 
-    exit_code = EXIT_RUN_STATE
+    exit_code = ExitCode.RUN_STATE
 
 
 def one_line(error: BaseException) -> str:

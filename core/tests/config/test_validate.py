@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rlcore import main
-from rlcore.errors import EXIT_DONE, EXIT_PLUGIN
+from rlcore.errors import ExitCode
 
 PPO = "behaviors:\n  B: {trainer_type: ppo}\n"
 
@@ -37,8 +37,8 @@ def test_validate_prints_every_error_on_its_line(write: Any, capsys: pytest.Capt
     assert all(found.startswith(line) for found, line in zip(printed, told["lines"], strict=True)), printed
     assert main([*words, "--json"]) == told["code"]
     answer = capsys.readouterr().out
-    if told["code"] != EXIT_PLUGIN:
-        assert json.loads(answer)["valid"] == (told["code"] == EXIT_DONE)
+    if told["code"] != ExitCode.PLUGIN:
+        assert json.loads(answer)["valid"] == (told["code"] == ExitCode.DONE)
         places = [each["place"] for each in json.loads(answer)["errors"]]
-        assert len(places) == (0 if told["code"] == EXIT_DONE else len(printed))
+        assert len(places) == (0 if told["code"] == ExitCode.DONE else len(printed))
         assert all(map(str.startswith, printed, places))

@@ -14,13 +14,7 @@ import rlcore.run.state
 from rlcore import export_policies
 from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import document_from_mapping
-from rlcore.errors import (
-    EXIT_CONFIG,
-    EXIT_PLUGIN,
-    ConfigError,
-    RunStateError,
-    UnsupportedExport,
-)
+from rlcore.errors import ConfigError, ExitCode, RunStateError, UnsupportedExport
 from rlcore_devkit.fixtures import CommandResult, RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
@@ -70,7 +64,7 @@ def test_the_policies_of_the_last_checkpoint_are_written_to_the_working_director
         assert about(written)["step"] == step
     content = written.read_text()
     wrong = ("--set", "export.weights.wrong=disk")
-    export(directory, "--format", "weights", "--force", *wrong, expect=EXIT_PLUGIN)
+    export(directory, "--format", "weights", "--force", *wrong, expect=ExitCode.PLUGIN)
     assert written.read_text() == content, "a failed export keeps the file that it was to replace"
 
 
@@ -86,7 +80,7 @@ def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) ->
     said = export(copied, *chosen, "--force").stdout
     assert said == f"Agent: exported to {tmp_path / 'mine.json'} (checkpoint 120): all is well\n"
     assert about(tmp_path / "mine.json")["step"] == 120
-    refused = export(copied, "--format", "weights", "--checkpoint", "best", expect=EXIT_CONFIG)
+    refused = export(copied, "--format", "weights", "--checkpoint", "best", expect=ExitCode.CONFIG)
     assert "is a single checkpoint, so 'best' cannot be chosen; name the directory of the run" in refused.stderr
 
 
@@ -95,16 +89,16 @@ def test_several_behaviors_are_exported_into_a_directory(
 ) -> None:
     make_run({"plugins.local": STUBS, "environment.type": "pair"}, behaviors=("Left", "Right")).train()
     place, run, weights = tmp_path / "out", files().path, ("--format", "weights")
-    refused = export(run, *weights, "-o", tmp_path / "both.json", expect=EXIT_CONFIG)
+    refused = export(run, *weights, "-o", tmp_path / "both.json", expect=ExitCode.CONFIG)
     assert "both.json: is not a directory; name one for the files of Left, Right, or name one of them" in refused.stderr
     for _ in range(2):  # a new directory, and an existing one
         export(run, *weights, "-o", place, "--force")
         assert {path.name for path in place.iterdir()} == {"Left.json", "Right.json"}
-    refused = export(run, *weights, "-o", run / "checkpoints/out", expect=EXIT_CONFIG)
+    refused = export(run, *weights, "-o", run / "checkpoints/out", expect=ExitCode.CONFIG)
     assert "lies among the checkpoints" in refused.stderr and not (run / "checkpoints/out").exists()
     export(run, *weights, "--behavior", "Right", "-o", tmp_path / "right.json")
     assert (tmp_path / "right.json").read_text() == (place / "Right.json").read_text()
-    refused = export(run, *weights, "--behavior", "Lfet", expect=EXIT_CONFIG)
+    refused = export(run, *weights, "--behavior", "Lfet", expect=ExitCode.CONFIG)
     assert "checkpoint 400 has no behavior 'Lfet'; it has Left, Right; did you mean 'Left'?" in refused.stderr
 
 
@@ -119,13 +113,13 @@ def test_what_is_there_is_not_replaced(export: Any, directory: Path, tmp_path: P
     else:
         path.mkdir()
         (path / "file").write_text("mine")
-    refused = export(directory, "--format", "weights", expect=EXIT_CONFIG)
+    refused = export(directory, "--format", "weights", expect=ExitCode.CONFIG)
     assert "Agent.json: " in refused.stderr and other.read_text() == "mine"
     state = directory / "checkpoints/200/state.json"
     before = state.read_bytes()
-    refused = export(directory, "--format", "weights", "-o", state, "--force", expect=EXIT_CONFIG)
+    refused = export(directory, "--format", "weights", "-o", state, "--force", expect=ExitCode.CONFIG)
     assert "lies in the checkpoint" in refused.stderr and state.read_bytes() == before
-    ended = export(directory, "--format", "weights", "--force", expect=0 if kind == "file" else EXIT_CONFIG)
+    ended = export(directory, "--format", "weights", "--force", expect=0 if kind == "file" else ExitCode.CONFIG)
     assert other.read_text() == "mine" and (kind != "folder" or (path / "file").read_text() == "mine")
     assert ("exported" in ended.stdout) == (kind == "file")
 

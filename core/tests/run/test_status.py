@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.contracts.stats import STEPS_PER_SECOND
+from rlcore.contracts.stats import Tag
 from rlcore.run.run import Run
 from rlcore_devkit.fixtures import RunRlcore
 
@@ -106,7 +106,7 @@ def lasting(run: Any) -> dict[str, Any]:
         del result[key]
     metrics = run.metrics
     for line in metrics:
-        del line["time"], line["stats"][STEPS_PER_SECOND]
+        del line["time"], line["stats"][Tag.STEPS_PER_SECOND]
     return {
         "checkpoints": {step: run.checkpoint(step) for step in run.steps},
         "best": run.best,

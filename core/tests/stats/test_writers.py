@@ -8,19 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from rlcore.cli.terminal import console_line
-from rlcore.contracts.stats import (
-    CUMULATIVE_REWARD,
-    EVALUATION_REWARD,
-    GROUP_REWARD,
-    STEPS_PER_SECOND,
-    StatSummary,
-    StatsWriter,
-)
+from rlcore.contracts.stats import StatSummary, StatsWriter, Tag
 from rlcore.plugins.core import JsonlWriter
 
 
 def stats(**extra: float) -> dict[str, StatSummary]:
-    tags = {CUMULATIVE_REWARD: StatSummary.of([1.0, 3.0])}
+    tags = {Tag.CUMULATIVE_REWARD: StatSummary.of([1.0, 3.0])}
     return tags | {tag: StatSummary(value, 0.0, value, value, 1) for tag, value in extra.items()}
 
 
@@ -55,7 +48,7 @@ def test_every_summary_is_one_line_on_disk_at_once(path: Path) -> None:
     writer.write("Walker", 1000, stats(**{"Losses/Policy Loss": 0.5}))
     (line,) = lines(path)  # before close
     assert line["behavior"] == "Walker" and line["step"] == 1000 and line["time"] > 1.7e9
-    assert line["stats"] == {CUMULATIVE_REWARD: 2.0, "Losses/Policy Loss": 0.5}
+    assert line["stats"] == {Tag.CUMULATIVE_REWARD: 2.0, "Losses/Policy Loss": 0.5}
     writer.close()
     writer.close()
 
@@ -114,7 +107,7 @@ def test_damaged_lines_are_said_and_moved_aside(path: Path, caplog) -> None:
 START = "Walker. Step: 1000. Time Elapsed: 12.346 s. "
 REWARD = "Mean Reward: 2.000. Std of Reward: 1.000. "
 LESSONS = {"Environment/Lesson Number/length": 2.0, "Environment/Lesson Number/wind speed": 0.0}
-SPEED = {STEPS_PER_SECOND: 4321.7}
+SPEED = {Tag.STEPS_PER_SECOND: 4321.7}
 
 
 @pytest.mark.parametrize(
@@ -122,9 +115,9 @@ SPEED = {STEPS_PER_SECOND: 4321.7}
     [
         (stats(**SPEED), {}, f"{REWARD}Training. 4322 steps/s."),
         ({"Is Training": StatSummary.of([0.0])}, {}, "No episode was completed since last summary. Not Training."),
-        ({EVALUATION_REWARD: StatSummary.of([2.0, 5.0])}, {"plays": False}, "Training. Evaluation: 3.500."),
+        ({Tag.EVALUATION_REWARD: StatSummary.of([2.0, 5.0])}, {"plays": False}, "Training. Evaluation: 3.500."),
         (
-            stats(**{GROUP_REWARD: 0.5, "Self-play/ELO": 1212.34567}),
+            stats(**{Tag.GROUP_REWARD: 0.5, "Self-play/ELO": 1212.34567}),
             {},
             "Mean Reward: 2.000. Mean Group Reward: 0.500. Training. ELO: 1212.346.",
         ),

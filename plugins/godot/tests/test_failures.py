@@ -16,7 +16,7 @@ import pytest
 import yaml
 from godot_worlds import begun, nothing
 
-from rlcore import ABORTED_EPISODES, WORKER_RESTARTS, ConfigError, Environment, EnvironmentEnded, EnvironmentFailed
+from rlcore import ConfigError, Environment, EnvironmentEnded, EnvironmentFailed, Tag
 
 Make = Callable[..., Environment]
 MESSAGES: dict[str, str] = yaml.safe_load((Path(__file__).parent / "data/faults.yaml").read_text("utf-8"))
@@ -94,7 +94,7 @@ def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
     (said,) = [each.getMessage() for each in caplog.records]
     assert "failed in step: ended with exit code 4; its log ends with: a game begins, with" in said
     assert said.endswith("; it is started again, and its open episodes are dropped")
-    assert environment.stats() == {WORKER_RESTARTS: 1.0, ABORTED_EPISODES: 3.0}
+    assert environment.stats() == {Tag.WORKER_RESTARTS: 1.0, Tag.ABORTED_EPISODES: 3.0}
     for _ in range(6):
         batches = environment.step(nothing(environment))
         assert batches["walker"].aborted is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, StatsWriter, config_from_mapping, load_plugins
+from rlcore import RunStateError, StatSummary, StatsWriter, Tag, config_from_mapping, load_plugins
 from rlcore_tensorboard import event_file
 from rlcore_tensorboard.settings import TensorBoardSettings
 from rlcore_tensorboard.writer import TensorBoardWriter, histogram
@@ -20,7 +20,7 @@ CONFIG = config_from_mapping({"behaviors": {"Walker": {"max_steps": 1234}}}, loa
 
 def stats(reward: float = 1.0) -> dict[str, StatSummary]:
     return {
-        CUMULATIVE_REWARD: StatSummary.of([reward, reward + 2.0], keep_values=True),
+        Tag.CUMULATIVE_REWARD: StatSummary.of([reward, reward + 2.0], keep_values=True),
         "Losses/Policy Loss": StatSummary.of([0.25]),
         "Is Training": StatSummary.of([1.0]),
         "Step": StatSummary.of([1.0]),
@@ -65,10 +65,10 @@ def test_summaries_are_readable_before_the_writer_is_closed(tmp_path) -> None:
     writer.write("Walker", 1000, stats())
     writer.write("Walker", 2000, stats(3.0))
     events = read(tmp_path / "Walker")
-    assert set(events.Tags()["scalars"]) == {CUMULATIVE_REWARD, "Losses/Policy Loss"}
-    assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0)]
+    assert set(events.Tags()["scalars"]) == {Tag.CUMULATIVE_REWARD, "Losses/Policy Loss"}
+    assert points(events, Tag.CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0)]
     assert points(events, "Losses/Policy Loss") == [(1000, 0.25), (2000, 0.25)]
-    value = events.Histograms(f"{CUMULATIVE_REWARD}_hist")[0].histogram_value
+    value = events.Histograms(f"{Tag.CUMULATIVE_REWARD}_hist")[0].histogram_value
     assert (value.min, value.max, value.num, value.sum, value.sum_squares) == (1.0, 3.0, 2.0, 4.0, 10.0)
     assert not [p for p in (tmp_path / "Walker").iterdir() if not p.name.startswith("events.out.tfevents.")]
     writer.close()
@@ -79,10 +79,10 @@ def test_a_resumed_run_replaces_the_points_it_takes_again(tmp_path) -> None:
     written(tmp_path, 1.0, 1000, 2000, 3000)
     written(tmp_path, 7.0, 3000, Walker=2000)
     events = read(tmp_path / "Walker")
-    assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0)]
-    assert [event.step for event in events.Histograms(f"{CUMULATIVE_REWARD}_hist")] == [1000, 2000, 3000]
+    assert points(events, Tag.CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0)]
+    assert [event.step for event in events.Histograms(f"{Tag.CUMULATIVE_REWARD}_hist")] == [1000, 2000, 3000]
     written(tmp_path, 7.0, 500)  # a fresh run hides the points of an older one
-    assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(500, 8.0)]
+    assert points(read(tmp_path / "Walker"), Tag.CUMULATIVE_REWARD) == [(500, 8.0)]
 
 
 def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
@@ -96,14 +96,14 @@ def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
     now -= 86_400.0
     written(tmp_path, 7.0, 3000, Walker=2000)
     events = read(tmp_path / "Walker")
-    assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0)]
-    times = [event.wall_time for event in events.Scalars(CUMULATIVE_REWARD)]
+    assert points(events, Tag.CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0)]
+    times = [event.wall_time for event in events.Scalars(Tag.CUMULATIVE_REWARD)]
     assert times == sorted(times)
     for file in (tmp_path / "Walker").iterdir():
         os.utime(file, (times[-1], times[-1]))
     now += 2 * 86_400.0
     written(tmp_path, 1.0, 4000, Walker=3000)
-    assert read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)[-1].wall_time == now
+    assert read(tmp_path / "Walker").Scalars(Tag.CUMULATIVE_REWARD)[-1].wall_time == now
 
 
 @pytest.mark.parametrize("now", [0.0, 98.0, 1_790_000_000.0, 1_790_000_009.0])
@@ -133,7 +133,7 @@ def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
     _, newest = sorted((tmp_path / "Walker").iterdir())
     newest.unlink()
     writer.write("Walker", 2000, stats(3.0))
-    assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(500, 2.0), (2000, 4.0)]
+    assert points(read(tmp_path / "Walker"), Tag.CUMULATIVE_REWARD) == [(500, 2.0), (2000, 4.0)]
     (record,) = caplog.records
     assert record.getMessage().startswith(
         f"{newest}: was removed while the run was writing to it; summaries from step 2000 on are in events.out."
@@ -158,7 +158,7 @@ def test_only_the_files_that_were_made_are_the_runs_and_a_backup_by_hard_links_g
     writer.close()
     assert [*(tmp_path / "run").glob(declared.pop())] == [*(tmp_path / "run/Walker[2]").iterdir()]
     assert (tmp_path / "backup").read_bytes() == before
-    assert points(read(tmp_path / "run/Walker"), CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0), (3000, 6.0)]
+    assert points(read(tmp_path / "run/Walker"), Tag.CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0), (3000, 6.0)]
     there = {f"Walker/{path.name}" for path in (tmp_path / "run/Walker").iterdir()}
     assert len(declared) == 2 and {*declared, "Walker/events.out.tfevents.mine"} == there
 
@@ -174,7 +174,7 @@ def test_a_run_directory_that_was_moved_takes_its_events_along(
     assert not at.exists()
     at.mkdir()  # the directory of another run
     writer.write("Walker", 3000, stats())
-    assert points(read(moved / "Walker"), CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 2.0)]
+    assert points(read(moved / "Walker"), Tag.CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 2.0)]
     with pytest.raises(RunStateError, match=r"/run: was moved or removed while the run was writing to it$"):
         writer.write("Runner", 3000, stats())  # a behavior without a file so far
     writer.close()

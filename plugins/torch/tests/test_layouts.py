@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import WORKER_STEPS, EnvironmentSpec, PhaseTimes, Ranks, RunContext, config_from_mapping, load_plugins
+from rlcore import EnvironmentSpec, PhaseTimes, Ranks, RunContext, Tag, config_from_mapping, load_plugins
 from rlcore.contracts.stats import StatSummary
 from rlcore_torch import layouts
 from rlcore_torch.layouts import Measured, advised, with_ranks, with_workers, without_ranks, without_workers
@@ -65,7 +65,7 @@ def epoch(run: RunContext, clock: Clock, share: float, step: float, more: float 
     times.environment_steps = round(2 * share / step)
     run.times = times
     run.ranks.exchange_seconds += more
-    return advised(run, {WORKER_STEPS: StatSummary.of([more])})
+    return advised(run, {Tag.WORKER_STEPS: StatSummary.of([more])})
 
 
 WORKERS = {"environment": {"workers": 2}}

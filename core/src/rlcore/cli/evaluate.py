@@ -14,7 +14,7 @@ from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin
 from rlcore.cli.main import ends_within, report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import UserPath, echo, show_log
-from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
+from rlcore.errors import ConfigError, ExitCode
 from rlcore.settings.blocks import MAX_EPISODES
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def evaluate_command(
     def last_words(error: BaseException | None) -> int:
         if isinstance(error, Exception):
             return report(error, debug=False)
-        return EXIT_DONE if error is None else EXIT_SIGINT
+        return ExitCode.DONE if error is None else ExitCode.SIGINT
 
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)

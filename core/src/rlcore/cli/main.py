@@ -23,16 +23,7 @@ import click
 from rlcore import __version__
 from rlcore.cli.commands import LazyCommand, LazyGroup, before_double_dash
 from rlcore.cli.terminal import ShownPaths, echo, give_up
-from rlcore.errors import (
-    EXIT_DONE,
-    EXIT_INTERNAL,
-    EXIT_RUN_STATE,
-    EXIT_SIGINT,
-    ConfigError,
-    RlcoreError,
-    one_line,
-    traceback_hint,
-)
+from rlcore.errors import ConfigError, ExitCode, RlcoreError, one_line, traceback_hint
 
 ENV_DEBUG = "RLCORE_DEBUG"
 
@@ -91,17 +82,17 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
         answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False, obj=own_process)
         with _lost_pipes():
             print(end="", flush=True)
-        return answer if isinstance(answer, int) else EXIT_DONE
+        return answer if isinstance(answer, int) else ExitCode.DONE
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return EXIT_SIGINT
+        return ExitCode.SIGINT
     except SystemExit as error:
         return _ended(error, arguments)
     except ReaderGone:
         give_up(sys.stdout)
-        return EXIT_INTERNAL
+        return ExitCode.INTERNAL
     except BaseException as error:  # GeneratorExit, for example
         return report(error, _debugging(arguments), shown)
 
@@ -111,14 +102,14 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
     if command not in COMMANDS:
         if error.code is None or isinstance(error.code, int):
-            return error.code or EXIT_DONE
+            return error.code or ExitCode.DONE
         click.echo(error.code, err=True)
-        return EXIT_INTERNAL
+        return ExitCode.INTERNAL
 
     if _debugging(arguments):
         echo(traceback_text(error).removesuffix("\n"), err=True)
     echo(f"error: unexpected {one_line(error)}; --debug shows where", err=True)
-    return EXIT_INTERNAL
+    return ExitCode.INTERNAL
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
@@ -152,8 +143,8 @@ def report(error: BaseException, debug: bool, shown: Callable[[str], str] = str)
     except OSError:
         give_up(sys.stderr)
     if isinstance(error, OSError):  # a file that cannot be read or written: one that other code needs was named by it
-        return EXIT_RUN_STATE
-    return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
+        return ExitCode.RUN_STATE
+    return error.exit_code if isinstance(error, RlcoreError) else ExitCode.INTERNAL
 
 
 def named(text: str) -> str:

@@ -58,7 +58,7 @@ def status_command(run: Path, as_json: bool, watch: bool, chosen: PluginFlags) -
 def _report(data: RunData) -> dict[str, Any]:
     """The answer of ``--json``."""
     from rlcore.contracts.saved_values import SavedValueError
-    from rlcore.contracts.stats import ABORTED_EPISODES, WORKER_RESTARTS
+    from rlcore.contracts.stats import Tag
     from rlcore.storage.checkpoint_state import require_scores
     from rlcore.storage.files.access import is_whole
     from rlcore.storage.status import listed_checkpoints, metadata_of
@@ -77,7 +77,7 @@ def _report(data: RunData) -> dict[str, Any]:
     except SavedValueError:
         scores = None
     latest = data.metrics[-1].stats if data.metrics else {}
-    of_workers = {"restarts": latest.get(WORKER_RESTARTS), "aborted_episodes": latest.get(ABORTED_EPISODES)}
+    of_workers = {"restarts": latest.get(Tag.WORKER_RESTARTS), "aborted_episodes": latest.get(Tag.ABORTED_EPISODES)}
     workers = {name: int(count) for name, count in of_workers.items() if count is not None}
     return {
         "run": str(data.directory),

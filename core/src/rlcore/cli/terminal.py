@@ -269,27 +269,19 @@ def console_line(
     silent: Collection[str] = frozenset(),
 ) -> str:
     """Return ``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. 2000 steps/s.``"""
-    from rlcore.contracts.stats import (  # with numpy, which rlcore --help does without
-        CUMULATIVE_REWARD,
-        EVALUATION_REWARD,
-        GROUP_REWARD,
-        IS_TRAINING,
-        REWARD_AGAINST,
-        STEPS_PER_SECOND,
-        lesson_numbers,
-    )
+    from rlcore.contracts.stats import Tag, lesson_numbers
 
     parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
-    reward = stats.get(CUMULATIVE_REWARD)
+    reward = stats.get(Tag.CUMULATIVE_REWARD)
     if reward is None:
         parts += ["No episode was completed since last summary"] if plays else []
     else:
         parts.append(f"Mean Reward: {reward.mean:0.3f}")
-        if GROUP_REWARD in stats:
-            parts.append(f"Mean Group Reward: {stats[GROUP_REWARD].mean:0.3f}")
+        if Tag.GROUP_REWARD in stats:
+            parts.append(f"Mean Group Reward: {stats[Tag.GROUP_REWARD].mean:0.3f}")
         else:
             parts.append(f"Std of Reward: {reward.std:0.3f}")
-    training = IS_TRAINING not in stats or stats[IS_TRAINING].mean > 0.0
+    training = Tag.IS_TRAINING not in stats or stats[Tag.IS_TRAINING].mean > 0.0
     parts.append("Training" if training else "Not Training")
     if ELO in stats:
         parts.append(f"ELO: {stats[ELO].mean:0.3f}")
@@ -297,14 +289,14 @@ def console_line(
     lessons = [f"{name} {number:g}" for name, number in lesson_numbers(means).items() if name not in silent]
     if lessons:
         parts.append(f"Lesson: {', '.join(lessons)}")
-    if EVALUATION_REWARD in stats:
+    if Tag.EVALUATION_REWARD in stats:
         against = [
-            f"{tag.removeprefix(REWARD_AGAINST)} {summary.mean:0.3f}"
+            f"{tag.removeprefix(Tag.REWARD_AGAINST)} {summary.mean:0.3f}"
             for tag, summary in stats.items()
-            if tag.startswith(REWARD_AGAINST)
+            if tag.startswith(Tag.REWARD_AGAINST)
         ]
         named = f" ({', '.join(against)})" if against else ""
-        parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}{named}")
-    if STEPS_PER_SECOND in stats:
-        parts.append(f"{stats[STEPS_PER_SECOND].mean:.0f} steps/s")
+        parts.append(f"Evaluation: {stats[Tag.EVALUATION_REWARD].mean:0.3f}{named}")
+    if Tag.STEPS_PER_SECOND in stats:
+        parts.append(f"{stats[Tag.STEPS_PER_SECOND].mean:.0f} steps/s")
     return printable(". ".join(parts) + ".")

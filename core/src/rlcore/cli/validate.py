@@ -9,7 +9,7 @@ import click
 
 from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
 from rlcore.cli.terminal import UserPath, echo, show_log
-from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
+from rlcore.errors import ConfigError, ExitCode
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 
 # ML-Agents' files have no such block and are valid.
@@ -41,7 +41,7 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
             unchecked = plugins.check_config(loaded)
     except ConfigError as error:
         _report_errors(error, as_json)
-        return EXIT_CONFIG
+        return ExitCode.CONFIG
     complete = loaded.environment is not None or learns_offline(loaded, plugins)
     if as_json:
         click.echo(json.dumps({"valid": True, "errors": [], "not_checked": unchecked}, indent=4))
@@ -49,7 +49,7 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
         echo(f"{config}: valid{'' if complete else NO_ENVIRONMENT}{'; not checked:' if unchecked else ''}")
         for each in unchecked:
             echo(f"  {each}")
-    return EXIT_DONE
+    return ExitCode.DONE
 
 
 def _report_errors(error: ConfigError, as_json: bool) -> None:

@@ -14,42 +14,49 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.saved_values import saved_array
 
-CUMULATIVE_REWARD = "Environment/Cumulative Reward"
-"""Tag of the returns of the agents' own rewards."""
-GROUP_REWARD = "Environment/Group Cumulative Reward"
-"""Tag of the returns of rewards that groups share."""
-EPISODE_LENGTH = "Environment/Episode Length"
-"""Tag of the lengths of episodes, in agent steps."""
-EPISODE_INFO = "Episode/"
-"""Tag of a number that the environment reports of ended episodes, without the name of the number."""
-EVALUATION_INFO = "Evaluation/Episode/"
-"""Tag of the mean of such a number over an evaluation's episodes, without the name of the number."""
-EVALUATION_REWARD = "Evaluation/Cumulative Reward"
-"""Tag of the returns of an evaluation's episodes."""
-EVALUATION_LENGTH = "Evaluation/Episode Length"
-"""Tag of the lengths of an evaluation's episodes, in environment steps."""
-REWARD_AGAINST = "Evaluation/Reward against "
-"""Tag of the mean reward against an opponent of evaluations, without the name of the opponent."""
-WIN_RATE_AGAINST = "Evaluation/Win Rate against "
-"""Tag of the share of games won against an opponent of evaluations, without the name of the opponent."""
-DRAW_RATE_AGAINST = "Evaluation/Draw Rate against "
-"""Tag of the share of drawn games against an opponent of evaluations, without the name of the opponent."""
-WORKER_RESTARTS = "Environment/Worker Restarts"
-"""Tag of the number of workers that were started again since the process of the run started."""
-ABORTED_EPISODES = "Environment/Aborted Episodes"
-"""Tag of the number of agents' episodes that were dropped because a worker failed, since the process started."""
-WORKER_WAIT = "Performance/Seconds Waiting for Workers"
-"""Tag of the seconds that the process of the run has waited for its workers."""
-WORKER_STEPS = "Performance/Seconds of Steps in Workers"
-"""Tag of the seconds that all workers together have spent in steps of their environments."""
-STEPS_PER_SECOND = "Performance/Steps Per Second"
-"""Tag of the speed, in agent steps per second."""
-IS_TRAINING = "Is Training"
-"""Tag that is 1 in training, and 0 under ``--inference``."""
-LESSON_NUMBER = "Environment/Lesson Number/"
-"""Tag of the lesson of an environment parameter, without the name of the parameter."""
-PARAMETER = "Environment/Parameter/"
-"""Tag of the values of an environment parameter, without the name of the parameter."""
+
+class Tag:
+    """Tags of the statistics of every run. Those that end with a space or a slash are followed by a name.
+
+    Attributes:
+        CUMULATIVE_REWARD: The returns of the agents' own rewards.
+        GROUP_REWARD: The returns of rewards that groups share.
+        EPISODE_LENGTH: The lengths of episodes, in agent steps.
+        EPISODE_INFO: A number that the environment reports of ended episodes, without the name of the number.
+        EVALUATION_INFO: The mean of such a number over an evaluation's episodes, without the name of the number.
+        EVALUATION_REWARD: The returns of an evaluation's episodes.
+        EVALUATION_LENGTH: The lengths of an evaluation's episodes, in environment steps.
+        REWARD_AGAINST: The mean reward against an opponent of evaluations, without its name.
+        WIN_RATE_AGAINST: The share of games won against an opponent of evaluations, without its name.
+        DRAW_RATE_AGAINST: The share of drawn games against an opponent of evaluations, without its name.
+        WORKER_RESTARTS: The number of workers that were started again since the process of the run started.
+        ABORTED_EPISODES: The number of agents' episodes that were dropped because a worker failed.
+        WORKER_WAIT: The seconds that the process of the run has waited for its workers.
+        WORKER_STEPS: The seconds that all workers together have spent in steps of their environments.
+        STEPS_PER_SECOND: The speed, in agent steps per second.
+        IS_TRAINING: 1 in training, and 0 under ``--inference``.
+        LESSON_NUMBER: The lesson of an environment parameter, without the name of the parameter.
+        PARAMETER: The values of an environment parameter, without the name of the parameter.
+    """
+
+    CUMULATIVE_REWARD = "Environment/Cumulative Reward"
+    GROUP_REWARD = "Environment/Group Cumulative Reward"
+    EPISODE_LENGTH = "Environment/Episode Length"
+    EPISODE_INFO = "Episode/"
+    EVALUATION_INFO = "Evaluation/Episode/"
+    EVALUATION_REWARD = "Evaluation/Cumulative Reward"
+    EVALUATION_LENGTH = "Evaluation/Episode Length"
+    REWARD_AGAINST = "Evaluation/Reward against "
+    WIN_RATE_AGAINST = "Evaluation/Win Rate against "
+    DRAW_RATE_AGAINST = "Evaluation/Draw Rate against "
+    WORKER_RESTARTS = "Environment/Worker Restarts"
+    ABORTED_EPISODES = "Environment/Aborted Episodes"
+    WORKER_WAIT = "Performance/Seconds Waiting for Workers"
+    WORKER_STEPS = "Performance/Seconds of Steps in Workers"
+    STEPS_PER_SECOND = "Performance/Steps Per Second"
+    IS_TRAINING = "Is Training"
+    LESSON_NUMBER = "Environment/Lesson Number/"
+    PARAMETER = "Environment/Parameter/"
 
 
 @attrs.frozen
@@ -88,7 +95,9 @@ class StatSummary:
 
 def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
     """Return the lesson number of each environment parameter among scalars by tag, by the parameter's name."""
-    return {tag.removeprefix(LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(LESSON_NUMBER)}
+    return {
+        tag.removeprefix(Tag.LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(Tag.LESSON_NUMBER)
+    }
 
 
 @runtime_checkable
@@ -143,7 +152,8 @@ class StatsWindow:
     def summaries(self) -> dict[str, StatSummary]:
         """Summaries of everything collected so far."""
         return {
-            tag: StatSummary.of(values, keep_values=tag == CUMULATIVE_REWARD) for tag, values in self._values.items()
+            tag: StatSummary.of(values, keep_values=tag == Tag.CUMULATIVE_REWARD)
+            for tag, values in self._values.items()
         }
 
     def summarize(self) -> dict[str, StatSummary]:

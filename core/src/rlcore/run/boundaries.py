@@ -23,7 +23,7 @@ import attrs
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import ReportsStats, SavesState
 from rlcore.contracts.results import BehaviorResult, EvaluationResult, PhaseTimes
-from rlcore.contracts.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWindow
+from rlcore.contracts.stats import StatSummary, StatsWindow, Tag
 from rlcore.errors import PluginError, RanksFailed, RlcoreError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
@@ -196,7 +196,7 @@ class Boundaries:
         inference, curricula, plugins = self._context.inference, self.state.curricula, self._run.plugins
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
         step = behavior.inferred if inference else min(behavior.next_summary, behavior.steps)
-        behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
+        behavior.window.add({Tag.STEPS_PER_SECOND: steps_per_second, Tag.IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
         if isinstance(self.state.environment, ReportsStats):

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    LESSON_NUMBER,
     NO_CHANGES,
     Changes,
     ConfigError,
@@ -30,6 +29,7 @@ from rlcore import (
     RunContext,
     RunStateError,
     StatSummary,
+    Tag,
     derive_seed,
 )
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings, unknown_behavior
@@ -156,7 +156,7 @@ class Lessons:
 
     def stats(self) -> dict[str, float]:
         return {
-            f"{LESSON_NUMBER}{name}": float(track.lesson)
+            f"{Tag.LESSON_NUMBER}{name}": float(track.lesson)
             for name, track in zip(self.parameters, self._tracks, strict=True)
         }
 

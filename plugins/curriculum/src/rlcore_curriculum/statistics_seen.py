@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from rlcore import EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, ConfigError, KeyPath, StatSummary
+from rlcore import ConfigError, KeyPath, StatSummary, Tag
 from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
 from rlcore_curriculum.criterion_settings import CriterionSettings
 
 # Tags of rlcore itself. Any other tag comes from a trainer, so it shows that there was an update.
-OWN = ("Environment/", "Evaluation/", "Performance/", IS_TRAINING)
+OWN = ("Environment/", "Evaluation/", "Performance/", Tag.IS_TRAINING)
 # Written together with evaluations only, which may be rarer than summaries.
 OF_EVALUATIONS = "Evaluation/"
 
@@ -23,7 +23,7 @@ class StatisticsSeen:
         """``criteria`` by their paths in the configuration. ``evaluates``: whether the run makes evaluations."""
         self._wanted: dict[tuple[str, str], KeyPath] = {}  # (behavior, tag): the first criterion that uses it
         for path, criterion in criteria.items():
-            tag = GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
+            tag = Tag.GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
             if tag is not None and not (evaluates and tag.startswith(OF_EVALUATIONS)):
                 self._wanted.setdefault((criterion.behavior, tag), path)
         self._seen: set[tuple[str, str]] = set()
@@ -36,7 +36,7 @@ class StatisticsSeen:
                 continue
             if tag in stats:
                 self._seen.add(wanted)
-            elif EPISODE_LENGTH in stats and any(not each.startswith(OWN) for each in stats):
+            elif Tag.EPISODE_LENGTH in stats and any(not each.startswith(OWN) for each in stats):
                 close = get_close_matches(tag, stats, n=3)
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 raise ConfigError(

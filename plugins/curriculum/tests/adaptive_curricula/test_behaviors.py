@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import CUMULATIVE_REWARD, EPISODE_LENGTH, IS_TRAINING, ConfigError, Curriculum, StatSummary
+from rlcore import ConfigError, Curriculum, StatSummary, Tag
 from rlcore_curriculum.adaptive_curricula.adr import AutomaticDomainRandomization
 from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
 from rlcore_curriculum.adaptive_curricula.learning_progress import LearningProgress
@@ -64,11 +64,11 @@ def test_a_group_reward_that_does_not_exist_is_refused_by_the_first_complete_sum
 ) -> None:
     curriculum = make(behavior=behavior, measure="group_reward")
     curriculum.advance({"Agent": 9})
-    curriculum.summarised("Agent", told(EPISODE_LENGTH, CUMULATIVE_REWARD, IS_TRAINING))  # no update yet
-    curriculum.summarised("Agent", told(UPDATE, IS_TRAINING))  # no episodes
-    curriculum.summarised("Other", told(EPISODE_LENGTH, UPDATE))
+    curriculum.summarised("Agent", told(Tag.EPISODE_LENGTH, Tag.CUMULATIVE_REWARD, Tag.IS_TRAINING))  # no update yet
+    curriculum.summarised("Agent", told(UPDATE, Tag.IS_TRAINING))  # no episodes
+    curriculum.summarised("Other", told(Tag.EPISODE_LENGTH, UPDATE))
     with pytest.raises(ConfigError) as caught:
-        curriculum.summarised("Agent", told(EPISODE_LENGTH, CUMULATIVE_REWARD, UPDATE, IS_TRAINING))
+        curriculum.summarised("Agent", told(Tag.EPISODE_LENGTH, Tag.CUMULATIVE_REWARD, UPDATE, Tag.IS_TRAINING))
     assert str(caught.value).startswith(
         "environment_parameters.length.curriculum.measure: behavior 'Agent' has no statistic 'Environment/Group "
         "Cumulative Reward'; did you mean"

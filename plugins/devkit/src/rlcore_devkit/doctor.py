@@ -21,9 +21,9 @@ from packaging.utils import canonicalize_name
 
 from rlcore import (
     CONTRACT,
-    EXIT_INTERNAL,
     BehaviorSection,
     ConfigSection,
+    ExitCode,
     Plugin,
     PluginError,
     Plugins,
@@ -98,7 +98,7 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
             for finding in of_plugin:
                 echo(f"  {finding.level}: {finding.message}")
     if any(finding.level == "error" for finding in findings):
-        context.exit(EXIT_INTERNAL)
+        context.exit(ExitCode.INTERNAL)
 
 
 def _commands(context: click.Context | None, front: str = "") -> list[str]:

@@ -25,14 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    ABORTED_EPISODES,
-    WORKER_RESTARTS,
     Actions,
     AgentBatch,
     BehaviorSpec,
     EnvSettings,
     EpisodeSeeds,
     Parameters,
+    Tag,
     refuse_unknown_parameters,
 )
 from rlcore_godot.connection import BadGame
@@ -256,7 +255,7 @@ class GodotEnvironment:
     def stats(self) -> dict[str, float]:
         """Return how many games were started again, and how many episodes were dropped with them."""
         restarts = sum(seat.restarts.count for seat in self._seats)
-        return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted)}
+        return {Tag.WORKER_RESTARTS: float(restarts), Tag.ABORTED_EPISODES: float(self._aborted)}
 
     def close(self) -> None:
         deadline = monotonic() + self._launch.end_seconds

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rlcore import CUMULATIVE_REWARD, EVALUATION_REWARD, DamagedFile, cells, echo, open_regular, parse_json
+from rlcore import DamagedFile, Tag, cells, echo, open_regular, parse_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -41,7 +41,10 @@ class Summaries:
         self._read = 0  # bytes
         self._replaced: tuple[int, ...] | None = None
         self._steps: dict[str, int] = {}
-        self._values: dict[str, dict[str, float]] = {CUMULATIVE_REWARD: {}, EVALUATION_REWARD: {}}  # by behavior
+        self._values: dict[str, dict[str, float]] = {
+            Tag.CUMULATIVE_REWARD: {},
+            Tag.EVALUATION_REWARD: {},
+        }  # by behavior
 
     def ignore_present(self) -> None:
         """Ignore the file that is there, as long as nothing changes it: the run that this one replaces wrote it."""
@@ -87,7 +90,7 @@ class Summaries:
 
     @property
     def text(self) -> str:
-        words = {CUMULATIVE_REWARD: "reward", EVALUATION_REWARD: "evaluation"}
+        words = {Tag.CUMULATIVE_REWARD: "reward", Tag.EVALUATION_REWARD: "evaluation"}
         found = [(words[tag], values) for tag, values in self._values.items() if values]
         return " ".join(f"{word} {sum(values.values()) / len(values):.2f}" for word, values in found)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import LESSON_NUMBER
+from rlcore import Tag
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_study.report.render import value_text
 from rlcore_study.tables import duration, number
@@ -158,6 +158,6 @@ def test_what_a_run_did_not_measure_is_left_out(write_run: Any, page: Any) -> No
 
 
 def test_the_numbers_of_lessons_are_not_smoothed(write_run: Any, page: Any) -> None:
-    write_run("a", tag=f"{LESSON_NUMBER}pace", points=[(100, 0.0), (200, 1.0)])
+    write_run("a", tag=f"{Tag.LESSON_NUMBER}pace", points=[(100, 0.0), (200, 1.0)])
     (chart,) = json.loads(page("a").scripts[0][1])["charts"]
     assert [level["runs"] for level in chart["groups"][0]["levels"]] == [[[0.0, 1.0]]] * 3

@@ -20,7 +20,7 @@ from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, Summar
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DataType
 
-from rlcore import CUMULATIVE_REWARD, RunStateError, StatSummary, WatchedDirectory, dump_config
+from rlcore import RunStateError, StatSummary, Tag, WatchedDirectory, dump_config
 from rlcore_tensorboard.event_file import EventFile
 from rlcore_tensorboard.settings import TensorBoardSettings
 
@@ -68,9 +68,9 @@ class TensorBoardWriter:
         for tag, stat in stats.items():
             if tag not in HIDDEN:
                 summary.value.add(tag=tag, simple_value=stat.mean)
-        returns = stats.get(CUMULATIVE_REWARD)
+        returns = stats.get(Tag.CUMULATIVE_REWARD)
         if self._histograms and returns is not None and returns.values:
-            summary.value.add(tag=f"{CUMULATIVE_REWARD}_hist", histo=histogram(returns.values))
+            summary.value.add(tag=f"{Tag.CUMULATIVE_REWARD}_hist", histo=histogram(returns.values))
         self._file(behavior, step).write(step, summary)
 
     def flush(self) -> None:

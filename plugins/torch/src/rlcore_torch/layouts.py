@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 
 import attrs
 
-from rlcore import WORKER_STEPS, ConfigError, EnvironmentSpec, PhaseTimes, RunContext, StashKey, StatSummary
+from rlcore import ConfigError, EnvironmentSpec, PhaseTimes, RunContext, StashKey, StatSummary, Tag
 from rlcore_torch.ranks.refusals import refuse_in_ranks
 from rlcore_torch.settings import OnPolicySettings
 
@@ -137,7 +137,7 @@ def advised(run: RunContext, stats: Mapping[str, StatSummary]) -> str:
     if run.inference or run.offline or run.given is not None:
         watch.done = True
         return ""
-    worked = stats.get(WORKER_STEPS)
+    worked = stats.get(Tag.WORKER_STEPS)
     watch.add(times, run.ranks.exchange_seconds, 0.0 if worked is None else worked.mean)
     if watch.measured.seconds < LEAST_SECONDS:
         return ""

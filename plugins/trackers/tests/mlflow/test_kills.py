@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tracked_runs import in_senders, killed_twice, trained_and_killed_twice, writer, written_while_locked
 
-from rlcore import CUMULATIVE_REWARD
+from rlcore import Tag
 from rlcore_trackers.mlflow.settings import MlflowSettings
 
 pytest.importorskip("mlflow")
@@ -21,9 +21,9 @@ def stored(database: Path) -> list[tuple[str, int, float]]:
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT key, step, value FROM metrics").fetchall()
     return sorted(
-        (key.removesuffix(f"/{CUMULATIVE_REWARD}"), step, value)
+        (key.removesuffix(f"/{Tag.CUMULATIVE_REWARD}"), step, value)
         for key, step, value in rows
-        if key.endswith(CUMULATIVE_REWARD)
+        if key.endswith(Tag.CUMULATIVE_REWARD)
     )
 
 

@@ -18,7 +18,7 @@ from tracked_runs import (
     written_while_locked,
 )
 
-from rlcore import CUMULATIVE_REWARD
+from rlcore import Tag
 from rlcore_trackers.trackio.settings import TrackioSettings
 
 TRACKER = "rlcore_trackers.trackio.tracker:TrackioTracker"
@@ -29,10 +29,10 @@ def stored(folder: Path) -> list[tuple[str, int, float]]:
     with closing(sqlite3.connect(folder / "rlcore.db")) as database:
         rows = database.execute("SELECT step, metrics FROM metrics").fetchall()
     return sorted(
-        (key.removesuffix(f"/{CUMULATIVE_REWARD}"), step, value)
+        (key.removesuffix(f"/{Tag.CUMULATIVE_REWARD}"), step, value)
         for step, metrics in rows
         for key, value in json.loads(metrics).items()
-        if key.endswith(CUMULATIVE_REWARD)
+        if key.endswith(Tag.CUMULATIVE_REWARD)
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tracked_runs import written_in_study
 
-from rlcore import CUMULATIVE_REWARD
+from rlcore import Tag
 from rlcore_trackers.trackio.settings import TrackioSettings
 
 TRACKER = "rlcore_trackers.trackio.tracker:TrackioTracker"
@@ -31,8 +31,8 @@ def test_a_run_of_a_study_is_grouped_and_has_its_commit_and_deviations(
     assert (name, configuration["_Group"]) == ("walk-seed-3", "walk")
     assert configuration["rlcore"] == {"seed": "3", "job_type": "seed", "commit": commit, "dirty": True}
     assert b"example.org" not in text
-    assert [row[f"Walker/{CUMULATIVE_REWARD}"] for row in rows] == pytest.approx([1.0, 2.0])
-    assert [row[f"Walker/{CUMULATIVE_REWARD} Std"] for row in rows] == pytest.approx([2.0, 2.0])
+    assert [row[f"Walker/{Tag.CUMULATIVE_REWARD}"] for row in rows] == pytest.approx([1.0, 2.0])
+    assert [row[f"Walker/{Tag.CUMULATIVE_REWARD} Std"] for row in rows] == pytest.approx([2.0, 2.0])
 
 
 PROGRAM = """

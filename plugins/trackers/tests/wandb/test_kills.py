@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tracked_runs import killed_twice, trained_and_killed_twice
 
-from rlcore import CUMULATIVE_REWARD
+from rlcore import Tag
 from rlcore_trackers.wandb.settings import WandbSettings
 from rlcore_trackers.wandb.transaction_log import rows
 
@@ -17,11 +17,11 @@ TRACKER = "rlcore_trackers.wandb.tracker:WandbTracker"
 def stored(directory: Path) -> list[tuple[str, int, float]]:
     """Behavior, step and mean reward of each row in all logs of the run."""
     return sorted(
-        (key.removesuffix(f"/{CUMULATIVE_REWARD}"), row[key.replace(CUMULATIVE_REWARD, "Step")], value)
+        (key.removesuffix(f"/{Tag.CUMULATIVE_REWARD}"), row[key.replace(Tag.CUMULATIVE_REWARD, "Step")], value)
         for log in directory.glob("trackers/wandb/wandb/offline-run-*/run-*.wandb")
         for row in rows(log)
         for key, value in row.items()
-        if key.endswith(CUMULATIVE_REWARD)
+        if key.endswith(Tag.CUMULATIVE_REWARD)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tracked_runs import written_in_study
 
-from rlcore import CUMULATIVE_REWARD
+from rlcore import Tag
 from rlcore_trackers.wandb.settings import WandbSettings
 from rlcore_trackers.wandb.transaction_log import records, rows
 
@@ -41,8 +41,8 @@ def test_a_run_of_a_study_is_grouped_and_has_its_commit_deviations_and_system_me
     assert set(run.tags) == {"mine", "seed:3"}
     config = {item.key: json.loads(item.value_json) for item in run.config.update}
     assert config["rlcore"] == {"seed": "3", "job_type": "seed", "commit": commit, "dirty": True}
-    means = [row[f"Walker/{CUMULATIVE_REWARD}"] for row in rows(log)]
-    stds = [row[f"Walker/{CUMULATIVE_REWARD} Std"] for row in rows(log)]
+    means = [row[f"Walker/{Tag.CUMULATIVE_REWARD}"] for row in rows(log)]
+    stds = [row[f"Walker/{Tag.CUMULATIVE_REWARD} Std"] for row in rows(log)]
     assert means == pytest.approx([1.0, 2.0]) and stds == pytest.approx([2.0, 2.0])
     metrics = {item.key for stats in of_kind(log, "stats") for item in stats.item}
     assert {"memory_percent", "proc.memory.rssMB"} <= metrics

@@ -19,8 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    ABORTED_EPISODES,
-    WORKER_RESTARTS,
     Actions,
     AgentBatch,
     BehaviorSpec,
@@ -30,6 +28,7 @@ from rlcore import (
     EpisodeSeeds,
     Parameters,
     ParameterSampler,
+    Tag,
     spec_mismatch,
 )
 from rlcore_unity.actions import actions_of, neutral
@@ -269,7 +268,7 @@ class UnityEnvironment:
     def stats(self) -> dict[str, float]:
         restarts = sum(game.restarts.count for game in self._games)
         moved = sum(agents.moved for game in self._games for agents in game.agents.values())
-        return {WORKER_RESTARTS: float(restarts), ABORTED_EPISODES: float(self._aborted + moved)}
+        return {Tag.WORKER_RESTARTS: float(restarts), Tag.ABORTED_EPISODES: float(self._aborted + moved)}
 
     def close(self) -> None:
         deadline = monotonic() + self._launch.end_seconds

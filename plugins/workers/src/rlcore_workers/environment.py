@@ -13,10 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    ABORTED_EPISODES,
-    WORKER_RESTARTS,
-    WORKER_STEPS,
-    WORKER_WAIT,
     Actions,
     AgentBatch,
     BehaviorSpec,
@@ -24,6 +20,7 @@ from rlcore import (
     EpisodeSeeds,
     Parameters,
     RunContext,
+    Tag,
     refuse_unknown_parameters,
     spec_mismatch,
 )
@@ -266,10 +263,10 @@ class WorkerEnvironment:
         Those of steps are what all of them would take one after the other.
         """
         return {
-            WORKER_RESTARTS: float(self._supervisor.restarts),
-            ABORTED_EPISODES: float(self.aborted),
-            WORKER_WAIT: self._supervisor.waited,
-            WORKER_STEPS: self.busy_seconds * (1.0 if self._alone is None else self._alone.share),
+            Tag.WORKER_RESTARTS: float(self._supervisor.restarts),
+            Tag.ABORTED_EPISODES: float(self.aborted),
+            Tag.WORKER_WAIT: self._supervisor.waited,
+            Tag.WORKER_STEPS: self.busy_seconds * (1.0 if self._alone is None else self._alone.share),
         }
 
     def close(self) -> None:

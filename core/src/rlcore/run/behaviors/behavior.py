@@ -21,14 +21,7 @@ from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.results import BehaviorResult, FinishedEpisodes
 from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_mapping
 from rlcore.contracts.seeding import derive_seed
-from rlcore.contracts.stats import (
-    CUMULATIVE_REWARD,
-    EPISODE_INFO,
-    EPISODE_LENGTH,
-    GROUP_REWARD,
-    StatSummary,
-    StatsWindow,
-)
+from rlcore.contracts.stats import StatSummary, StatsWindow, Tag
 from rlcore.contracts.trainer import PlayingTrainer, Trainer
 from rlcore.errors import TrainingDiverged, did_you_mean
 from rlcore.plugins.failures import blamed
@@ -376,13 +369,13 @@ class BehaviorRun:
         self.ended_at = self.steps
         self.recent.extend(returns)
         for window in (self.window, self.epoch_episodes):
-            window.extend(CUMULATIVE_REWARD, returns)
-            window.extend(EPISODE_LENGTH, lengths)
+            window.extend(Tag.CUMULATIVE_REWARD, returns)
+            window.extend(Tag.EPISODE_LENGTH, lengths)
         if finished.group_returns is not None:
-            self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
+            self.window.extend(Tag.GROUP_REWARD, finished.group_returns.tolist())
         for name, column in finished.info.items():
             values = column[np.isfinite(column)].tolist()
-            self.window.extend(EPISODE_INFO + name, values)
+            self.window.extend(Tag.EPISODE_INFO + name, values)
             self.recent_info.setdefault(name, deque(maxlen=RECENT_EPISODES)).extend(values)
         self._warn_of_absent_info()
 
@@ -410,8 +403,8 @@ class BehaviorRun:
             updates=self.updates,
             mean_reward=self.mean_reward,
             stats=stats,
-            returns=episodes.get(CUMULATIVE_REWARD),
-            lengths=episodes.get(EPISODE_LENGTH),
+            returns=episodes.get(Tag.CUMULATIVE_REWARD),
+            lengths=episodes.get(Tag.EPISODE_LENGTH),
             update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
             moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
             info=self.mean_info,

@@ -14,19 +14,7 @@ from rlcore.contracts.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, 
 from rlcore.contracts.environment import DrawsParameters, Environment, ParameterSampler
 from rlcore.contracts.results import FinishedEpisodes
 from rlcore.contracts.saved_values import plain, saved_mapping
-from rlcore.contracts.stats import (
-    CUMULATIVE_REWARD,
-    EPISODE_LENGTH,
-    EVALUATION_LENGTH,
-    EVALUATION_REWARD,
-    GROUP_REWARD,
-    IS_TRAINING,
-    LESSON_NUMBER,
-    PARAMETER,
-    STEPS_PER_SECOND,
-    StatSummary,
-    lesson_numbers,
-)
+from rlcore.contracts.stats import StatSummary, Tag, lesson_numbers
 from rlcore.errors import RunStateError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
@@ -40,8 +28,15 @@ log = logging.getLogger(__name__)
 
 # Tags of summaries that are not for curricula to give.
 _TAKEN = frozenset(
-    {CUMULATIVE_REWARD, GROUP_REWARD, EPISODE_LENGTH, EVALUATION_REWARD, EVALUATION_LENGTH, IS_TRAINING}
-    | {STEPS_PER_SECOND}
+    {
+        Tag.CUMULATIVE_REWARD,
+        Tag.GROUP_REWARD,
+        Tag.EPISODE_LENGTH,
+        Tag.EVALUATION_REWARD,
+        Tag.EVALUATION_LENGTH,
+        Tag.IS_TRAINING,
+    }
+    | {Tag.STEPS_PER_SECOND}
 )
 
 
@@ -184,7 +179,7 @@ class RunCurricula:
                 owners[tag] = curriculum
             tags |= stats
         means = zip(self._feed.names, self._feed.values.mean(axis=0).tolist(), strict=True)
-        return tags | {f"{PARAMETER}{name}": mean for name, mean in means if name not in self._feed.sampled}
+        return tags | {f"{Tag.PARAMETER}{name}": mean for name, mean in means if name not in self._feed.sampled}
 
     def described_in_rank(self, first_env: int, env: int, latest: bool) -> str:
         """:meth:`ParameterFeed.described` of an environment of the rank whose environments begin with ``first_env``."""
@@ -322,9 +317,9 @@ def target_feed(
 
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:
     """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
-    if tag in _TAKEN or tag.startswith(PARAMETER):
+    if tag in _TAKEN or tag.startswith(Tag.PARAMETER):
         curriculum.refuse("stats", f"returned the tag {tag!r}, which is rlcore's own; call it something else")
-    if tag.startswith(LESSON_NUMBER) and tag.removeprefix(LESSON_NUMBER) not in curriculum.parameters:
+    if tag.startswith(Tag.LESSON_NUMBER) and tag.removeprefix(Tag.LESSON_NUMBER) not in curriculum.parameters:
         curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")
     if other is not None:
         curriculum.refuse("stats", f"returned the tag {tag!r}, as {other.described} does; call it something else")

@@ -17,14 +17,7 @@ import attrs
 
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.results import EvaluationResult
-from rlcore.contracts.stats import (
-    DRAW_RATE_AGAINST,
-    EVALUATION_INFO,
-    EVALUATION_LENGTH,
-    EVALUATION_REWARD,
-    REWARD_AGAINST,
-    WIN_RATE_AGAINST,
-)
+from rlcore.contracts.stats import Tag
 from rlcore.errors import did_you_mean
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
@@ -169,8 +162,10 @@ class RunEvaluation:
             behavior = behaviors[name]
             behavior.evaluated = measured.mean_reward
             if behavior.learning:
-                behavior.window.add({EVALUATION_REWARD: measured.mean_reward, EVALUATION_LENGTH: measured.mean_length})
-                behavior.window.add({EVALUATION_INFO + key: value for key, value in measured.mean_info.items()})
+                behavior.window.add(
+                    {Tag.EVALUATION_REWARD: measured.mean_reward, Tag.EVALUATION_LENGTH: measured.mean_length}
+                )
+                behavior.window.add({Tag.EVALUATION_INFO + key: value for key, value in measured.mean_info.items()})
                 behavior.window.add(against)
         self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
         self._warn_of_absent_info(result)
@@ -212,9 +207,9 @@ def _stats_against(result: EvaluationResult) -> dict[str, float]:
     """The statistics of the games against each opponent, by tag."""
     stats = {}
     for name, measured in result.opponents.items():
-        stats[REWARD_AGAINST + name] = measured.mean_reward
-        stats[WIN_RATE_AGAINST + name] = measured.win_rate
-        stats[DRAW_RATE_AGAINST + name] = measured.draw_rate
+        stats[Tag.REWARD_AGAINST + name] = measured.mean_reward
+        stats[Tag.WIN_RATE_AGAINST + name] = measured.win_rate
+        stats[Tag.DRAW_RATE_AGAINST + name] = measured.draw_rate
     return stats
 
 

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    CUMULATIVE_REWARD,
     AgentBatch,
     BehaviorSettings,
     Changes,
@@ -39,6 +38,7 @@ from rlcore import (
     RunCurricula,
     RunStateError,
     StatSummary,
+    Tag,
     load_checkpoint,
     save_checkpoint,
 )
@@ -365,5 +365,5 @@ class Game:
         if self.steps % (8 * self.rules.num_envs) == 0:
             for name in self.behaviors:
                 self.run.stats()
-                self.run.summarised(name, {CUMULATIVE_REWARD: StatSummary.of(self.random.normal(size=3).tolist())})
+                self.run.summarised(name, {Tag.CUMULATIVE_REWARD: StatSummary.of(self.random.normal(size=3).tolist())})
         self.history.append((self.steps, list(self.changes), self.staged))

@@ -18,15 +18,7 @@ from typing import ClassVar
 
 import pytest
 
-from rlcore import (
-    CUMULATIVE_REWARD,
-    BehaviorSettings,
-    RunConfig,
-    RunContext,
-    StatSummary,
-    StatsWriter,
-    StatsWriterSpec,
-)
+from rlcore import BehaviorSettings, RunConfig, RunContext, StatSummary, StatsWriter, StatsWriterSpec, Tag
 from rlcore_devkit.conformance.rules import RecordRules
 
 __all__ = ["StatsWriterConformance"]
@@ -61,7 +53,9 @@ class StatsWriterConformance(RecordRules):
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
         """Check that reading returns ``expected``: behavior, step, mean reward."""
-        written = [(behavior, step, means[CUMULATIVE_REWARD]) for behavior, step, means in self.read(self.directory)]
+        written = [
+            (behavior, step, means[Tag.CUMULATIVE_REWARD]) for behavior, step, means in self.read(self.directory)
+        ]
         assert sorted((behavior, step) for behavior, step, _ in written) == sorted((b, s) for b, s, _ in expected)
         for ours, theirs in zip(sorted(written), sorted(expected), strict=True):
             assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
@@ -116,4 +110,4 @@ class StatsWriterConformance(RecordRules):
 
 def summary(reward: float) -> dict[str, StatSummary]:
     """Return a summary with a mean reward and the values of a histogram."""
-    return {CUMULATIVE_REWARD: StatSummary.of([reward - 1.0, reward, reward + 1.0], keep_values=True)}
+    return {Tag.CUMULATIVE_REWARD: StatSummary.of([reward - 1.0, reward, reward + 1.0], keep_values=True)}

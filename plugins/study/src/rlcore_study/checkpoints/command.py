@@ -123,7 +123,7 @@ def _age(seconds: float) -> str:
 @of_a_run
 def verify_command(run: Path, as_json: bool) -> int:
     """Compare every file of every checkpoint of RUN with its SHA-256. The exit code is 5 if any is damaged."""
-    from rlcore import EXIT_DONE, EXIT_RUN_STATE, echo, find_run
+    from rlcore import ExitCode, echo, find_run
     from rlcore_study.checkpoints.details import all_checkpoints
 
     directory = find_run(run)
@@ -139,7 +139,7 @@ def verify_command(run: Path, as_json: bool) -> int:
         _print_json(directory, checkpoints=rows)
     elif not rows:
         echo(f"{directory}: no checkpoint")
-    return EXIT_RUN_STATE if any(row["problems"] for row in rows) else EXIT_DONE
+    return ExitCode.RUN_STATE if any(row["problems"] for row in rows) else ExitCode.DONE
 
 
 @checkpoints_command.command("prune")

@@ -9,20 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import (
-    CUMULATIVE_REWARD,
-    DRAW_RATE_AGAINST,
-    EPISODE_LENGTH,
-    EVALUATION_LENGTH,
-    EVALUATION_REWARD,
-    GROUP_REWARD,
-    IS_TRAINING,
-    LESSON_NUMBER,
-    PARAMETER,
-    REWARD_AGAINST,
-    STEPS_PER_SECOND,
-    WIN_RATE_AGAINST,
-)
+from rlcore import Tag
 from rlcore_study.curves import Band, Series, band, efficiency, shortened, smoothed
 from rlcore_study.groups import Group
 from rlcore_study.summary import Spread
@@ -35,19 +22,19 @@ SMOOTHINGS = {"none": 0.0, "light": 0.6, "strong": 0.9}
 DIGITS = 6  # significant digits of numbers in the page
 
 TITLES = {
-    CUMULATIVE_REWARD: "Return of training episodes",
-    GROUP_REWARD: "Group return of training episodes",
-    EVALUATION_REWARD: "Return of evaluation episodes",
-    EPISODE_LENGTH: "Length of training episodes",
-    EVALUATION_LENGTH: "Length of evaluation episodes",
-    STEPS_PER_SECOND: "Agent steps per second",
+    Tag.CUMULATIVE_REWARD: "Return of training episodes",
+    Tag.GROUP_REWARD: "Group return of training episodes",
+    Tag.EVALUATION_REWARD: "Return of evaluation episodes",
+    Tag.EPISODE_LENGTH: "Length of training episodes",
+    Tag.EVALUATION_LENGTH: "Length of evaluation episodes",
+    Tag.STEPS_PER_SECOND: "Agent steps per second",
     "Self-play/ELO": "Elo rating of the learning policy",
 }
-FIRST = (CUMULATIVE_REWARD, EVALUATION_REWARD, GROUP_REWARD)
+FIRST = (Tag.CUMULATIVE_REWARD, Tag.EVALUATION_REWARD, Tag.GROUP_REWARD)
 PREFIXES = (
-    ("Returns", (*FIRST, REWARD_AGAINST, WIN_RATE_AGAINST, DRAW_RATE_AGAINST)),
+    ("Returns", (*FIRST, Tag.REWARD_AGAINST, Tag.WIN_RATE_AGAINST, Tag.DRAW_RATE_AGAINST)),
     ("Ratings and self-play", ("Self-play/",)),
-    ("Lessons and environment parameters", (LESSON_NUMBER, PARAMETER)),
+    ("Lessons and environment parameters", (Tag.LESSON_NUMBER, Tag.PARAMETER)),
     ("Losses", ("Losses/",)),
     ("Policy", ("Policy/",)),
     ("Episodes and speed", ("",)),
@@ -100,7 +87,7 @@ def sections(groups: Sequence[Group], behaviors: Sequence[str]) -> tuple[list[Se
     number = 0
     for behavior in behaviors:
         tags = {tag for group in groups for run in group.runs for tag in run.series.get(behavior, ())}
-        left = sorted(tags - {IS_TRAINING}, key=_order)
+        left = sorted(tags - {Tag.IS_TRAINING}, key=_order)
         for title, prefixes in PREFIXES:
             chosen = [tag for tag in left if tag.startswith(prefixes)]
             left = [tag for tag in left if tag not in chosen]
@@ -117,7 +104,7 @@ def sections(groups: Sequence[Group], behaviors: Sequence[str]) -> tuple[list[Se
 
 def efficiency_charts(groups: Sequence[Group], behaviors: Sequence[str], evaluated: bool) -> list[Chart]:
     """A chart for each behavior: the interquartile mean over seeds of evaluations, or of training episodes."""
-    tag = EVALUATION_REWARD if evaluated else CUMULATIVE_REWARD
+    tag = Tag.EVALUATION_REWARD if evaluated else Tag.CUMULATIVE_REWARD
     charts = []
     for number, behavior in enumerate(behaviors):
         drawn = []
@@ -160,7 +147,7 @@ def _order(tag: str) -> tuple[int, str]:
 
 def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Chart | None:
     """The chart of one statistic; None if no run has a finite value of it."""
-    held = tag.startswith(LESSON_NUMBER)
+    held = tag.startswith(Tag.LESSON_NUMBER)
     drawn: list[dict[str, Any]] = []
     finals: list[tuple[str, int, Spread]] = []
     averaged = 1
@@ -190,11 +177,11 @@ def _title(tag: str) -> str:
     if tag in TITLES:
         return TITLES[tag]
     for prefix, words in (
-        (LESSON_NUMBER, "Lesson of "),
-        (PARAMETER, "Value of "),
-        (REWARD_AGAINST, "Return against "),
-        (WIN_RATE_AGAINST, "Share of games won against "),
-        (DRAW_RATE_AGAINST, "Share of games drawn against "),
+        (Tag.LESSON_NUMBER, "Lesson of "),
+        (Tag.PARAMETER, "Value of "),
+        (Tag.REWARD_AGAINST, "Return against "),
+        (Tag.WIN_RATE_AGAINST, "Share of games won against "),
+        (Tag.DRAW_RATE_AGAINST, "Share of games drawn against "),
     ):
         if tag.startswith(prefix):
             return words + tag.removeprefix(prefix)

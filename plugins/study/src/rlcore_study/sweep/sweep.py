@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 
 from rlcore import (
-    EXIT_RUN_STATE,
     ConfigError,
     DamagedFile,
     Document,
+    ExitCode,
     Plugins,
     RunStateError,
     echo,
@@ -161,7 +161,7 @@ class Sweep:
             return
         if ended.killed:
             self._killed(trial, name, ended)
-        elif ended.code == EXIT_RUN_STATE:
+        elif ended.code == ExitCode.RUN_STATE:
             said = ended.error.partition("; the last intact one")[0] or "its files cannot be used"
             self.problem = f"{ended.job.run_id}: {said}; nothing is lost: fix that, and the same command continues"
         elif not self._settled(trial, name, ended.code):

@@ -19,17 +19,7 @@ from uuid import uuid4
 
 import attrs
 
-from rlcore import (
-    EXIT_CONFIG,
-    EXIT_DONE,
-    EXIT_INTERNAL,
-    EXIT_PLUGIN,
-    EXIT_RUN_STATE,
-    EnvironmentFailed,
-    RlcoreError,
-    echo,
-    one_line,
-)
+from rlcore import EnvironmentFailed, ExitCode, RlcoreError, echo, one_line
 from rlcore_workers.ray.process_actor import STDERR, Place, ProcessActor
 
 __all__ = ["RankJob"]
@@ -38,7 +28,7 @@ LOOK_SECONDS = 0.5
 END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
 THREADS = 4  # of an actor: read, send, and one to spare
-SAME_AGAIN = (EXIT_CONFIG, EXIT_PLUGIN, EXIT_RUN_STATE)  # another attempt would end with the same error
+SAME_AGAIN = (ExitCode.CONFIG, ExitCode.PLUGIN, ExitCode.RUN_STATE)  # another attempt would end with the same error
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # Ray sets the first one
 
 
@@ -95,7 +85,7 @@ class RankJob:
                 except Stopped:
                     return 128 + signals[0]
                 code = exit_code(ended)
-                if code == EXIT_DONE or signals or any(each.code in SAME_AGAIN for each in ended):
+                if code == ExitCode.DONE or signals or any(each.code in SAME_AGAIN for each in ended):
                     return code
                 left = self.max_restarts - attempt
                 _say(_failures(ended) + (f"; all ranks start again (restarts left: {left - 1})" if left else ""))
@@ -178,8 +168,8 @@ class RankJob:
 
 def exit_code(ranks: Sequence[Rank]) -> int:
     """The exit code of a run whose ranks have ended: that of rank 0, or of the first rank that failed by itself."""
-    codes = [EXIT_INTERNAL if each.code is None else each.code for each in ranks]
-    code = next((code for code in codes if code > 0), min(codes, default=EXIT_DONE))
+    codes = [ExitCode.INTERNAL if each.code is None else each.code for each in ranks]
+    code = next((code for code in codes if code > 0), min(codes, default=ExitCode.DONE))
     return code if code >= 0 else 128 - code
 
 

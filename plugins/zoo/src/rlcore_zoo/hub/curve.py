@@ -6,11 +6,11 @@ import io
 import math
 from collections.abc import Sequence
 
-from rlcore import CUMULATIVE_REWARD, EVALUATION_REWARD, SavedSummary
+from rlcore import SavedSummary, Tag
 
 __all__ = ["curve"]
 
-SHOWN = {CUMULATIVE_REWARD: "training episodes", EVALUATION_REWARD: "evaluations"}
+SHOWN = {Tag.CUMULATIVE_REWARD: "training episodes", Tag.EVALUATION_REWARD: "evaluations"}
 
 
 def points(summaries: Sequence[SavedSummary]) -> dict[str, list[tuple[int, float]]]:
