@@ -25,7 +25,7 @@ def save_run(path: Path, step: int, log: MatchLog, elo: EloTable, changes: Mappi
     """A checkpoint of a run with two behaviors, of which the first by name has the log."""
     entry = {"log": log.state_dict(), "elo": elo.state_dict(), **(changes or {})}
     state = {
-        "run": {"seed": 1, "steps": {"Watcher": step, "Player": step}},
+        "run": {"seed": 1, "steps": {"Watcher": step, "Player": step}, "factories": []},
         "Watcher": {"model": {}},
         "Player": {"model": {}, STATE_ENTRY: entry},
     }
@@ -128,7 +128,8 @@ def test_the_picture_shows_the_matrix_in_color(run: Path, capsys: Any) -> None:
 def test_errors_are_one_line_that_says_what_to_do(run: Path, capsys: Any, arguments: str, message: str) -> None:
     log, elo = rps()
     save_run(run, 10, log, elo)
-    save_checkpoint(run / "checkpoints", 20, {"run": {"seed": 1, "steps": {"A": 20}}, "A": {"model": {}}})
+    state = {"run": {"seed": 1, "steps": {"A": 20}, "factories": []}, "A": {"model": {}}}
+    save_checkpoint(run / "checkpoints", 20, state)
     save_run(run, 30, log, elo, {"elo": 5})
     assert main(["ratings", *arguments.split()]) != 0
     printed = capsys.readouterr()

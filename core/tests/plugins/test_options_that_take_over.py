@@ -76,10 +76,16 @@ def test_an_option_either_sets_a_key_or_takes_over() -> None:
         RunOptionSpec(name="size", target="a")
 
 
-@pytest.mark.parametrize(("words", "package"), [(["--seeds", "1-5"], "study"), (["--no-graphics"], "unity")])
-def test_an_option_of_a_package_that_is_off_names_the_package(run: Any, words: list[str], package: str) -> None:
-    answer = run("-p", f"no:{package}", *words)
-    message = (
-        f"{words[0]}: an option of rlcore-{package}; pip install rlcore-{package}, or turn it on if it is installed"
-    )
+@pytest.mark.parametrize(
+    ("words", "plugin", "package", "requirement"),
+    [
+        (["--seeds", "1-5"], "study", "rlcore-study[study]", "'rlcore-study[study]'"),
+        (["--no-graphics"], "unity", "rlcore-unity", "rlcore-unity"),
+    ],
+)
+def test_an_option_of_a_package_that_is_off_names_the_package(
+    run: Any, words: list[str], plugin: str, package: str, requirement: str
+) -> None:
+    answer = run("-p", f"no:{plugin}", *words)
+    message = f"{words[0]}: an option of {package}; pip install {requirement}, or turn it on if it is installed"
     assert answer.exit_code == 2 and message in answer.stderr

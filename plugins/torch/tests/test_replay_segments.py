@@ -60,20 +60,6 @@ def test_a_save_writes_the_segments_that_changed_and_links_the_others(buffer: Re
     assert not saved(buffer, tmp_path, 4).items() & second.items(), "the ring went round"
 
 
-def test_a_buffer_of_format_3_is_loaded(buffer: ReplayBuffer) -> None:
-    """Before format 4, a saved buffer had its rows as plain arrays."""
-    play(buffer, 83)
-    state = buffer.state_dict()
-    segments = state.pop("segments")
-    del state["rows"], state["segment_rows"]
-    state["observations"] = {"seen": np.concatenate([each["observations"]["seen"] for each in segments])}
-    state |= {name: np.concatenate([each[name] for each in segments]) for name in ("raw", "choices", "reward", "flags")}
-    older = empty()
-    older.load_state_dict(state)
-    np.testing.assert_array_equal(older.observations["seen"], buffer.observations["seen"])
-    assert len(older) == len(buffer) and older.filled == buffer.filled
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
