@@ -42,7 +42,7 @@ def run_of(place: Path, trainer: str, world: Mapping[str, Any], block: Any = Non
 
 
 def counts_of(place: Path) -> tuple[list[Any], list[Any]]:
-    """What the player and the run counted in each round, without that of the start."""
+    """Read the counts of the player and of the run in each round; the count at the start is left out."""
     sent, received = (json.loads((place / name).read_text()) for name in ("sent.json", "more/received.json"))
     return sent[1:], received
 

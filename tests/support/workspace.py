@@ -31,7 +31,7 @@ class Member:
 
     @property
     def plugins(self) -> Mapping[str, str]:
-        """Its entry points: the module of each plugin by name, such as ``{"ppo": "rlcore_ppo.plugin"}``."""
+        """Entry points of the member: the module of each plugin by name, such as ``{"ppo": "rlcore_ppo.plugin"}``."""
         found: Mapping[str, str] = self.project.get("entry-points", {}).get("rlcore", {})
         return found
 

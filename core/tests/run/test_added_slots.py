@@ -1,4 +1,4 @@
-"""An environment may add slots for agents that appear within a run: new trainers go on from what was learned."""
+"""An environment may add slots for agents that appear within a run: new trainers continue with what was learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MuJoCo warns of is logged once, however many copies of an environment there are."""
+"""A warning of MuJoCo is logged once, however many copies of an environment there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a game of an evaluation is: a whole environment, or a side of it.
+"""Divide the slots of an evaluation into games: a game is a whole environment, or one side of it.
 
 In most environments, each is one game, whose episode ends when its number in ``Environment.episodes`` changes. In one
 with :attr:`BehaviorSpec.many_games`, such as a Unity player with eight fields, nothing tells one game from another, so
