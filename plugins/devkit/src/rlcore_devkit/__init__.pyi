@@ -1,4 +1,5 @@
 from .conformance.curriculum import CurriculumConformance as CurriculumConformance
+from .conformance.differences import TrainerDifferences as TrainerDifferences
 from .conformance.distributions import ActionDistributionConformance as ActionDistributionConformance
 from .conformance.encoders import EncoderConformance as EncoderConformance
 from .conformance.environment import EnvironmentConformance as EnvironmentConformance

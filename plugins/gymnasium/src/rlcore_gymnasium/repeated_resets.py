@@ -21,6 +21,8 @@ from rlcore_gymnasium.saved_wrappers import chain
 if TYPE_CHECKING:
     from rlcore import RunContext
 
+__all__ = ["are_tried", "seed_each", "tried"]
+
 # Seconds of a reset above which it is not done twice: a run must not start noticeably later.
 SLOW = 1.0
 _SEED = 0  # of both resets

@@ -116,7 +116,13 @@ class Learned:
 
 
 class TrainerDifferences(Rules):
-    """Tests of what weights depend on, for trainers of every kind."""
+    """Tests of what weights depend on, for trainers of every kind; :class:`rlcore_devkit.TrainerConformance` has them.
+
+    Attributes:
+        trainer: The trainer, NAME or DIST/NAME, as installed.
+        steps: Environment steps that are enough for two updates.
+        num_envs: N, the number of environments.
+    """
 
     trainer: ClassVar[str] = ""
     steps: ClassVar[int] = 300
