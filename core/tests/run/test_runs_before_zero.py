@@ -31,7 +31,7 @@ def old(make_run: Callable[..., Any], files: Callable[..., Any]) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("changes", [{}, RESUME, FORCE, INFERENCE], ids=["anew", "resume", "force", "inference"])
+@pytest.mark.parametrize("changes", [{}, RESUME, FORCE, INFERENCE], ids=["new", "resume", "force", "inference"])
 def test_an_old_run_is_refused_with_one_line_and_stays(
     make_run: Callable[..., Any], files: Callable[..., Any], old: Path, changes: dict[str, Any]
 ) -> None:
@@ -42,7 +42,7 @@ def test_an_old_run_is_refused_with_one_line_and_stays(
     place, _, said = str(caught.value).partition(": ")
     assert Path(place.removeprefix("checkpoint ")).parent == old / "checkpoints"
     assert said == (
-        "was written before rlcore 0.1, and stays as it is; train anew with another --run-id, or with "
+        "was written before rlcore 0.1, and stays as it is; train again with another --run-id, or with "
         "--initialize-from to begin with its policies"
     )
     assert files().everything() == before

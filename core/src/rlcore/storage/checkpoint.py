@@ -189,7 +189,7 @@ def read_manifest(path: Path, policies_only: bool = False) -> dict[str, Any]:
     if OLD_FORMAT in manifest and FORMAT not in manifest:
         if not policies_only:
             raise OtherFormat(
-                f"checkpoint {path}: was written before rlcore 0.1, and stays as it is; train anew with another "
+                f"checkpoint {path}: was written before rlcore 0.1, and stays as it is; train again with another "
                 "--run-id, or with --initialize-from to begin with its policies"
             )
         manifest[FORMAT] = FORMAT_VERSION
@@ -245,7 +245,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_verified(path: Path, policies_only: bool = False) -> dict[str, Any]:
-    """What :func:`load_checkpoint` returns; with ``policies_only``, of a checkpoint from before 0.1 too."""
+    """Read a checkpoint as :func:`load_checkpoint` does; with ``policies_only``, one from before 0.1 too."""
     verify_checkpoint(path, policies_only=policies_only)
     verified = read_manifest(path, policies_only)["files"]
     state = load_without_arrays(path)
