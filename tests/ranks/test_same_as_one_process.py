@@ -65,9 +65,11 @@ def test_rank_0_writes_one_directory_with_the_state_of_both(trained: Path, name:
 
 
 def test_ranks_exchange_nothing_in_most_steps_of_the_environments(trained: Path) -> None:
-    in_updates, elsewhere = written(trained / "two", "ppo", 0)["exchanges"]
-    rollouts, environment_steps = 10, 640
-    assert elsewhere < environment_steps / 10
+    in_updates, in_first_rollout, elsewhere = written(trained / "two", "ppo", 0)["exchanges"]
+    rollouts, steps_of_rollout = 10, 64
+    # In its steps, the first rollout begins the statistics of `normalize`.
+    assert in_first_rollout < steps_of_rollout * 11 / 10
+    assert elsewhere < (rollouts - 1) * steps_of_rollout / 10
     assert in_updates <= rollouts * (3 * (4 + 2) + 10)  # 3 epochs of 4 minibatches, and an estimate of KL after each
 
 

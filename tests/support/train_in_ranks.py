@@ -3,8 +3,8 @@
 ``python train_in_ranks.py OUT CONFIG...``; a test calls :func:`train` for one process. With RLCORE_TEST_KILL=N, rank 1
 kills itself in update N of the first attempt.
 
-A rank also writes down how often it exchanged something outside updates, and how many addresses but those of this
-machine alone it listens to. It agrees on stops after as many steps as on a fast machine.
+A rank also writes down how often it exchanged something in updates, before the first one and after it, and how many
+addresses but those of this machine alone it listens to. It agrees on stops after as many steps as on a fast machine.
 """
 
 import json
@@ -31,19 +31,19 @@ def train(config: Path, out: Path) -> None:
     run.start()
     weights: dict[str, list[np.ndarray]] = {name: [] for name in run.behaviors}
     steps: list[int] = []
-    exchanges = [0, 0]  # in updates, elsewhere
-    updating = [False]
+    exchanges = [0, 0, 0]  # in updates, before the first one, elsewhere
+    place = [1]  # in `exchanges`
     if isinstance(ranks := run._started.context.ranks, TorchRanks):
-        count_exchanges(ranks, exchanges, updating)
+        count_exchanges(ranks, exchanges, place)
     games: dict[str, list[str]] = {name: [] for name in run.behaviors}
 
     def noting(behavior, update):
         def noted():
             if KILL_AT and RANK == "1" and ATTEMPT == 0 and behavior.updates + 1 == KILL_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
-            updating[0] = True
+            place[0] = 0
             stats = update()
-            updating[0] = False
+            place[0] = 2
             parameters = [p.detach().reshape(-1) for p in behavior.trainer.model.parameters()]
             weights[behavior.name].append(torch.cat(parameters).numpy().copy())
             steps.append(behavior.trainer.steps)
@@ -77,11 +77,11 @@ def train(config: Path, out: Path) -> None:
     )
 
 
-def count_exchanges(ranks: TorchRanks, exchanges: list[int], updating: list[bool]) -> None:
+def count_exchanges(ranks: TorchRanks, exchanges: list[int], place: list[int]) -> None:
     exchange = ranks._exchange
 
     def counted():
-        exchanges[0 if updating[0] else 1] += 1
+        exchanges[place[0]] += 1
         return exchange()
 
     ranks._exchange = counted
