@@ -211,3 +211,35 @@ def test_the_command_says_what_is_saved_and_how_to_resume(
     assert done.exit_code == code
     assert said in done.stdout and "; resume with: rlcore run --resume --run-id run" in done.stdout
     assert ("no such port" in done.stderr) == (code == 3)
+
+
+@pytest.mark.parametrize(("error", "code"), [(ENDED, 0), (EnvironmentFailed("gone"), 3)])
+def test_a_rank_that_loses_its_environment_takes_part_until_all_ranks_stop(
+    make_run: Any, files: Any, error: BaseException, code: int
+) -> None:
+    """This process does what one of two ranks does; the other one is not there."""
+    ends = Ends(error)
+    run = make_run({**EXPORT, "environment.type": "identity", "behaviors.Agent.checkpoint_interval": 1000})
+    with ends():
+        run.start()
+        run._training.context.ranks.size = 2
+        run.train()
+    assert run.outcome == "interrupted" and not ends.asked
+    assert files().result["stop"] == {"reason": f"rank 0: {error}", "exit_code": code}
+    assert files().steps == [26] and (files().path / "Agent.json").is_file()
+    state = files().checkpoint(26)["state.json"]["run"]
+    assert (state["environment"], state["environment_lost"]) == (None, True)
+    make_run({**EXPORT, "environment.type": "identity", **RESUME}).train()
+    assert files().result["outcome"] == "done"
+
+
+def test_a_rank_whose_trainer_takes_no_turns_ends_with_the_error(make_run: Any, files: Any) -> None:
+    """No agent of it can wait."""
+    run = make_run({**EXPORT, "environment.type": "identity"})
+    with Ends(EnvironmentFailed("gone"))():
+        run.start()
+        run._training.context.ranks.size = 2
+        run.behaviors["Agent"].checks.takes_no_turns = "trainer 'steady'"
+        with pytest.raises(EnvironmentFailed, match="gone"):
+            run.train()
+    assert run.outcome == "failed"

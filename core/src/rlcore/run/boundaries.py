@@ -268,6 +268,8 @@ class Boundaries:
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
+            # New episodes begin in all ranks or in none, and a resumed run begins them in all.
+            state.environment_lost = self._context.ranks.any(state.environment_lost)
             saves_itself = isinstance(state.environment, SavesState)
             if store.saved_step != state.steps and not saves_itself and not state.environment_lost:
                 state.begin_episodes()

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import NoReturn
 
 from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, Ranks
@@ -24,6 +23,7 @@ from rlcore.errors import PluginError
 from rlcore.plugins.failures import blame, blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.behaviors.checks import check_actions
+from rlcore.run.lost import LostEnvironments
 from rlcore.run.state import RunState
 
 Batches = Mapping[str, AgentBatch]
@@ -82,7 +82,11 @@ def learn(
                     else:
                         ahead.send(actions)
                 except BaseException as error:
-                    _lose_environment(state, actions, error)
+                    environment = lost = _lose_environment(state, actions, error)
+                    if ahead is None:
+                        batches = lost.step(actions)
+                    else:
+                        ahead = lost
                 if ahead is not None:
                     before = times.updating
                     for behavior, trainer in learning:
@@ -92,13 +96,15 @@ def learn(
                     try:
                         batches = ahead.receive()
                     except BaseException as error:
-                        _lose_environment(state, actions, error)
+                        environment = ahead = lost = _lose_environment(state, actions, error)
+                        batches = lost.receive()
                 stepped = clock()
                 if not on_device:
                     try:  # all of them, before a trainer observes one
                         batches = {each.name: each.checks.batch_in(batches, "step") for each in behaviors}
                     except BaseException as error:
-                        _lose_environment(state, actions, error)
+                        environment = lost = _lose_environment(state, actions, error)
+                        batches, ahead = lost.step(actions), None if ahead is None else lost
                 _observe(ranks, behaviors, batches, actions, on_device)
                 ranks.after_step(behaviors)
                 if curricula is not None and curricula.after_step():  # which drew what the next episodes start with
@@ -155,13 +161,16 @@ def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes)
     return True
 
 
-def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: BaseException) -> NoReturn:
-    """Raise the error of a step that failed: of a trainer whose actions are wrong, else of the environment."""
+def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: BaseException) -> LostEnvironments:
+    """Raise the error of a step that failed: of a trainer whose actions are wrong, else of the environment.
+
+    In a run of several ranks, return what takes the place of the environment until all ranks stop.
+    """
     if state.on_device is None:
         _check_actions(tuple(state.behaviors.values()), actions)
     with suppress(Exception):  # of an environment on a device, which has what ended before
         _count_episodes(state)
-    state.lose_environment("in step", error)
+    return state.lose_environment("in step", error)
 
 
 def update_what_is_ready(state: RunState, times: PhaseTimes) -> None:

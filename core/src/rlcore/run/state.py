@@ -4,14 +4,16 @@ A checkpoint ends open episodes unless the environment can save itself. This is 
 that is resumed, so both are equal.
 
 An environment that ends or fails is asked for nothing any more. What was learned before is whole, and a checkpoint
-saves it without the environment: its open episodes are dropped, and the resumed run begins the next ones.
+saves it without the environment: its open episodes are dropped, and the resumed run begins the next ones. In a run of
+several ranks, :class:`rlcore.run.lost.LostEnvironments` takes its place until all ranks stop.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import attrs
 import numpy as np
@@ -24,15 +26,18 @@ from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import loading_state, non_finite, saved_mapping
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.trainer import PortableTrainer
-from rlcore.errors import EnvironmentFailed, RlcoreError, RunStateError, TrainingDiverged
+from rlcore.errors import EnvironmentEnded, EnvironmentFailed, RlcoreError, RunStateError, TrainingDiverged
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.curricula.curricula import RunCurricula
+from rlcore.run.lost import LostEnvironments
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
 from rlcore.storage.checkpoints import models_at
+
+log = logging.getLogger(__name__)
 
 LOST = "environment_lost"  # the entry of ``run`` of a state: whether the resumed run begins the next episodes
 
@@ -87,15 +92,34 @@ class RunState:
         """The current result of every behavior."""
         return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
 
-    def lose_environment(self, doing: str, error: BaseException) -> NoReturn:
-        """Raise the error of an environment that ended or failed in ``doing``. Ctrl-C is raised unchanged."""
+    def present_environment(self) -> Environment:
+        """The environment, where there is one."""
+        assert self.environment is not None
+        return self.environment
+
+    def lose_environment(self, doing: str, error: BaseException) -> LostEnvironments:
+        """Raise the error of an environment that ended or failed in ``doing``. Ctrl-C is raised unchanged.
+
+        The other ranks of a run are within the same step, and know nothing. So a step is not the end there: return what
+        takes the place of the environment until all ranks stop. That is requested here, with the error as the reason.
+        """
         if isinstance(error, KeyboardInterrupt):
             raise error
         lost = error
         if not isinstance(lost, RlcoreError):
             lost = failure(self.environment_name, doing, error, EnvironmentFailed)
-        self.environment_lost, self.between_steps = True, lost
-        raise lost
+        self.environment_lost = True
+        ranks = self.context.ranks
+        agents_may_wait = all(each.checks.takes_no_turns is None for each in self.behaviors.values())
+        if ranks.size == 1 or doing != "in step" or self.on_device is not None or not agents_may_wait:
+            self.between_steps = lost
+            raise lost
+        stand_in = LostEnvironments(self.present_environment())
+        self.environment = stand_in
+        code = 0 if isinstance(lost, EnvironmentEnded) else lost.exit_code  # as without ranks
+        self.context.request_stop(f"rank {ranks.rank}: {lost}", code)
+        log.warning("rank %d: %s; the run stops", ranks.rank, lost)
+        return stand_in
 
     # ------------------------------------------------------------ episodes
 

@@ -196,7 +196,7 @@ class Training:
             if self.ends_in_order(error):
                 error = None
         first = error
-        for step in (self._settle_save, self._save_last, self._write_result, self._report_end):
+        for step in (self._settle_save, self._save_last, self._write_result, self._wait_for_rank_0, self._report_end):
             try:
                 step(first)
             except BaseException as late:
@@ -259,6 +259,11 @@ class Training:
             if error is None:
                 raise
             log.debug("%s", problem)
+
+    def _wait_for_rank_0(self, error: BaseException | None) -> None:
+        """Let rank 0 write to the end: torchrun ends all ranks soon after one has left with an exit code."""
+        if error is None:
+            self.context.ranks.share(None)
 
     def _report_end(self, error: BaseException | None) -> None:
         """Report the end to plugins, which may read the result."""

@@ -168,7 +168,8 @@ class OnPolicyTrainer(RolloutTrainer):
         self.optimizer.learning_rate = rate
         buffer, lengths = self.buffer, self.buffer.lengths()
         buffer.require_finite(self.steps)
-        rows, slots = int(lengths.max()), len(lengths)
+        # One row without anything valid where agents of other ranks alone have acted.
+        rows, slots = max(1, int(lengths.max())), len(lengths)
         acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
         seen = {n: a[: rows + 1].reshape(-1, *a.shape[2:]) for n, a in buffer.seen.items()}
         raw_inputs = self._to_device(self.model.learner_inputs.raw(seen))

@@ -1,0 +1,83 @@
+"""What stands for the environments of a rank that ended or failed, until all ranks of the run stop together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Environment, Parameters
+from rlcore.contracts.seeding import EpisodeSeeds
+
+
+class LostEnvironments:
+    """Environments in which nothing happens: the first step drops all open episodes, and no agent acts.
+
+    The other ranks are within the same step, and exchange what they learn in each one. So this rank takes part, and
+    adds nothing, until the ranks agree to stop.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.behaviors: Mapping[str, BehaviorSpec] = environment.behaviors
+        self.num_envs = environment.num_envs
+        self.episodes: NDArray[np.int64] = np.array(environment.episodes, np.int64)
+        self._lost, self._dropped = environment, False
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        return self.receive()
+
+    def send(self, actions: Mapping[str, Actions]) -> None:
+        """Nobody acts."""
+
+    def receive(self) -> dict[str, AgentBatch]:
+        batches = self._nothing()
+        if not self._dropped:
+            for name, batch in batches.items():
+                batch.aborted = np.ones(self.behaviors[name].slots, np.bool_)
+        self._dropped = True
+        return batches
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        return self._nothing()
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Nothing begins any more."""
+
+    def close(self) -> None:
+        self._lost.close()
+
+    def _nothing(self) -> dict[str, AgentBatch]:
+        return {name: _nothing_for(spec) for name, spec in self.behaviors.items()}
+
+
+class CurrentEnvironments:
+    """The environments of a rank, for curricula: those of ``state``, also after they were lost."""
+
+    def __init__(self, environment: Callable[[], Environment]) -> None:
+        self._environment = environment
+
+    @property
+    def num_envs(self) -> int:
+        return self._environment().num_envs
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        return self._environment().episodes
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        self._environment().set_parameters(parameters)
+
+
+def _nothing_for(spec: BehaviorSpec) -> AgentBatch:
+    slots = spec.slots
+    never: NDArray[Any] = np.zeros(slots, np.bool_)
+    return AgentBatch(
+        {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations},
+        np.zeros(slots, np.float32),
+        never,
+        never.copy(),
+        group_reward=None if spec.group is None else np.zeros(slots, np.float32),
+        needs_action=never.copy(),
+    )
