@@ -79,6 +79,12 @@ def test_a_target_that_changes_the_process_is_named(
     )
 
 
+def test_draws_from_the_generator_are_no_change(installed_plugin: InstallPlugin) -> None:
+    """Each run seeds it. The import of rich draws a number."""
+    installed_plugin("polite", "acme-polite", "1", f"{HEAD}import random; random.random(); random.randint(0, 9999)\n")
+    assert not [line for line in load_plugins().warnings if "polite" in line]
+
+
 def test_the_plugins_of_this_repository_change_nothing() -> None:
     before = process_settings()
     assert not [line for line in load_plugins().warnings if "at import" in line]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import locale
 import logging
+import operator
 import os
 import random
 import signal
@@ -17,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 log = logging.getLogger("rlcore")
 
@@ -31,6 +33,7 @@ VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "PYTHONHASHSEED",
 )
+MOST_DRAWS = 64  # of an import, in words of 32 bits
 
 _readers: list[Callable[[], Settings]] = []  # of the process, as what they read
 
@@ -62,7 +65,7 @@ def process_settings() -> dict[str, object]:
     )
     found["the level of the root logger"] = logging.getLevelName(logging.root.level)
     found["logging.disable"] = logging.root.manager.disable
-    found["the generator of `random`"] = _Shown(random.getstate(), "another state")
+    found["the generator of `random`"] = _Shown(random.getstate(), "another state", _few_draws_apart)
     found["the generator of `numpy.random`"] = _numpy_generator()
     numpy = sys.modules.get("numpy")
     if numpy is not None and hasattr(numpy, "geterr"):
@@ -88,17 +91,32 @@ def _numpy_generator() -> _Shown:
 class _Shown:
     """A value that is compared, and shown as a text."""
 
-    def __init__(self, value: object, text: str) -> None:
+    def __init__(self, value: object, text: str, alike: Callable[[Any, object], bool] = operator.eq) -> None:
         self.value = value
         self.text = text
+        self.alike = alike
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Shown) and self.value == other.value
+        return isinstance(other, _Shown) and self.alike(self.value, other.value)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return self.text
+
+
+def _few_draws_apart(before: Any, after: object) -> bool:
+    """Whether these states of ``random`` are equal, but for draws such as the one with which rich is imported.
+
+    Draws change no run, since each run seeds the generator when it begins.
+    """
+    generator = random.Random()
+    generator.setstate(before)
+    for _ in range(MOST_DRAWS):
+        if generator.getstate() == after:
+            return True
+        generator.getrandbits(32)  # one word of the generator, of which other draws take one or two
+    return False
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What stands for the environments of a rank that ended or failed, until all ranks of the run stop together."""
+"""Environments that take the place of a rank's own, which ended or failed, until all ranks of the run stop together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LostEnvironments:
         return self.receive()
 
     def send(self, actions: Mapping[str, Actions]) -> None:
-        """Nobody acts."""
+        """Send nothing: no agent acts."""
 
     def receive(self) -> dict[str, AgentBatch]:
         batches = self._nothing()
