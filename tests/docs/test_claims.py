@@ -279,6 +279,7 @@ def test_modules_and_hooks_exist() -> None:
     ]
     hooks = r"(?<![\w/.])rlcore_[a-z_]+[a-z](?![\w./])"
     found = [(page, name) for page, text in NAMED for name in re.findall(hooks, text) if name not in NO_HOOKS]
+    found = [(page, name) for page, name in found if not (page == PORTING and f"`{name}`" in before)]
     wrong += [f"{page}: {name}" for page, name in found if not re.search(rf"\b{name}\b", code())]
     assert wrong == []
 

@@ -28,6 +28,7 @@ from unity_player import make_player
 
 pytestmark = pytest.mark.faults
 
+IN_ORDER = ("steering@20",)  # the player says that the session is over
 CASES: dict[str, dict[str, str]] = yaml.safe_load(
     (Path(__file__).parent / "data/hostile_players.yaml").read_text("utf-8")
 )
@@ -137,7 +138,9 @@ def test_a_hostile_player_does_no_harm(engine: str, fault: str, honest: dict[str
     assert played.megabytes < honest[engine].megabytes + MORE_MEGABYTES
     assert not STEERING.search(played.out + played.err) and "Traceback" not in played.out + played.err
     errors = [line for line in played.err.splitlines() if line.startswith("error: ")]
-    if said:
+    if fault in IN_ORDER:
+        assert played.code == 0 and not errors and re.search(said, played.out), played.out + played.err
+    elif said:
         assert played.code == 3, played.out + played.err
         assert len(errors) == 1 and played.err.endswith(f"{errors[0]}\n") and len(errors[0]) < 1500
         assert re.search(said, errors[0]), errors[0]

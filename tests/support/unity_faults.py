@@ -303,7 +303,7 @@ def gigabytes(player: Any, data: bytes) -> bytes:
         except OSError:
             player.log.write("The server has closed the connection with the message of 2 GB\n")
             player.log.flush()
-    os._exit(0)
+    os._exit(1)
 
 
 # ------------------------------------------------------------ messages that do not fit
