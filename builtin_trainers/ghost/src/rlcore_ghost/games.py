@@ -49,7 +49,7 @@ class EnvironmentGames:
     """
 
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
-        """Of each environment, ``share`` [N] episodes count."""
+        """Divide the slots of ``behaviors``. ``share`` [N] episodes of each environment count."""
         self.of = {name: np.asarray(spec.env_index, np.int64) for name, spec in behaviors.items()}
         self.share = share
         self.open = np.ones(len(share), np.bool_)
@@ -96,7 +96,7 @@ class SideGames:
     """
 
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
-        """Of each side, ``share`` [N] episodes of its environment are part of the share."""
+        """Divide the slots of ``behaviors``. Each side plays the ``share`` [N] of episodes of its environment."""
         self.of: dict[str, NDArray[np.int64]] = {}
         env: list[NDArray[np.int64]] = []  # of each side
         first = 0

@@ -82,7 +82,8 @@ def learn(
                     else:
                         ahead.send(actions)
                 except BaseException as error:
-                    environment = lost = _lose_environment(state, actions, error)
+                    lost = _lose_environment(state, actions, error)
+                    environment = lost
                     if ahead is None:
                         batches = lost.step(actions)
                     else:
@@ -96,15 +97,20 @@ def learn(
                     try:
                         batches = ahead.receive()
                     except BaseException as error:
-                        environment = ahead = lost = _lose_environment(state, actions, error)
+                        lost = _lose_environment(state, actions, error)
+                        environment = lost
+                        ahead = lost
                         batches = lost.receive()
                 stepped = clock()
                 if not on_device:
                     try:  # all of them, before a trainer observes one
                         batches = {each.name: each.checks.batch_in(batches, "step") for each in behaviors}
                     except BaseException as error:
-                        environment = lost = _lose_environment(state, actions, error)
-                        batches, ahead = lost.step(actions), None if ahead is None else lost
+                        lost = _lose_environment(state, actions, error)
+                        environment = lost
+                        batches = lost.step(actions)
+                        if ahead is not None:
+                            ahead = lost
                 _observe(ranks, behaviors, batches, actions, on_device)
                 ranks.after_step(behaviors)
                 if curricula is not None and curricula.after_step():  # which drew what the next episodes start with

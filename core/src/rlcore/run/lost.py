@@ -23,7 +23,8 @@ class LostEnvironments:
         self.behaviors: Mapping[str, BehaviorSpec] = environment.behaviors
         self.num_envs = environment.num_envs
         self.episodes: NDArray[np.int64] = np.array(environment.episodes, np.int64)
-        self._lost, self._dropped = environment, False
+        self._lost = environment
+        self._dropped = False  # whether open episodes were: the first step drops them
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         return self.receive()
