@@ -50,7 +50,9 @@ class Categorical(Returns):
 
     def __init__(self, size: int, v_min: float, v_max: float) -> None:
         super().__init__()
-        self.size, self.v_min, self.v_max = size, v_min, v_max
+        self.size = size
+        self.v_min = v_min
+        self.v_max = v_max
         self.register_buffer("atoms", torch.linspace(v_min, v_max, size), persistent=False)
 
     def expected(self, numbers: Tensor) -> Tensor:
@@ -112,7 +114,8 @@ class DuelingStreams(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = settings.activation
-        self.branches, self.shape = branches, (rewards, sum(branches), size)
+        self.branches = branches
+        self.shape = (rewards, sum(branches), size)
         self.value = self._stream(features, settings, rewards * size)
         self.advantage = self._stream(features, settings, rewards * sum(branches) * size)
 

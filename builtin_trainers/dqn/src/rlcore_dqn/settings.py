@@ -64,9 +64,10 @@ class DQNSettings(OffPolicySettings):
     v_max: float = setting(10.0, "Greatest atom of c51, in discounted return with strength.")
     num_quantiles: int = setting(200, "Quantiles of quantile.", minimum=1, maximum=MAX_NUMBERS)
     loss: str = setting(
-        "huber", "Loss of temporal-difference errors: huber or squared; c51 has the cross-entropy.",
+        "huber",
+        "Loss of temporal-difference errors: huber or squared; c51 has the cross-entropy.",
         choices=("huber", "squared"),
-    )  # fmt: skip
+    )
     huber_delta: float = setting(1.0, "Error from which huber is linear; kappa of quantile.", exclusive_minimum=0.0)
     max_grad_norm: float | None = setting(
         10.0, "Largest L2 norm of the gradient, as in arXiv:1511.06581; null for no limit.", exclusive_minimum=0.0

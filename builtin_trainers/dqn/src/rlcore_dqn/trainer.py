@@ -59,7 +59,8 @@ class DQNTrainer(OffPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         self.learn = self.captured(self.learn)  # type: ignore[method-assign]
-        h, model = self.hyperparameters, self.model
+        h = self.hyperparameters
+        model = self.model
         self._targets = list(zip(model.target_parameters(), model.online_parameters(), strict=True))
         self._epsilon_schedule = Schedule(linear, h.initial_epsilon, h.final_epsilon, h.epsilon_steps)
 
@@ -81,7 +82,9 @@ class DQNTrainer(OffPolicyTrainer):
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Return the best choices [S, D]: of noisy layers with new noise for each agent, or by epsilon random."""
-        slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
+        # an agent draws the same whichever rank it is in
+        slots = self.share.total
+        own = self.share.numbers
         noise = self.draw_acting_noise(slots)
         with noise_in(self.model.noisy_layers, None if noise is None else noise[own]):
             _, best = self.policy.choose(self.parameters(batch), None)
@@ -110,7 +113,9 @@ class DQNTrainer(OffPolicyTrainer):
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch; at every ``target_update_interval``-th, copy the network to the target network."""
-        h, number = self.hyperparameters, self.gradient_steps + 1  # the template counts a step when it is done
+        # the template counts a step when it is done
+        h = self.hyperparameters
+        number = self.gradient_steps + 1
         step = self.learn(batch, self.draw_noise())
         if h.tau is None and number % h.target_update_interval == 0:
             self.move_target(1.0)
@@ -122,7 +127,8 @@ class DQNTrainer(OffPolicyTrainer):
         A function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
         CUDA graph.
         """
-        h, optimizer = self.hyperparameters, self.optimizers["q"]
+        h = self.hyperparameters
+        optimizer = self.optimizers["q"]
         assert batch.choices is not None
         next_value = self.next_value(batch, noise)  # [B, R, K]
         q = self.chosen(self.values(batch.inputs, noise.online), batch.choices)  # [B, R, D, K]
@@ -167,7 +173,8 @@ class DQNTrainer(OffPolicyTrainer):
 
         Those of ``q`` [B, R, D, K] against ``reward`` [B, R] + ``discount`` [B, R] * ``next_value`` [B, R, K].
         """
-        returns, h = self.model.returns, self.hyperparameters
+        returns = self.model.returns
+        h = self.hyperparameters
         if isinstance(returns, Categorical):
             target = project(next_value, reward, discount, returns.v_min, returns.v_max)
             return categorical_losses(q, target.unsqueeze(2))

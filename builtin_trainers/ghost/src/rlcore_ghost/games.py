@@ -155,9 +155,12 @@ class SideGames:
         self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return the sides [G] of which no agent is left after this step, and those of them [G] that were lost."""
-        ended, lost = np.zeros_like(self._ended), np.zeros_like(self._ended)
+        ended = np.zeros_like(self._ended)
+        lost = np.zeros_like(self._ended)
         for name, batch in batches.items():
-            of, there, part = self.of[name], self._there[name], self._part[name]
+            of = self.of[name]
+            there = self._there[name]
+            part = self._part[name]
             part &= ~self._ended[of]
             part |= there
             there[batch.ended] = False

@@ -31,7 +31,8 @@ from rlcore_ghost.settings import AgainstSettings
 
 __all__ = ["AgainstOpponents", "Match"]
 
-LEARNED, OPPONENT = 0, 1
+LEARNED = 0
+OPPONENT = 1
 
 
 class AgainstOpponents:
@@ -39,7 +40,8 @@ class AgainstOpponents:
 
     def __init__(self, settings: AgainstSettings, run: RunContext) -> None:
         """The opponents are created for the first behaviors that are played, and kept."""
-        self._settings, self._run = settings, run
+        self._settings = settings
+        self._run = run
         self._policies: dict[str, dict[str, Policy]] = {}  # by behavior and opponent
 
     def lineups(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> list[Match]:
@@ -148,7 +150,8 @@ class Match:
         """Add a step. ``episodes`` [N] are the numbers after it; an episode is cut after ``max_steps`` steps."""
         self._steps += self._games.open
         for name, batch in batches.items():
-            closed, rewards = batch.transition_closed, self._rewards[name]
+            closed = batch.transition_closed
+            rewards = self._rewards[name]
             for part in (batch.reward, batch.group_reward):
                 if part is not None:
                     np.add(rewards, part, out=rewards, where=True if closed is None else closed)
@@ -165,7 +168,8 @@ class Match:
 
     def _count(self, games: NDArray[np.bool_], late: NDArray[np.bool_]) -> None:
         """Note the results of the open episodes of ``games`` [G]; those that are ``late`` are cut."""
-        total, agents = np.zeros(len(games)), np.zeros(len(games))
+        total = np.zeros(len(games))
+        agents = np.zeros(len(games))
         for name, players in self.players.items():
             learned = (players == LEARNED) & self._games.takes_part(name)
             index = self._games.of[name][learned]

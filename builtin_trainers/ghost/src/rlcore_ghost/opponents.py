@@ -86,7 +86,8 @@ class CheckedOpponent:
         problem = _problem(actions, self._behavior, len(next(iter(observations.values()))))
         if problem:
             raise PluginError(f"{self._described}: act returned {problem}")
-        discrete, continuous = actions.discrete, actions.continuous
+        discrete = actions.discrete
+        continuous = actions.continuous
         return Actions(
             None if continuous is None else continuous.astype(np.float32, copy=False),
             None if discrete is None else discrete.astype(np.int64, copy=False),
@@ -131,7 +132,9 @@ class RandomPolicy:
             np.isfinite(behavior.low), behavior.low, np.where(np.isfinite(behavior.high), behavior.high - 2, -1)
         )
         high = np.where(np.isfinite(behavior.high), behavior.high, low + 2)
-        self._low, self._high = low.astype(np.float32), high.astype(np.float32)  # [continuous]
+        # [continuous]
+        self._low = low.astype(np.float32)
+        self._high = high.astype(np.float32)
         self._branches = behavior.discrete
         self._generator = np.random.default_rng(0)
 

@@ -106,7 +106,8 @@ class PolicyMix:
 
         Raises ValueError if ``policy_index`` does not have R indices of ``policies``.
         """
-        rows, index = len(next(iter(observations.values()))), np.asarray(self.policy_index)
+        rows = len(next(iter(observations.values())))
+        index = np.asarray(self.policy_index)
         if rows != len(index) or (rows and not 0 <= index.min() <= index.max() < len(self.policies)):
             raise ValueError(
                 f"PolicyMix: policy_index is {index}; set it to {rows} indices from 0 to {len(self.policies) - 1}"
@@ -202,7 +203,8 @@ class PolicyMix:
         if self._grouped is not None and np.array_equal(self._grouped, self.policy_index):
             return
         index = np.array(self.policy_index)
-        self._stacked, self._single = [], []
+        self._stacked = []
+        self._single = []
         for stack in self._stacks():
             holds = np.array([other is stack for other in self._stack_of])
             places = np.where(holds[index], index, -1)

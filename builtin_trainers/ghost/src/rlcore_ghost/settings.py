@@ -110,7 +110,8 @@ class AgainstSettings:
         if self.score_against is not None and self.score_against not in self.opponents:
             problem = "opponents is empty, so there is no opponent to score against"
             if self.opponents:
-                has, hint = ", ".join(self.opponents), did_you_mean(self.score_against, self.opponents)
+                has = ", ".join(self.opponents)
+                hint = did_you_mean(self.score_against, self.opponents)
                 problem = f"opponents has no {self.score_against!r}; it has {has}{hint}"
             raise SettingError("score_against", problem, others=("opponents",))
 
@@ -206,7 +207,8 @@ class SelfPlaySettings:
 
     def shared_problem(self, key: str, name: str, other: SelfPlaySettings) -> str | None:
         """Return what is wrong if ``key`` is not that of ``other``, the block of the behavior ``name``."""
-        own, first = getattr(self, key), getattr(other, key)
+        own = getattr(self, key)
+        first = getattr(other, key)
         if own == first:
             return None
         return f"{own!r} differs from {first!r} of behavior {name!r}; all behaviors with self-play need the same value"
@@ -244,9 +246,10 @@ class PrioritizedParameters:
     """The settings of the sampler ``pfsp``, prioritized fictitious self-play."""
 
     weighting: str = setting(
-        "hard", "Weight of an opponent beaten with probability x: hard (1-x)^power, variance x(1-x).",
+        "hard",
+        "Weight of an opponent beaten with probability x: hard (1-x)^power, variance x(1-x).",
         choices=("hard", "variance"),
-    )  # fmt: skip
+    )
     power: float = setting(2.0, "Exponent of the weighting hard.", exclusive_minimum=0.0)
 
     def __attrs_post_init__(self) -> None:

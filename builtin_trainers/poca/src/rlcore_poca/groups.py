@@ -111,7 +111,9 @@ class Groups:
         """
         if not batch.ended.size or batch.final_observations is None:
             return batch
-        mates, exists = self.mates[batch.ended], self.exists[batch.ended]  # [K, M]
+        # [K, M]
+        mates = self.mates[batch.ended]
+        exists = self.exists[batch.ended]
         finals = dict(batch.final_observations)
         for name, array in batch.observations.items():
             reached = array.copy()

@@ -82,7 +82,8 @@ class POCATrainer(OnPolicyTrainer):
     def build_model(self, value_heads: int) -> GroupActorCritic:  # type: ignore[override]
         """The network of the policy and of the group's values, with a value head for each reward provider."""
         most = max(self.ranks.all_gather(self.groups.most))
-        network, log_std = self.settings.network_settings, self.hyperparameters.initial_log_std
+        network = self.settings.network_settings
+        log_std = self.hyperparameters.initial_log_std
         return GroupActorCritic(self.groups, network, value_heads, log_std, most)
 
     # ------------------------------------------------------------ the update

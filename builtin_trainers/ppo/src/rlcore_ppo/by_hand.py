@@ -65,7 +65,10 @@ class LossByHand:
     """Arrays of B rows that are computed at once are [numbers, B], as the layers return them."""
 
     def __init__(self, trainer: PPO, policy: LinearStack, critic: LinearStack, inputs: Tensor) -> None:
-        self._trainer, self._policy, self._critic, self._inputs = trainer, policy, critic, inputs
+        self._trainer = trainer
+        self._policy = policy
+        self._critic = critic
+        self._inputs = inputs
         self._columns: FloatArray = inputs.numpy()[:, :-1]
         self._numbers = np.arange(len(inputs))
         distribution = trainer.model.policy_head.distribution
@@ -75,10 +78,14 @@ class LossByHand:
     @torch.no_grad()
     def __call__(self, batch: Minibatch) -> Loss:
         """Return the loss of a minibatch, and leave its gradient in the parameters."""
-        trainer, rows = self._trainer, len(batch.advantage)
-        least, most = np.float32(1.0 - float(trainer.clip_range)), np.float32(1.0 + float(trainer.clip_range))
+        trainer = self._trainer
+        rows = len(batch.advantage)
+        least = np.float32(1.0 - float(trainer.clip_range))
+        most = np.float32(1.0 + float(trainer.clip_range))
         entropy_weight = float(trainer.entropy_weight)
-        x, advantages, old_log_prob = batch.inputs[0].numpy(), batch.advantage.numpy(), batch.old_log_prob.numpy()
+        x = batch.inputs[0].numpy()
+        advantages = batch.advantage.numpy()
+        old_log_prob = batch.old_log_prob.numpy()
         log_ratio: FloatArray = np.empty(rows, np.float32)
         policy_loss = value_loss = entropy = 0.0
         self._policy.begin()
@@ -112,7 +119,9 @@ class LossByHand:
             parameter.grad = gradient
         if self._log_std is not None:
             self._log_std.grad = torch.from_numpy(of_log_std)
-        policy_loss, value_loss, entropy = policy_loss / rows, value_loss / rows, entropy / rows
+        policy_loss = policy_loss / rows
+        value_loss = value_loss / rows
+        entropy = entropy / rows
         total = policy_loss + trainer.hyperparameters.value_coefficient * value_loss - entropy_weight * entropy
         numbers = torch.tensor((total, policy_loss, value_loss / len(trainer.providers), entropy))
         return Loss(numbers[0], numbers[1], numbers[2], numbers[3], torch.from_numpy(log_ratio))
@@ -128,7 +137,8 @@ class LossByHand:
             parts.append(GaussianPart(output[:first], self._log_std.numpy(), raw, of_log_std))
         if batch.choices is not None:
             layout = self._trainer.policy.layout
-            logits, choices = output[first:], batch.choices.numpy()[piece].T
+            logits = output[first:]
+            choices = batch.choices.numpy()[piece].T
             allowed = None if batch.mask is None else batch.mask.numpy()[piece].T
             for offset, size, choice in zip(layout.offsets, layout.branches, choices, strict=True):
                 own = slice(offset, offset + size)
@@ -138,13 +148,15 @@ class LossByHand:
 
     def _value_loss(self, batch: Minibatch, piece: slice, value: FloatArray) -> tuple[float, FloatArray]:
         """The sum of the losses of ``value`` [R, B], and the gradient of their weighted mean over the minibatch."""
-        h, targets = self._trainer.hyperparameters, batch.returns.numpy()
+        h = self._trainer.hyperparameters
+        targets = batch.returns.numpy()
         returns = targets[piece].T
         error = value - returns
         slope = error * np.float32(2.0 * h.value_coefficient / len(targets))
         if h.value_clip is None:
             return float(np.vdot(error, error)), slope
-        loss, old = np.square(error), batch.old_value.numpy()[piece].T
+        loss = np.square(error)
+        old = batch.old_value.numpy()[piece].T
         change = value - old
         limited = change.clip(-h.value_clip, h.value_clip)
         near = np.square(old + limited - returns)

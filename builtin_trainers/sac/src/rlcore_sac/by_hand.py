@@ -25,7 +25,8 @@ def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
     Such parts are methods that a subclass overrides, discrete branches, several rewards, several steps, other
     distributions, and networks that are more than linear layers on vector observations.
     """
-    model, layout = trainer.model, trainer.policy.layout
+    model = trainer.model
+    layout = trainer.policy.layout
     methods = ("gradients", "policy_loss", "temperature_loss", "critic_loss", "_soft_value")
     parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
     if any(part.__module__ != ALGORITHM for part in parts) or model.privileged is not None:
@@ -37,7 +38,8 @@ def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
     if not all(each.requires_grad for each in learned):
         return None
     # One after the other, each is done before another one needs the memory, except the policy and one critic.
-    critics, rows = [*model.critics, *model.targets], trainer.hyperparameters.batch_size
+    critics = [*model.critics, *model.targets]
+    rows = trainer.hyperparameters.batch_size
     stacks = minibatch_stacks([model], critics, rows, (0, 1, 2, 1, 1))
     return None if stacks is None else GradientsByHand(trainer, stacks)
 
@@ -46,19 +48,26 @@ class GradientsByHand:
     """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
 
     def __init__(self, trainer: Any, stacks: MinibatchStacks) -> None:
-        self._trainer, self._stacks = trainer, stacks
-        self._policy, self._critics, self._targets = stacks.actors[0], stacks.critics[:2], stacks.critics[2:]
+        self._trainer = trainer
+        self._stacks = stacks
+        self._policy = stacks.actors[0]
+        self._critics = stacks.critics[:2]
+        self._targets = stacks.critics[2:]
 
     @torch.no_grad()
     def __call__(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
-        trainer, model, rows = self._trainer, self._trainer.model, len(batch.inputs[0])
+        trainer = self._trainer
+        model = self._trainer.model
+        rows = len(batch.inputs[0])
         plain = batch.weight is None and batch.after_ends is None and rows <= self._stacks.rows
         if not plain or noise.here is None or noise.next is None or batch.raw is None:
             with torch.enable_grad():
                 found: Gradients = type(trainer).gradients(trainer, batch, noise)
                 return found
         self._stacks.begin()
-        observed, temperature = batch.inputs[0], model.log_temperature.exp()  # [1]
+        # [1]
+        observed = batch.inputs[0]
+        temperature = model.log_temperature.exp()
 
         columns = self._stacks.act(self._policy, observed).clone().requires_grad_()
         with torch.enable_grad():
@@ -82,7 +91,8 @@ class GradientsByHand:
         first, second = self._stacks.judge(self._targets, following, next_action)
         next_value = torch.minimum(first, second).t() - (temperature * next_log_prob).unsqueeze(1)
         target_q = (batch.reward + batch.discount * next_value).t()  # [1, B]
-        losses, values = [], []
+        losses = []
+        values = []
         for critic in self._critics:
             values += [value.clone() for value in self._stacks.judge([critic], observed, batch.raw)]
             error = values[-1] - target_q

@@ -23,9 +23,11 @@ class SACSettings(OffPolicySettings):
         None, "Step size of the temperature's optimizer; null for learning_rate (an rlcore key).", exclusive_minimum=0.0
     )
     tau: float = setting(
-        0.005, "Share of the critics that enters the target critics in a gradient step.",
-        exclusive_minimum=0.0, maximum=1.0,
-    )  # fmt: skip
+        0.005,
+        "Share of the critics that enters the target critics in a gradient step.",
+        exclusive_minimum=0.0,
+        maximum=1.0,
+    )
     init_entcoef: float = setting(1.0, "Temperature at the start: the weight of entropy.", exclusive_minimum=0.0)
     learn_entcoef: bool = setting(True, "Whether the temperature follows the target entropy (an rlcore key).")
     continuous_target_entropy: float = setting(

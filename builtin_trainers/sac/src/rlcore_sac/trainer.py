@@ -61,7 +61,9 @@ class SACTrainer(OffPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         self.learn = self.captured(self.learn)  # type: ignore[method-assign]
-        h, layout, model = self.hyperparameters, self.policy.layout, self.model
+        h = self.hyperparameters
+        layout = self.policy.layout
+        model = self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         self.continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
@@ -69,11 +71,13 @@ class SACTrainer(OffPolicyTrainer):
             self.gradients = by_hand  # type: ignore[method-assign]
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
-        network, temperature = self.settings.network_settings, self.hyperparameters.init_entcoef
+        network = self.settings.network_settings
+        temperature = self.hyperparameters.init_entcoef
         return SoftActorCritic(self.behavior, network, value_heads, temperature)
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
-        model, h = self.model, self.hyperparameters
+        model = self.model
+        h = self.hyperparameters
         return {
             "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
             "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
@@ -130,7 +134,8 @@ class SACTrainer(OffPolicyTrainer):
 
     def draw_noise(self, batch: TransitionBatch) -> StepNoise:
         """Noise for the draws of one gradient step."""
-        here, after = self._noise_for(batch, batch.inputs), self._noise_for(batch, batch.next_inputs)
+        here = self._noise_for(batch, batch.inputs)
+        after = self._noise_for(batch, batch.next_inputs)
         between = None if batch.between is None else self._noise_for(batch, batch.between.inputs)
         return StepNoise(here, after, between)
 
@@ -144,7 +149,8 @@ class SACTrainer(OffPolicyTrainer):
         encoded: Encoded = None,
     ) -> CriticLoss:
         """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
-        model, options = self.model, self.model.options
+        model = self.model
+        options = self.model.options
         with torch.no_grad():
             next_value = self._soft_value(batch.next_inputs, batch.next_mask, next_noise)
             if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
@@ -158,11 +164,13 @@ class SACTrainer(OffPolicyTrainer):
 
         q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)
         q1, q2 = (options.chosen(q, batch.choices) for q in q_values)
-        q1_loss, q2_loss = 0.5 * mse_loss(q1, target_q), 0.5 * mse_loss(q2, target_q)
+        q1_loss = 0.5 * mse_loss(q1, target_q)
+        q2_loss = 0.5 * mse_loss(q2, target_q)
         if batch.weight is None:
             return CriticLoss(q1_loss + q2_loss, (q1_loss.detach(), q2_loss.detach()), q1.detach())
 
-        error1, error2 = q1 - target_q, q2 - target_q
+        error1 = q1 - target_q
+        error2 = q2 - target_q
         total = 0.5 * (batch.weight.unsqueeze(1) * (error1.square() + error2.square())).mean()
         td_error = 0.5 * (error1.detach().sum(1).abs() + error2.detach().sum(1).abs())
         return CriticLoss(total, (q1_loss.detach(), q2_loss.detach()), q1.detach(), td_error)
@@ -246,7 +254,8 @@ class SoftActorCritic(Actor):
         self.options = DiscreteOptions(self.layout)
         self.rewards = rewards
         outputs = rewards * self.options.columns
-        inputs, continuous = self.learner_inputs, self.layout.continuous
+        inputs = self.learner_inputs
+        continuous = self.layout.continuous
         self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous, k + 1) for k in range(2))
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
@@ -282,7 +291,8 @@ class SoftActorCritic(Actor):
         encoded: Encoded = None,
     ) -> list[Tensor]:
         """The values of each of ``critics``, [B, R, columns]; with ``frozen`` only the action gets a gradient."""
-        shape, encoded = (-1, self.rewards, self.options.columns), encoded or [None] * len(critics)
+        shape = (-1, self.rewards, self.options.columns)
+        encoded = encoded or [None] * len(critics)
         return [critic(inputs, action, frozen, seen).view(shape) for critic, seen in zip(critics, encoded, strict=True)]
 
     def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:

@@ -24,7 +24,8 @@ def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
     Such parts are methods that a subclass overrides, several rewards or ranks, and networks that are more than linear
     layers on vector observations.
     """
-    model, target = trainer.model, trainer.model.target
+    model = trainer.model
+    target = trainer.model.target
     methods = ("critic_gradients", "policy_gradients", "critic_loss", "policy_loss", "_target_value")
     parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
     if any(part.__module__ != ALGORITHM for part in parts) or len(trainer.providers) > 1 or trainer.ranks.size > 1:
@@ -42,13 +43,16 @@ class GradientsByHand:
     """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
 
     def __init__(self, trainer: Any, stacks: MinibatchStacks) -> None:
-        self._trainer, self._stacks = trainer, stacks
+        self._trainer = trainer
+        self._stacks = stacks
         count = len(stacks.critics) // 2
-        self._critics, self._targets = stacks.critics[:count], stacks.critics[count:]
+        self._critics = stacks.critics[:count]
+        self._targets = stacks.critics[count:]
 
     @torch.no_grad()
     def critic_gradients(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
-        trainer, rows = self._trainer, len(batch.inputs[0])
+        trainer = self._trainer
+        rows = len(batch.inputs[0])
         if batch.weight is not None or batch.after_ends is not None or batch.raw is None or rows > self._stacks.rows:
             with torch.enable_grad():
                 found: CriticLoss = type(trainer).critic_gradients(trainer, batch, noise)
@@ -60,7 +64,8 @@ class GradientsByHand:
             action = action.add_(noise).clamp_(-1.0, 1.0)
         next_value = reduce(torch.minimum, self._stacks.judge(self._targets, following, action))  # [1, B]
         target_q = batch.reward.t() + batch.discount.t() * next_value
-        losses, values = [], []
+        losses = []
+        values = []
         for critic in self._critics:
             values += [value.clone() for value in self._stacks.judge([critic], batch.inputs[0], batch.raw)]
             error = values[-1] - target_q
@@ -71,12 +76,14 @@ class GradientsByHand:
 
     @torch.no_grad()
     def policy_gradients(self, batch: TransitionBatch) -> Tensor:
-        trainer, observed = self._trainer, batch.inputs[0]
+        trainer = self._trainer
+        observed = batch.inputs[0]
         if len(observed) > self._stacks.rows:
             with torch.enable_grad():
                 found: Tensor = type(trainer).policy_gradients(trainer, batch)
                 return found
-        policy, critic = self._stacks.actors[0], self._critics[0]
+        policy = self._stacks.actors[0]
+        critic = self._critics[0]
         policy.begin()
         critic.begin()  # its weights have moved
         action = self._stacks.act(policy, observed).tanh()

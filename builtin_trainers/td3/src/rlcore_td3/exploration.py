@@ -24,11 +24,13 @@ class ExplorationNoise:
     """
 
     def __init__(self, settings: TD3Settings, agents: int, parts: int) -> None:
-        keeps, scale = 0.0, settings.exploration_noise
+        keeps = 0.0
+        scale = settings.exploration_noise
         if settings.exploration_noise_type == ORNSTEIN_UHLENBECK:
             keeps = 1.0 - settings.ou_theta * settings.ou_dt
             scale *= settings.ou_dt**0.5
-        self._keeps, self._scale = np.float32(keeps), np.float32(scale)
+        self._keeps = np.float32(keeps)
+        self._scale = np.float32(scale)
         self._noise = np.zeros((agents, parts), np.float32)  # [S, C] of the latest step
 
     def next(self, normal: FloatArray) -> FloatArray:

@@ -28,9 +28,11 @@ class TD3Settings(OffPolicySettings):
     buffer_size: int = setting(1_000_000, "Rows of the replay buffer, over all agents.", minimum=2, maximum=MAX_ROWS)
     buffer_init_steps: int = setting(1000, "Agent steps of random actions before the first gradient step.", minimum=0)
     tau: float = setting(
-        0.005, "Share of the networks that enters the target networks when these move.",
-        exclusive_minimum=0.0, maximum=1.0,
-    )  # fmt: skip
+        0.005,
+        "Share of the networks that enters the target networks when these move.",
+        exclusive_minimum=0.0,
+        maximum=1.0,
+    )
     num_critics: int = setting(2, "Critics; targets have the smallest of their values.", minimum=1, maximum=16)
     actor_delay: int = setting(2, "Gradient steps of the critics for each of the actor and the targets.", minimum=1)
     target_noise: float = setting(0.2, "Standard deviation of the noise on target actions.", minimum=0.0)

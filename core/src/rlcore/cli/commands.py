@@ -58,7 +58,8 @@ class LazyGroup(click.Group):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.lazy, self.synonyms = lazy, synonyms or {}
+        self.lazy = lazy
+        self.synonyms = synonyms or {}
         self.front = f"{within} " if within else ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -74,7 +75,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, full = args[0], self.front + args[0]
+        name = args[0]
+        full = self.front + args[0]
         ours = name in self.lazy or name.startswith("-")
         command, others, off = (None, (), "") if ours else plugin_command(full)
         if command is not None:

@@ -193,7 +193,8 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
     It prints what the command would have printed, and returns the exit code.
     """
     error = sys.exception()
-    over, claim = threading.Event(), threading.Lock()
+    over = threading.Event()
+    claim = threading.Lock()
 
     def end() -> None:
         if not over.wait(min(seconds, threading.TIMEOUT_MAX)) and claim.acquire(blocking=False):

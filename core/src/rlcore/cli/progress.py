@@ -92,7 +92,8 @@ def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bo
 
 
 def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
-    inference, silent = run.config.checkpoint_settings.inference, run.config.lone_lessons
+    inference = run.config.checkpoint_settings.inference
+    silent = run.config.lone_lessons
     tasks: dict[str, TaskID] = {}
     finished = False
     while not finished:
@@ -101,7 +102,8 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
         for name, behavior in list(run.behaviors.items()):
             # The last update may go beyond what is to be learned; what is only acted has no end.
             steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)
-            reward, score = behavior.mean_reward, behavior.evaluated
+            reward = behavior.mean_reward
+            score = behavior.evaluated
             text = NO_REWARD if reward is None else f"reward {reward:.2f}"
             text += f"{'' if score is None else f' evaluation {score:.2f}'}{lessons}"
             if name not in tasks:
@@ -187,8 +189,10 @@ def _plugins(plugins: Iterable[Plugin]) -> str:
 
 
 def _print_signs(run: Run, done: threading.Event) -> None:
-    started, pause = perf_counter(), FIRST_SIGN
-    before, steps_before = started, 0
+    started = perf_counter()
+    pause = FIRST_SIGN
+    before = started
+    steps_before = 0
     while not done.wait(pause) and run.epoch == 0:
         now = perf_counter()
         steps = run.steps
@@ -197,7 +201,8 @@ def _print_signs(run: Run, done: threading.Event) -> None:
         echo(sign(run, steps, (steps - steps_before) / (now - before), now - started), file=sys.stdout)
         if sys.stdout is not None:
             sys.stdout.flush()
-        before, steps_before = now, steps
+        before = now
+        steps_before = steps
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
@@ -277,5 +282,6 @@ def waiting_line(run: Run) -> str:
         return "stopping: closing the environment; all that was learned is saved"
     lost = "everything" if run.saved_step is None else f"what was learned after step {run.saved_step}"
     if run.config.checkpoint_settings.inference:
-        doing, lost = "ending", "nothing"
+        doing = "ending"
+        lost = "nothing"
     return f"stopping: {doing}; a second Ctrl-C or SIGTERM ends the run at once and loses {lost}"

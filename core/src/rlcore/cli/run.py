@@ -115,7 +115,8 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
-    make, meta = partial(make_run, config, sets, flags, chosen), click.get_current_context().meta
+    make = partial(make_run, config, sets, flags, chosen)
+    meta = click.get_current_context().meta
     with lasting_console() as when_output_is_lost:
         if commands.OVER not in meta:
             return train(make, when_output_is_lost)
@@ -131,7 +132,8 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
     from rlcore.contracts.saved_values import hide_overflow_warnings
 
     hide_overflow_warnings()
-    own_process, threshold = bool(click.get_current_context().obj), gc.get_threshold()
+    own_process = bool(click.get_current_context().obj)
+    threshold = gc.get_threshold()
     if own_process:  # what a start imports and makes stays: looking for garbage in it takes a tenth of the time
         gc.set_threshold(1_000_000)
     launch = launched()
@@ -191,7 +193,8 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others, with_records_of_run
 
-    options, saved = taken(flags), config is None and flags["env"] is None
+    options = taken(flags)
+    saved = config is None and flags["env"] is None
     if saved:
         document = configuration_of_run(flags)
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
@@ -315,7 +318,8 @@ def refuse_configuration_of_another(config: Path, run: Run) -> None:
     """
     from rlcore.storage.run_files import read_mark
 
-    settings, home = run.config.checkpoint_settings, config.absolute().parent
+    settings = run.config.checkpoint_settings
+    home = config.absolute().parent
     if not (settings.resume or settings.inference) or read_mark(home) is None:
         return
     if not (run.directory.path.exists() and home.samefile(run.directory.path)):
@@ -372,7 +376,8 @@ def closing_line(run: Run) -> str:
 
 def reward_text(name: str, behavior: BehaviorRun) -> str:
     """``CartPole mean reward 498.20 of the last 100 episodes``; says so before the first episode ended."""
-    mean, count = behavior.mean_reward, len(behavior.recent)
+    mean = behavior.mean_reward
+    count = len(behavior.recent)
     if mean is None:
         return f"{name} no mean reward, because no episode has ended"
     if count == behavior.episodes.finished:
@@ -382,7 +387,8 @@ def reward_text(name: str, behavior: BehaviorRun) -> str:
 
 def evaluation_texts(run: Run) -> list[str]:
     """The scores of the run's evaluations, and whether one of them ended the run, as texts."""
-    scores, settings = run.scores, run.config.evaluation
+    scores = run.scores
+    settings = run.config.evaluation
     if scores.score is None or settings is None:
         return []
     texts = [f"evaluation {scores.score:.2f}, best {scores.best_score:.2f} at step {scores.best_step}"]

@@ -104,10 +104,12 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     echo(f"{data.directory}: {'running' if data.running else outcome}")
     rows: list[tuple[Any, ...]] = [("behavior", "steps", "of", "mean reward", "checkpoints")]
     for name in dict.fromkeys((*targets, *data.status)):
-        target, entries = targets.get(name), listed_checkpoints(data.status.get(name))
+        target = targets.get(name)
+        entries = listed_checkpoints(data.status.get(name))
         if target is None and not entries:
             continue  # a section of a plugin
-        steps, reward = report["steps"].get(name, 0), entries[-1]["reward"] if entries else None
+        steps = report["steps"].get(name, 0)
+        reward = entries[-1]["reward"] if entries else None
         share = f"{target} ({100 * steps // target}%)" if target else NOTHING
         mean = ("no episode yet" if entries else NOTHING) if reward is None else f"{reward:.2f}"
         rows.append((name, steps, share, mean, " ".join(str(each["steps"]) for each in entries) or "none yet"))
@@ -121,7 +123,8 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     for damage in (*data.damaged, *(each.problem for each in data.checkpoints if each.problem)):
         echo(f"damaged: {damage}")
     if workers:
-        restarts, aborted = workers["restarts"], workers["aborted_episodes"]
+        restarts = workers["restarts"]
+        aborted = workers["aborted_episodes"]
         echo(f"workers: {restarts} started again, {aborted} aborted episodes, since the run was last started")
 
 
@@ -177,7 +180,8 @@ def _given(block: Any) -> str | None:
 
 def _lesson(section: Mapping[str, Any]) -> str:
     """The lesson as ``2 (long)``, or as much of that as is known; ``[0.5, 2]`` for a range."""
-    number, name = section.get("lesson_num"), section.get("lesson")
+    number = section.get("lesson_num")
+    name = section.get("lesson")
     if name is None and {"low", "high"} <= section.keys():
         name = f"[{_shown(section['low'])}, {_shown(section['high'])}]"
     return _shown(name) if number is None else f"{number} ({name})" if name is not None else str(number)

@@ -144,7 +144,8 @@ def lasting_console() -> Iterator[list[Callable[[], None]]]:
     A warning is then printed on the other stream, if that one is left. The block may add functions to the list that it
     gets; they are called when standard output is lost.
     """
-    output, errors = sys.stdout, sys.stderr
+    output = sys.stdout
+    errors = sys.stderr
     listeners: list[Callable[[], None]] = []
 
     def warn(name: str, why: str, left: TextIO | None) -> None:
@@ -158,14 +159,16 @@ def lasting_console() -> Iterator[list[Callable[[], None]]]:
     # A stream is None in a Python that was started without it, and stays None.
     kept_output = cast(TextIO, output and LastingStream(output, output_lost))
     kept_errors = cast(TextIO, errors and LastingStream(errors, lambda why: warn("standard error", why, sys.stdout)))
-    sys.stdout, sys.stderr = kept_output, kept_errors
+    sys.stdout = kept_output
+    sys.stderr = kept_errors
     try:
         yield listeners
     finally:
         for kept in (kept_output, kept_errors):
             if kept is not None:
                 kept.flush()
-        sys.stdout, sys.stderr = output, errors
+        sys.stdout = output
+        sys.stderr = errors
 
 
 class UserPath(click.Path):
@@ -204,7 +207,8 @@ class EchoHandler(logging.Handler):
         super().__init__()
         from rlcore.plugins.context import PLUGIN_LOGGERS
 
-        self._shown, self._plugins = ShownPaths(), f"{PLUGIN_LOGGERS}."
+        self._shown = ShownPaths()
+        self._plugins = f"{PLUGIN_LOGGERS}."
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "

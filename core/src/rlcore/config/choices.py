@@ -33,7 +33,9 @@ class Choices(Reader):
 
     def __init__(self, plugins: Plugins, document: Document, measuring: bool = False) -> None:
         super().__init__()
-        self.plugins, self.measuring, self.data = plugins, measuring, document.data
+        self.plugins = plugins
+        self.measuring = measuring
+        self.data = document.data
         names = [record.name for record in plugins.records("section")]
         self.sections = {name: plugins.record(ConfigSection, name) for name in names}
 
@@ -110,7 +112,8 @@ class Choices(Reader):
                 if key in data:
                     values[key] = errors.at(key, self._by_name, choice, data[key])
             else:
-                name, given = data.get(choice.key, default_of(fields[choice.key])), data.get(key)
+                name = data.get(choice.key, default_of(fields[choice.key]))
+                given = data.get(key)
                 values[key] = default_of(attribute)
                 if isinstance(name, str):  # a name that is not text is a problem of its own key
                     record = errors.at(choice.key, self._chosen, choice, name)
@@ -189,7 +192,8 @@ class Choices(Reader):
         if choice.kind == "section" and not self.measuring:
             blocks = {key: {} for key in self.sections}
         for key, name in owners.items():
-            value, flat = data.get(key), choice.flat and name in records
+            value = data.get(key)
+            flat = choice.flat and name in records
             if flat and key in data:
                 blocks[name] = {**blocks.get(name, {}), key: value}
             elif value is not None and not (choice.flat and value == {}):

@@ -98,7 +98,8 @@ def placed_like(data: Mapping[str, Any], written: Mapping[str, Any], at: Origin 
     origins = written.origins if isinstance(written, Block) else {}
     block = Block()
     for key, value in data.items():
-        inner, origin = written.get(key), origins.get(key)
+        inner = written.get(key)
+        origin = origins.get(key)
         below = None if at is None else at.below((key,))
         if isinstance(value, Mapping) and isinstance(inner, Mapping | None):
             block.put(key, placed_like(value, inner or {}, below), origin or below)
@@ -162,17 +163,21 @@ class Document:
     def origin(self, path: KeyPath) -> Origin:
         """The origin of the value at ``path``, or of the nearest block around it."""
         node: Any = self.data
-        found, depth = Origin(self.path or "", 0, ()), 0
+        found = Origin(self.path or "", 0, ())
+        depth = 0
         for index, key in enumerate(path, start=1):
             origin = None
             if isinstance(node, Block) and isinstance(key, str):
-                origin, node = node.origins.get(key), node.get(key)
+                origin = node.origins.get(key)
+                node = node.get(key)
             elif isinstance(node, Items) and isinstance(key, int) and key < len(node):
-                origin, node = node.origins[key], node[key]
+                origin = node.origins[key]
+                node = node[key]
             else:
                 node = node[key] if isinstance(node, list) and isinstance(key, int) and key < len(node) else None
             if origin is not None:
-                found, depth = origin, index
+                found = origin
+                depth = index
         return found.below(path[depth:])
 
     def where(self, path: KeyPath) -> str:

@@ -134,7 +134,8 @@ def _prune(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any])
     for key, attribute in settings_fields(type(settings)).items():
         if key not in defaults:
             continue
-        value, own = getattr(settings, attribute.name), behavior.get(key)
+        value = getattr(settings, attribute.name)
+        own = behavior.get(key)
         if key not in behavior:
             del defaults[key]
         elif attrs.has(type(value)) and isinstance(own, Mapping):

@@ -77,7 +77,8 @@ def _listed(settings: PluginSettings, records: Iterable[Record], plugins: Plugin
 
     Optional records that are gone stay listed: the file from which a user resumes may still have their blocks.
     """
-    chosen, optional = set[tuple[str, str]](), set[tuple[str, str]]()
+    chosen = set[tuple[str, str]]()
+    optional = set[tuple[str, str]]()
     for record in records:
         (chosen if record.affects_learning else optional).add((record.kind, record.reference))
     listed = _references({BLOCKS[1]: settings.optional})
@@ -131,7 +132,8 @@ def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
         if choice is not None:
             yield choice.kind, getattr(settings, fields[choice.key].name)
     for attribute in fields.values():
-        info, value = field_info(attribute), getattr(settings, attribute.name)
+        info = field_info(attribute)
+        value = getattr(settings, attribute.name)
         if info.record is not None:
             yield info.record, value
         if info.chooses is not None and info.chooses.by == "key":

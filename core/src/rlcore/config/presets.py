@@ -33,7 +33,8 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     is left out if the document has none. Raises ConfigError, with the key, for an unknown preset and for the preset of
     another trainer; PluginError for a preset that is not part of a configuration.
     """
-    name, data = document.data.get("preset"), document.data.without("preset")
+    name = document.data.get("preset")
+    data = document.data.without("preset")
     if name is None:
         return attrs.evolve(document, data=data)
     try:
@@ -109,7 +110,8 @@ def with_named_behavior(document: Document, plugins: Plugins) -> Document:
     environment = document.data.get("environment")
     if document.data.get("behaviors") or document.data.get(TRAINER[0]) is None or not isinstance(environment, Block):
         return document
-    name, at = re.sub(r"-v\d+$", "", id_as_name(environment.get("id"))), environment.origins.get("id")
+    name = re.sub(r"-v\d+$", "", id_as_name(environment.get("id")))
+    at = environment.origins.get("id")
     kind = environment.get("type", attrs.fields(EnvironmentSettings).type.default)
     with suppress(NotInstalled):  # which is reported when the block is read
         if name and not plugins.record(EnvironmentSpec, str(kind)).names_behaviors:

@@ -81,7 +81,8 @@ def parse_document(text: str, name: str) -> Document:
         # YAML continues "trainer_type:ppo" as a text and stops at the colon of the line below.
         above = text.split("\n")[line - 1].strip() if line and str(found).startswith("mapping values") else ""
         if advice := missing_space(above):
-            line, found = line - 1, advice
+            line = line - 1
+            found = advice
         raise _refused(f"{name}:{line + 1}" if mark else name, f"not valid YAML: {found}") from None
     except UnicodeEncodeError:
         raise _refused(name, "not UTF-8 text") from None
@@ -231,7 +232,8 @@ class _Reader:
 
     def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
         """The entries of a mapping: what its merge key adds, and its own ones over it."""
-        block, lines = Block(), dict[str, int]()
+        block = Block()
+        lines = dict[str, int]()
         for key_node, value_node in sorted(node.value, key=lambda pair: pair[0].tag != _MERGE):
             key = getattr(key_node, "value", None)
             if key_node.tag not in (*_TEXTS, _MERGE) or not isinstance(key, str):

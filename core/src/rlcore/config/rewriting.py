@@ -160,7 +160,10 @@ def _check_behavior(listed: Any, override: _Override) -> None:
 def _split(keys: str) -> list[str]:
     """``a."b.c".d`` as ``["a", "b.c", "d"]``; empty if a key is empty."""
     words = shlex.shlex(keys, posix=True)
-    words.whitespace, words.whitespace_split, words.commenters, words.escape = ".", True, "", ""
+    words.whitespace = "."
+    words.whitespace_split = True
+    words.commenters = ""
+    words.escape = ""
     try:
         return list(words) if all(keys.split(".")) else []
     except ValueError:  # a quote that is not closed
@@ -190,7 +193,8 @@ def _without(block: Any, key: str) -> Any:
 
 def inherit_defaults(document: Document) -> Document:
     """The document with ``default_settings`` merged under each behavior, as deep as both are mappings."""
-    defaults, behaviors = document.data.get("default_settings"), document.data.get("behaviors")
+    defaults = document.data.get("default_settings")
+    behaviors = document.data.get("behaviors")
     if not isinstance(defaults, Block) or not isinstance(behaviors, Block):
         return document
     complete = Block(
@@ -217,16 +221,19 @@ def with_evaluation_environment(document: Document, choices: Choices, problems: 
     an equal one.
     """
     path = ("evaluation", "environment")
-    evaluation, base = document.data.get(path[0]), document.data.get("environment")
+    evaluation = document.data.get(path[0])
+    base = document.data.get("environment")
     if not isinstance(evaluation, Block):
         return document
-    own, complete = evaluation.get(path[1], Block()), None
+    own = evaluation.get(path[1], Block())
+    complete = None
     if not isinstance(own, Block):
         problems.add(path, f"must be a mapping, not {shown(own)}")
     elif base is None and not own:
         problems.add(path[:1], "there is no environment to evaluate in; give environment or evaluation.environment")
     else:
-        base, built = base if isinstance(base, Block) else None, None
+        base = base if isinstance(base, Block) else None
+        built = None
         if base is not None:
             built = build(EnvironmentSettings, base, path[1:], Problems(document), choices)
             base = base if built is None else placed_like(plain(built, path[1:], secrets=True), base)
@@ -297,7 +304,8 @@ def _one_shape(name: str, block: Any, origin: Origin | None) -> Any:
 def with_num_envs(document: Document, problems: Problems) -> Document:
     """The document with ML-Agents' ``env_settings.num_envs`` as ``environment.num_envs``, which is 1 by default."""
     data = document.data
-    given, environment = data.get(ALIAS[0]), data.get(NUM_ENVS[0])
+    given = data.get(ALIAS[0])
+    environment = data.get(NUM_ENVS[0])
     alias: Any = None
     if isinstance(given, Block) and ALIAS[1] in given:
         alias = Block([(ALIAS[1], given[ALIAS[1]], given.origins.get(ALIAS[1]))])
@@ -319,7 +327,8 @@ def without_not_supported(document: Document, problems: Problems) -> Document:
     """The document without the keys of ML-Agents that may only have their defaults, and without their own block."""
     data = document.data
     for name, defaults in NOT_SUPPORTED.items():
-        block, own = data.get(name, Block()), name == "engine_settings"
+        block = data.get(name, Block())
+        own = name == "engine_settings"
         if not isinstance(block, Block):
             if own:
                 problems.add((name,), f"must be a mapping of settings, not {shown(block)}")
@@ -344,7 +353,8 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
     """The document without what no measurement needs: writers, other exporters, and blocks of absent plugins."""
     data = document.data.without("stats").without("export")
     if exporter is not None:
-        given, names = document.data.get("export"), (exporter.name, exporter.reference)
+        given = document.data.get("export")
+        names = (exporter.name, exporter.reference)
         entries = given.items() if isinstance(given, Mapping) else ()
         own = next(((name, block, None) for name, block in entries if name in names), (names[1], Block(), None))
         data = data.with_entry("export", Block([own]), None)

@@ -87,7 +87,8 @@ def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -
     offline = [name for name, settings in config.behaviors.items() if _is_offline(settings, plugins)]
     online = [name for name in config.behaviors if name not in offline]
     if offline and online:
-        name, other = offline[0], online[0]
+        name = offline[0]
+        other = online[0]
         problems.add(
             ("behaviors", name, "trainer_type"),
             f"{config.behaviors[name].trainer_type!r} learns from recorded data, but "
@@ -117,7 +118,8 @@ def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> 
     """Check that each exporter of the ``export`` block writes files of its own."""
     first: dict[str, str] = {}
     for reference, settings in config.export.items():
-        spec, path = plugins.record(ExporterSpec, reference), ("export", reference)
+        spec = plugins.record(ExporterSpec, reference)
+        path = ("export", reference)
         if not isinstance(settings, ExportSettings):
             kind = type(settings).__name__
             raise problems.plugin_error(path, f"{spec.described}: its settings class {kind} is not an ExportSettings")
@@ -157,7 +159,8 @@ def check_names(problems: Problems) -> None:
 def check_start(problems: Problems) -> None:
     """Check that the run is resumed or starts from another run, not both. The check does not need valid settings."""
     data = problems.document.data
-    resume, initialize = ("checkpoint_settings", "resume"), ("checkpoint_settings", "initialize_from")
+    resume = ("checkpoint_settings", "resume")
+    initialize = ("checkpoint_settings", "initialize_from")
     if value_at(data, resume) is not True or value_at(data, initialize) is None:
         return
     # If only the file has initialize_from, it says how the resumed run once started: there is nothing to choose.
@@ -196,7 +199,8 @@ def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> No
     problem = workers_problem(config)
     if problem:
         problems.add(("environment", "workers"), problem)
-    executor, at = None if config.environment is None else config.environment.executor, ("environment", "workers")
+    executor = None if config.environment is None else config.environment.executor
+    at = ("environment", "workers")
     if executor is not None:
         _ask(executor, plugins.record(ExecutorSpec, executor.executor).described, problems, at, config, plugins)
     played = None if config.evaluation is None else config.evaluation.environment

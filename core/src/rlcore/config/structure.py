@@ -37,7 +37,9 @@ class Refused(ConfigError):
 
     def __init__(self, problem: str, *, package: str | None = None, note: str = "", unknown: bool = False) -> None:
         super().__init__(problem)
-        self.package, self.note, self.unknown = package, note, unknown
+        self.package = package
+        self.note = note
+        self.unknown = unknown
 
 
 class Errors:
@@ -207,7 +209,8 @@ class Reader:
     def _list(self, kind: Any) -> Callable[[Any, Any], Any]:
         from cattrs.cols import list_structure_factory
 
-        origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind) or (Any, ...)
+        origin = typing.get_origin(kind) or kind
+        arguments = typing.get_args(kind) or (Any, ...)
         fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
         of_all = list_structure_factory(list[arguments[0]], self.converter)  # type: ignore[valid-type]
 
@@ -250,7 +253,8 @@ class Reader:
             advice = missing_space(data) if isinstance(data, str) else ""
             raise Refused(f"must be a mapping of settings, not {shown(data)}{advice and f'; {advice}'}")
         values, allowed = self.of_records(cls, data, errors)
-        fields, kinds = settings_fields(cls), field_types(cls)
+        fields = settings_fields(cls)
+        kinds = field_types(cls)
         own = {key: each for key, each in fields.items() if not _is_claimed(each)}
         allowed = [*own, *allowed]
         skip = set()

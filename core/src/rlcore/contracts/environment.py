@@ -308,7 +308,8 @@ class AgentBatch:
 
     def take(self, slots: NDArray[np.integer[Any]]) -> AgentBatch:
         """Return the batch of these ``slots`` [R] alone, in this order, as copies: what R agents receive."""
-        terminated, truncated = self.terminated[slots], self.truncated[slots]
+        terminated = self.terminated[slots]
+        truncated = self.truncated[slots]
         ended = np.flatnonzero(terminated | truncated)
         optional = ("group_reward", "needs_action", "action_mask", "aborted", "life_lost")
         arrays: dict[str, Any] = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
@@ -554,7 +555,8 @@ def checked_observations(
 
 def _checked(spec: ObservationSpec, values: ArrayLike) -> NDArray[Any]:
     """An observation [R, *shape] of the type of ``spec``. Raises ValueError if it does not fit."""
-    array, shape = np.asarray(values), spec.shape
+    array = np.asarray(values)
+    shape = spec.shape
     wanted = f"[rows, {', '.join(map(str, shape))}]" if shape else "[rows]"
     if array.ndim == 0 or array.shape[1:] != shape:
         hint = "; of a single row, give array[None]" if array.shape == shape else ""

@@ -70,7 +70,8 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
     if not 0 <= local_rank <= rank < size < 10**9 or restarts < 0:  # a machine has ranks in a row
         shown = ", ".join(f"{name}={value[:40]!r}" for name, value in values.items())
         raise ConfigError(f"the environment variables {shown} are not those of a rank; use torchrun")
-    port, address = environ["MASTER_PORT"], environ["MASTER_ADDR"]
+    port = environ["MASTER_PORT"]
+    address = environ["MASTER_ADDR"]
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ConfigError(f"the environment variable MASTER_PORT is {port[:40]!r}; the largest port is 65535")
     if not re.fullmatch("[A-Za-z0-9_.:%-]{1,255}", address):
@@ -270,4 +271,5 @@ class IdleGroups:
         """Load the state of an object with as many groups. Raises SavedValueError if it does not fit."""
         idle, acted = (saved_array(state, name, np.bool_, self.idle.shape).copy() for name in ("idle", "acted"))
         self._steps = saved_count(state, "steps")
-        self.idle, self.acted = idle, acted
+        self.idle = idle
+        self.acted = acted

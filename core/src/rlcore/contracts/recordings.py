@@ -81,7 +81,8 @@ class Recording:
 
         Any other recording is returned as it is.
         """
-        ours, theirs = self.behavior.observations, behavior.observations
+        ours = self.behavior.observations
+        theirs = behavior.observations
         if not self.nameless or [each.shape for each in ours] != [each.shape for each in theirs]:
             return self
         names = {one.name: other.name for one, other in zip(ours, theirs, strict=True)}

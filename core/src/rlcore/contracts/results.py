@@ -131,7 +131,8 @@ class OpponentEvaluation:
     @classmethod
     def of(cls, returns: Sequence[float], teams: Sequence[int], cut: int = 0) -> OpponentEvaluation:
         """Summarize the ``returns`` of episodes, at least one, in which ``teams`` played the learned policies."""
-        wins, losses = sum(value > 0 for value in returns), sum(value < 0 for value in returns)
+        wins = sum(value > 0 for value in returns)
+        losses = sum(value < 0 for value in returns)
         count = len(returns)
         return cls(
             mean_reward=fmean(returns),

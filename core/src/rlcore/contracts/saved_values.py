@@ -308,14 +308,17 @@ class FrozenState(StatePart):
     def __init__(self, entries: Mapping[str, Any]) -> None:
         """``entries``: nested mappings of numpy arrays and JSON values."""
         known = entries if isinstance(entries, FrozenState) else _frozen(entries, ())
-        self._entries, self.checksum = known._entries, known.checksum
+        self._entries = known._entries
+        self.checksum = known.checksum
         self._finite: bool | None = known._finite
 
     @classmethod
     def _of(cls, entries: dict[str, Any]) -> FrozenState:
         """``entries`` themselves, which nothing else may change, and whose values are frozen."""
         frozen = cls.__new__(cls)
-        frozen._entries, frozen._finite, frozen.checksum = entries, None, ""
+        frozen._entries = entries
+        frozen._finite = None
+        frozen.checksum = ""
         return frozen
 
     def __eq__(self, other: object) -> bool:
@@ -351,7 +354,8 @@ class SharedPart(StatePart):
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         """``entries``: nested mappings of numpy arrays and JSON values."""
-        self._entries, self.checksum = entries, ""
+        self._entries = entries
+        self.checksum = ""
 
 
 def _frozen(value: Any, path: TreePath) -> Any:

@@ -84,7 +84,8 @@ class EpisodeTable:
     def __init__(self, num_envs: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
         """``make(env_index, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
         self._make = make
-        self._num_envs, self._shape = num_envs, shape
+        self._num_envs = num_envs
+        self._shape = shape
         # [N] the first episode of what is kept of each environment
         self._first: NDArray[np.int64] = np.full(num_envs, self._NONE, np.int64)
         self._rows: NDArray[np.float64] = np.empty((0, *shape))  # [N * 256, *shape], once it was asked for

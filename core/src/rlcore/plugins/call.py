@@ -345,7 +345,8 @@ class Plugins(Registry):
                     raise PluginError(f"{owner.described}: the status section of behavior {name!r} is not a mapping")
                 for place in [(name, key) for key in section] if shared else [(name,)]:
                     if place in taken:
-                        rivals, what = f"{owner.described} and {taken[place]}", ".".join(place)
+                        rivals = f"{owner.described} and {taken[place]}"
+                        what = ".".join(place)
                         raise PluginError(f"{rivals} both report the status section {what!r}")
                     taken[place] = owner.described
                 sections[name] = {**sections.get(name, {}), **section} if shared else section

@@ -129,7 +129,8 @@ class CheckpointHold(AbstractContextManager["CheckpointHold"]):
 
     def release(self) -> None:
         """Let the run delete the checkpoint. Later calls do nothing."""
-        holds, self._holds = self._holds, None
+        holds = self._holds
+        self._holds = None
         if holds is not None:
             holds.release(self.step)
 
@@ -391,7 +392,8 @@ class RunContext:
 
         if isinstance(block, AbsentRewardSettings):
             return AbsentReward(name, block.gamma, block.strength)
-        spec, key = self.plugins.record(RewardProviderSpec, name), ("behaviors", behavior.name, "reward_signals", name)
+        spec = self.plugins.record(RewardProviderSpec, name)
+        key = ("behaviors", behavior.name, "reward_signals", name)
         try:
             created: RewardProvider = self.plugins.create(spec, settings=block, behavior=behavior, run=self)
         except UnsupportedSpace as error:

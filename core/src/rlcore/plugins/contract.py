@@ -52,7 +52,8 @@ class Contract:
         """Return what became of ``name``: ``("moved", its new name)``, ``("removed", what to do instead)``, or None."""
         parts = name.split(".")
         for count in range(len(parts), 0, -1):  # the name, else the modules that it is in
-            prefix, rest = ".".join(parts[:count]), parts[count:]
+            prefix = ".".join(parts[:count])
+            rest = parts[count:]
             if prefix in self.removed:
                 return "removed", self.removed[prefix]
             if prefix in self.moved:
@@ -106,13 +107,15 @@ def contract_problem(numbers: Sequence[int], distribution: str, version: str) ->
 
 def successor(name: str) -> str | None:
     """Return the sentence about a name that an earlier contract had; None for any other name."""
-    now, since = name, 0
+    now = name
+    since = 0
     for contract in contracts():
         kind, text = contract.answer(now) or ("", "")
         if kind == "removed":
             return f"{name} was removed in contract {contract.number}: {text}"
         if kind == "moved":
-            now, since = text, contract.number
+            now = text
+            since = contract.number
     return f"{name} was renamed to {now} in contract {since}" if since else None
 
 

@@ -156,8 +156,11 @@ class JsonlWriter:
         if lost:
             log.warning(
                 "%s: was removed or replaced while the run was writing to it; the file that is there now has the "
-                "summaries from step %d of %r on", self._path, step, behavior,
-            )  # fmt: skip
+                "summaries from step %d of %r on",
+                self._path,
+                step,
+                behavior,
+            )
         self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         self._file.flush()
 
@@ -211,7 +214,8 @@ def _whose(line: bytes) -> tuple[str, int]:
     from rlcore.storage.files.access import parse_json
 
     summary = parse_json(line)
-    behavior, step = summary["behavior"], summary["step"]
+    behavior = summary["behavior"]
+    step = summary["step"]
     if not isinstance(behavior, str) or not isinstance(step, int):
         raise TypeError("not a summary")
     return behavior, step

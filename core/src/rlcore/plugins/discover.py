@@ -179,7 +179,9 @@ def _installed(path: tuple[tuple[str, int | None], ...]) -> tuple[Plugin, ...]:
 def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
         about = distribution.metadata  # each property of a distribution would read and parse the file again
-        name, version, keywords = about["Name"], about["Version"], about.get_all("Keywords") or ()
+        name = about["Name"]
+        version = about["Version"]
+        keywords = about.get_all("Keywords") or ()
         requirements = about.get_all("Requires-Dist") or ()
         others = {text: other for text in requirements if (other := _required_here(text))}
         of_extra = [text for text in requirements if text not in others]

@@ -95,7 +95,9 @@ def _innermost(owner: str, doing: str, error: BaseException, kind: Kind) -> str:
     while traceback is not None:
         maker = _maker_of(traceback.tb_frame)
         if maker is not None and (last is None or maker.described != last.described):
-            first, last, code = first or maker, maker, traceback.tb_frame.f_code
+            first = first or maker
+            last = maker
+            code = traceback.tb_frame.f_code
         traceback = traceback.tb_next
     said = f"{owner} failed {doing}"
     if last is None or code is None:

@@ -340,7 +340,8 @@ def _marked(plugin: object, hooks: Iterable[str]) -> Iterator[tuple[str, Any, di
     options_of = pluggy.PluginManager(ENTRY_POINT_GROUP).parse_hookimpl_opts
     own = getattr(plugin, "__name__", type(plugin).__module__)
     for name in filter(lambda name: _is_function(plugin, name), dir(plugin)):
-        function, options = getattr(plugin, name), options_of(plugin, name)
+        function = getattr(plugin, name)
+        options = options_of(plugin, name)
         if options is not None:
             yield name, function, dict(options)
         elif name in hooks and getattr(function, "__module__", None) == own:

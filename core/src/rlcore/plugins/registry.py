@@ -165,7 +165,8 @@ class Registry:
         self, record_class: type[Record], reference: str, records: Sequence[Record], used: bool = False
     ) -> NoReturn:
         """Raise NotInstalled. ``used``: the name is a bare one, and means this record because the run used it."""
-        kind, word = record_class.kind, record_class.called or record_class.kind
+        kind = record_class.kind
+        word = record_class.called or record_class.kind
         source, _, name = reference.rpartition("/")
         if line := self.needed(name, kind):
             raise NotInstalled(f"{word} {line}")

@@ -135,17 +135,22 @@ def selection_from(
     records = _records(config)
     if no_plugins:
         return Selection(autoload=False, choices=tuple(asked), autoload_why="-p", records=records)
-    autoload, why, choices = True, "autoload", []  # type: bool, Why, list[Choice]
+    # type: bool, Why, list[Choice]
+    autoload = True
+    why = "autoload"
+    choices = []
     choices += [Choice(name.rpartition("/")[0] + _ALL_OF, True, "config") for name in used if "/" in name]
     if config is not None:
         if not config.autoload:
-            autoload, why = False, "config"
+            autoload = False
+            why = "config"
         choices += _from_config(config)
     switch = environ.get(ENV_AUTOLOAD, "").strip()
     if switch:
         if switch not in ("0", "1"):
             raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {switch!r}")
-        autoload, why = switch == "1", ENV_AUTOLOAD
+        autoload = switch == "1"
+        why = ENV_AUTOLOAD
     choices += [_choice(text, ENV_PLUGINS) for text in environ.get(ENV_PLUGINS, "").split(",") if text.strip()]
     return Selection(autoload, tuple(choices + asked), why, records=records)
 

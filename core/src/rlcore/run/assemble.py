@@ -86,7 +86,9 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
 
 def _open_outputs(training: Training, opened: ExitStack) -> None:
     """Create exporters and writers; ``opened`` closes the writers."""
-    run, context, boundaries = training.run, training.context, training.boundaries
+    run = training.run
+    context = training.context
+    boundaries = training.boundaries
     with located(run.document):
         if run.config.export:
             boundaries.exports.exporters = make_exporters(run.config, run.plugins, context)
@@ -97,7 +99,8 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
 
 def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
     """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
-    settings, store = run.config.checkpoint_settings, run.store
+    settings = run.config.checkpoint_settings
+    store = run.store
     if not ranks.share(settings.resume or settings.inference):
         return None
     read = store.newest_state() if ranks.rank == 0 else None
@@ -118,7 +121,8 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     seed = ranks.share(config.env_settings.seed)
     config = run.config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
     resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
-    place, start = run.directory.path, run.directory.working_directory
+    place = run.directory.path
+    start = run.directory.working_directory
     context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
     context.given = run.given
     if saved is not None:
@@ -144,8 +148,13 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
 
 def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
-    run, context, state, evaluation = training.run, training.context, training.state, training.evaluation
-    directory, store, ranks = run.directory, run.store, training.context.ranks
+    run = training.run
+    context = training.context
+    state = training.state
+    evaluation = training.evaluation
+    directory = run.directory
+    store = run.store
+    ranks = training.context.ranks
     if saved is None:
         _load_from_other_runs(training)
         state.begin_episodes(0)
@@ -154,9 +163,11 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         store.restore_status(context)
         state.begin_episodes(0)
     else:
-        by, others = "with", next(filter(None, ranks.all_gather(state.other_places(saved))), None)
+        by = "with"
+        others = next(filter(None, ranks.all_gather(state.other_places(saved))), None)
         if OF_RANKS in saved["run"]:
-            by, others = "by", (in_words(number_of_ranks(saved)), in_words(ranks.size))
+            by = "by"
+            others = (in_words(number_of_ranks(saved)), in_words(ranks.size))
         if others is not None:
             then, now = others
             state.restore_learned(saved, directory.path, f"{by} {then}")
@@ -164,8 +175,11 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
                 "the checkpoint was saved %s %s and is resumed %s %s: weights, optimizers, counters and lessons "
                 "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that "
                 "was never stopped",
-                by, then, by, now,
-            )  # fmt: skip
+                by,
+                then,
+                by,
+                now,
+            )
         else:
             state.restore(saved, directory.path)
         training.boundaries.seconds_before = float(saved["run"]["wall_seconds"])
@@ -201,7 +215,8 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
         )
     # Changes of the configuration alone are reported when the run has started.
     if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
-        promise, after = training.promise.kind, training.promise.after(tuple(found)).kind
+        promise = training.promise.kind
+        after = training.promise.after(tuple(found)).kind
         weakened = after if after == promise else f"{after} instead of {promise}"
         path = training.run.directory.path
         log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
@@ -213,8 +228,11 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
 
 def _load_from_other_runs(training: Training) -> None:
     """Load the weights and lessons that a new run starts with."""
-    config, directory, state = training.run.config, training.run.directory, training.state
-    run_id, other = config.checkpoint_settings.initialize_from, config.checkpoint_settings.initialize_lessons_from
+    config = training.run.config
+    directory = training.run.directory
+    state = training.state
+    run_id = config.checkpoint_settings.initialize_from
+    other = config.checkpoint_settings.initialize_lessons_from
     origin = f"checkpoint_settings.initialize_from {run_id!r}"
     state.load_models(None if run_id is None else models_at(directory.path.parent / run_id, origin), origin)
     if other is not None and state.curricula is not None:
@@ -230,7 +248,8 @@ def _load_from_other_runs(training: Training) -> None:
 
 def _report_start(training: Training) -> None:
     """Report the start to plugins, and mark the run directory as started."""
-    run, context = training.run, training.context
+    run = training.run
+    context = training.context
     for plugin in run.plugins.loaded:
         log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
     try:
@@ -247,7 +266,8 @@ def _report_start(training: Training) -> None:
     except BaseException as error:  # plugins that got the start get the end too
         with suppress(Exception):
             if context.ranks.rank == 0:
-                outcome, results = outcome_of(error), training.state.results()
+                outcome = outcome_of(error)
+                results = training.state.results()
                 run.plugins.notify("rlcore_run_finished", run=context, outcome=outcome, error=error, results=results)
         raise
 

@@ -74,8 +74,13 @@ class Notifications:
         if self._context.ranks.rank == 0:
             log.info(
                 "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
-                change.parameter, change.lesson, change.name, change.previous, change.previous_name, step,
-            )  # fmt: skip
+                change.parameter,
+                change.lesson,
+                change.name,
+                change.previous,
+                change.previous_name,
+                step,
+            )
         self.notify("rlcore_lesson_changed", step=step, change=change)
 
     def processed_summary(self, behavior: str, step: int, stats: dict[str, StatSummary]) -> dict[str, StatSummary]:
@@ -143,13 +148,15 @@ class Boundaries:
         self.times = self._context.times = PhaseTimes()
         self.evaluated = None
         for behavior in self.state.behaviors.values():
-            behavior.epoch_episodes, behavior.epoch_updates = StatsWindow(), StatsWindow()
+            behavior.epoch_episodes = StatsWindow()
+            behavior.epoch_updates = StatsWindow()
         return self.times
 
     def reached(self) -> bool:
         """Do what is due between two summaries. Returns whether a summary is due, or the run ends here."""
         self.settle_save()
-        evaluation, state = self.evaluation, self.state
+        evaluation = self.evaluation
+        state = self.state
         ending = state.ending
         if evaluation.due(state.steps, ending) and not self._evaluate():
             return True
@@ -193,7 +200,9 @@ class Boundaries:
 
     def _summarize(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
         """One summary of ``behavior``, of everything since the one before, for writers, plugins and curricula."""
-        inference, curricula, plugins = self._context.inference, self.state.curricula, self._run.plugins
+        inference = self._context.inference
+        curricula = self.state.curricula
+        plugins = self._run.plugins
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
         step = behavior.inferred if inference else min(behavior.next_summary, behavior.steps)
         behavior.window.add({Tag.STEPS_PER_SECOND: steps_per_second, Tag.IS_TRAINING: float(not inference)})
@@ -220,7 +229,8 @@ class Boundaries:
 
     def _evaluate(self) -> bool:
         """Evaluate the policies. Returns whether the evaluation was played to its end."""
-        started, state = perf_counter(), self.state
+        started = perf_counter()
+        state = self.state
         step = state.steps
         about = {"seed": self._context.seed, FACTORIES: self._context.factories.to_json()}
         try:
@@ -242,7 +252,8 @@ class Boundaries:
 
     def _checkpoint_due(self) -> bool:
         """Whether a checkpoint is due. The first ones that are due fix an interval that was left to the run."""
-        behaviors, ranks = self.state.behaviors.values(), self._context.ranks
+        behaviors = self.state.behaviors.values()
+        ranks = self._context.ranks
         for behavior in behaviors:
             if behavior.checkpoint_due and behavior.interval_is_open:
                 behavior.choose_interval(ranks.share(self.wall_seconds()))
@@ -251,8 +262,9 @@ class Boundaries:
                 log.info(
                     "behavior %r: a checkpoint every %s steps, about ten minutes: each restarts all episodes, because "
                     "the environment cannot save its state; checkpoint_interval sets another number",
-                    behavior.name, f"{behavior.checkpoint_interval:,}",
-                )  # fmt: skip
+                    behavior.name,
+                    f"{behavior.checkpoint_interval:,}",
+                )
                 self._run.configure(self._context, behaviors)
                 self._run.store.write_configuration()
         return any(behavior.checkpoint_due for behavior in behaviors)
@@ -264,7 +276,8 @@ class Boundaries:
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         self.settle_save()
-        state, store = self.state, self._run.store
+        state = self.state
+        store = self._run.store
         self._context.ranks.settle()
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
@@ -273,12 +286,14 @@ class Boundaries:
             saves_itself = isinstance(state.environment, SavesState)
             if store.saved_step != state.steps and not saves_itself and not state.environment_lost:
                 state.begin_episodes()
-            captured = state.capture({
-                "evaluation": self.evaluation.state_dict(),
-                "wall_seconds": self.wall_seconds(),
-                "overdue": self.evaluation.overdue,
-                "resume": promise_of(self._context, state).to_json(),
-            })  # fmt: skip
+            captured = state.capture(
+                {
+                    "evaluation": self.evaluation.state_dict(),
+                    "wall_seconds": self.wall_seconds(),
+                    "overdue": self.evaluation.overdue,
+                    "resume": promise_of(self._context, state).to_json(),
+                }
+            )
             captured = self._context.ranks.save_state(captured)
             parameters = {} if state.curricula is None else state.curricula.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
@@ -312,7 +327,8 @@ class Boundaries:
 
     def settle_save(self) -> None:
         """Wait for the checkpoint that is being written, if there is one, and do what follows it."""
-        saving, self._saving = self._saving, None
+        saving = self._saving
+        self._saving = None
         if saving is None:
             return
         with self._run.timers.root.child("RLTrainer._checkpoint").measure() as timer:

@@ -153,8 +153,10 @@ def make_behavior_runs(
     for idle in sorted(set(config.behaviors) - set(specs)):
         log.warning(
             "behaviors.%s: has no effect, because the environment has no such behavior; it has %s%s",
-            idle, ", ".join(sorted(specs)), did_you_mean(idle, specs),
-        )  # fmt: skip
+            idle,
+            ", ".join(sorted(specs)),
+            did_you_mean(idle, specs),
+        )
     runs = {}
     for name, spec in specs.items():
         settings = chosen[name]

@@ -92,7 +92,8 @@ def _restarts(state: RunState) -> tuple[str, ...]:
     if not behaviors:
         return ()
     often = min(behaviors, key=lambda behavior: behavior.checkpoint_interval)
-    interval, steps = f"{often.checkpoint_interval:,}", often.settings.max_steps
+    interval = f"{often.checkpoint_interval:,}"
+    steps = often.settings.max_steps
     times = (steps - 1) // often.checkpoint_interval  # the last checkpoint cuts nothing that would be learned from
     of = f" of {often.name}" if len(behaviors) > 1 else ""
     why = "because the environment cannot save its state"

@@ -169,9 +169,11 @@ class RunExports:
         failure: PluginError | None = None
         for behavior in behaviors if exporters else ():
             for opened in exporters:
-                reference, name = opened.spec.reference, behavior.name
+                reference = opened.spec.reference
+                name = behavior.name
                 file = f"{name}{opened.spec.suffix}" if at_end else f"{name}/{name}-{step}{opened.spec.suffix}"
-                problem, report = self._refused.get((reference, name)), None
+                problem = self._refused.get((reference, name))
+                report = None
                 try:
                     if problem is None:
                         report = self._export(opened, behavior, step, file, None if at_end else step)

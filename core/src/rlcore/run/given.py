@@ -15,7 +15,8 @@ def make_given(settings: EnvironmentSettings, run: RunContext) -> Environment:
     Raises ConfigError if no program gave one, if an evaluation would need the one object that training uses, and if no
     plugin knows the kind of the object. Raises EnvironmentFailed if the function that makes it fails.
     """
-    given, problem = run.given, ""
+    given = run.given
+    problem = ""
     if given is None:
         problem = (
             "is given by a Python program, in Run(config, environment=...), and a file cannot make it: run, resume and "

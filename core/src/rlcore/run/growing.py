@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 
 def add_wanted_slots(training: Training) -> None:
     """Have the environment add slots, if it wants some, and begin new episodes. Called between two epochs."""
-    state, boundaries = training.state, training.boundaries
+    state = training.state
+    boundaries = training.boundaries
     environment = state.environment
     if not isinstance(environment, AddsSlots) or not environment.wants_slots:
         return
@@ -58,8 +59,9 @@ def add_wanted_slots(training: Training) -> None:
     log.warning(
         "%s from step %d on: weights, optimizers, counters and lessons continue, open episodes, rollouts and replay "
         "buffers start empty",
-        added, grown.steps,
-    )  # fmt: skip
+        added,
+        grown.steps,
+    )
 
 
 def _refusals(training: Training) -> Iterator[str]:

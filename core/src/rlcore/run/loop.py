@@ -48,8 +48,12 @@ def learn(
     added to ``times``, also if an error ends the loop. No behavior starts or stops learning within one call.
     """
     clock = perf_counter
-    environment, behaviors = state.environment, tuple(state.behaviors.values())
-    idle, ranks, curricula, on_device = state.acting, state.context.ranks, state.curricula, state.on_device is not None
+    environment = state.environment
+    behaviors = tuple(state.behaviors.values())
+    idle = state.acting
+    ranks = state.context.ranks
+    curricula = state.curricula
+    on_device = state.on_device is not None
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     last = None  # the last step of the environment in an epoch in which nothing learns
@@ -127,7 +131,8 @@ def learn(
             boundary = idle is not None and idle.after_step() and state.ending
             for behavior, trainer in learning:
                 if ahead is None and _update_if_ready(behavior, trainer, times):
-                    updated, checked = True, False
+                    updated = True
+                    checked = False
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
             if environment is None and not updated:
@@ -242,15 +247,20 @@ def watching(progress: Callable[[], tuple[object, str] | None], seconds: float) 
     loop does nothing for it. ``progress`` returns what changes with each step, and words for the message, such as ``"at
     step 60"``; None while no steps are to be taken.
     """
-    over, watched = threading.Event(), threading.get_ident()
+    over = threading.Event()
+    watched = threading.get_ident()
 
     def watch() -> None:
         seen: object = None
-        since, patience = monotonic(), seconds
+        since = monotonic()
+        patience = seconds
         while not over.wait(seconds / 4):
-            now, found = monotonic(), progress()
+            now = monotonic()
+            found = progress()
             if found is None or found[0] != seen:
-                seen, since, patience = found and found[0], now, seconds
+                seen = found and found[0]
+                since = now
+                patience = seconds
             elif now - since >= patience:
                 place = _at(watched)
                 log.warning("no step has ended for %.0f s, %s: the run waits in %s", now - since, found[1], place)

@@ -95,7 +95,8 @@ def prepare(
 ) -> PreparedRun:
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
     config, plugins, document = _checked(config, plugins, given)
-    offline, launch = learns_offline(config, plugins), launched()
+    offline = learns_offline(config, plugins)
+    launch = launched()
     directory = directory_of_rank(launch, config.checkpoint_settings)
     config = attrs.evolve(config, checkpoint_settings=directory.settings)
     return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins), given=given)

@@ -128,7 +128,9 @@ class RunState:
 
         Open episodes bootstrap as if truncated.
         """
-        environment, curricula, ranks = self.environment, self.curricula, self.context.ranks
+        environment = self.environment
+        curricula = self.curricula
+        ranks = self.context.ranks
         if environment is None:
             return
         episodes = environment.episodes + 1 if number is None else np.full(environment.num_envs, number, np.int64)
@@ -160,7 +162,8 @@ class RunState:
 
     def capture(self, of_run: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a checkpoint: an entry for each trainer, and ``run`` for the rest, with what ``of_run`` has."""
-        environment, behaviors = self.environment, self.behaviors
+        environment = self.environment
+        behaviors = self.behaviors
         state: dict[str, Any] = {}
         for name, behavior in behaviors.items():
             with blamed(trainer_named(behavior), "in state_dict"):
@@ -192,7 +195,9 @@ class RunState:
 
     def restore(self, saved: Mapping[str, Any], where: Path) -> None:
         """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
-        state, environment, curricula = saved["run"], self.environment, self.curricula
+        state = saved["run"]
+        environment = self.environment
+        curricula = self.curricula
         checkpoint = _checkpoint_in(state, where)
         self._require_alike(state, where, "behaviors", "environment_parameters")
         for name, behavior in self.behaviors.items():
@@ -216,10 +221,12 @@ class RunState:
             restore_process_generators(state["generators"])
 
     def _restore_environment(self, state: Mapping[str, Any], checkpoint: str) -> None:
-        environment, curricula = self.environment, self.curricula
+        environment = self.environment
+        curricula = self.curricula
         assert environment is not None
         if isinstance(environment, SavesState) and state["environment"] is not None:
-            owner, doing = self.environment_name.rstrip(","), "load_state_dict"
+            owner = self.environment_name.rstrip(",")
+            doing = "load_state_dict"
             with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
         else:
@@ -239,17 +246,20 @@ class RunState:
 
         Both are in words. Agents that come and go are counted at each start, and a scene may have been built again.
         """
-        state, environment = saved["run"], self.environment
+        state = saved["run"]
+        environment = self.environment
         if environment is None or state["episodes"] is None:
             return None
-        then, now = np.size(state["episodes"]), environment.num_envs
+        then = np.size(state["episodes"])
+        now = environment.num_envs
         if then != now:
             return f"environment.num_envs {then}", f"{now}"
         for name, behavior in self.behaviors.items():
             places = state[SPECS].get(name)
             if places is None:
                 continue
-            spec, count = behavior.spec, len(places["env_index"])
+            spec = behavior.spec
+            count = len(places["env_index"])
             if count != spec.slots:
                 return f"{count} agents of {name!r}", f"{spec.slots}"
             for what in ("env_index", "team", "group"):
@@ -266,7 +276,9 @@ class RunState:
         ``run.episodes`` of ``saved`` are the numbers of episodes, or that of the latest. New episodes start.
         ``saved_with``, such as ``with 3 agents of 'Walk'``, is what differs, for messages.
         """
-        state, environment, curricula = saved["run"], self.environment, self.curricula
+        state = saved["run"]
+        environment = self.environment
+        curricula = self.curricula
         checkpoint = _checkpoint_in(state, where)
         self._require_alike(state, where, "behaviors", "environment_parameters")
         for name, behavior in self.behaviors.items():
@@ -314,7 +326,8 @@ class RunState:
 
     def _require_alike(self, state: Mapping[str, Any], where: Path, *what: str) -> None:
         """Raise RunStateError unless the run of a checkpoint and this one have the same ``what``."""
-        then, curricula = state.get("curricula"), self.curricula
+        then = state.get("curricula")
+        curricula = self.curricula
         names = [] if then is None else [name for each in then["curricula"].values() for name in each["parameters"]]
         found: dict[str, tuple[Iterable[Any], Iterable[Any]]] = {
             "behaviors": (state["behaviors"], self.behaviors),

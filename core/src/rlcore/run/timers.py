@@ -84,7 +84,8 @@ class Timers:
         name = f"{behavior}.{tag}.mean".replace("/", ".").replace(" ", "")
         if isfinite(value):
             known = self.gauges.get(name, {"min": value, "max": value, "count": 0})
-            least, most = min(known["min"], value), max(known["max"], value)
+            least = min(known["min"], value)
+            most = max(known["max"], value)
             self.gauges[name] = {"value": value, "min": least, "max": most, "count": known["count"] + 1}
 
     def to_json(self) -> dict[str, Any]:

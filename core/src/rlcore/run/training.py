@@ -97,8 +97,11 @@ class Training:
 
     def train_epoch(self) -> EpochResult:
         """Train until the next summary, or act for its length under ``--inference``."""
-        state, evaluation, boundaries = self.state, self.evaluation, self.boundaries
-        started, acted = perf_counter(), self._acted
+        state = self.state
+        evaluation = self.evaluation
+        boundaries = self.boundaries
+        started = perf_counter()
+        acted = self._acted
         times = boundaries.begin_epoch()
         try:
             if evaluation.overdue is None or not boundaries.reached():
@@ -153,7 +156,8 @@ class Training:
             return
         self._warned_of_endless = True
         often = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-        interval, slots = often.checkpoint_interval, often.spec.slots
+        interval = often.checkpoint_interval
+        slots = often.spec.slots
         restarts = (
             f"; the environment cannot save itself, so checkpoints restart all episodes: raise behaviors.{often.name}."
             f"checkpoint_interval of {interval} agent steps, {interval // slots} for each of {slots} agents (with "
@@ -163,23 +167,30 @@ class Training:
             "behavior %r: no episode ended in the last %d agent steps: the mean reward is missing, and nothing that "
             "waits for the end of episodes happens; if they should end, have the environment terminate or truncate "
             "them, for example with environment.max_episode_steps%s (reported once)",
-            endless.name, endless.steps - endless.ended_at, restarts if endless.restarts else "",
-        )  # fmt: skip
+            endless.name,
+            endless.steps - endless.ended_at,
+            restarts if endless.restarts else "",
+        )
 
     def _warn_of_unlearned(self) -> None:
         for each in self.state.idle:
             log.warning(
                 "behavior %r: its agents have not acted for %d steps of the environments, and the run does not wait "
                 "for them: it ends with %d of %d steps",
-                each.name, IdleGroups.window, each.steps, each.settings.max_steps,
-            )  # fmt: skip
+                each.name,
+                IdleGroups.window,
+                each.steps,
+                each.settings.max_steps,
+            )
         for each in self.behaviors.values():
             if each.updates == 0 and each.steps >= each.settings.max_steps:
                 log.warning(
                     "behavior %r: nothing was learned: %d steps were taken and the trainer was still waiting for more "
                     "before its first update; raise max_steps, or lower what it waits for, such as "
-                    "hyperparameters.buffer_size or buffer_init_steps", each.name, each.steps,
-                )  # fmt: skip
+                    "hyperparameters.buffer_size or buffer_init_steps",
+                    each.name,
+                    each.steps,
+                )
 
     # ------------------------------------------------------------ ending
 
@@ -272,8 +283,10 @@ class Training:
             self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
 
     def _result(self) -> dict[str, Any]:
-        evaluation, stop = self.evaluation.to_json(), self.run.stops.first
-        taken, seconds = self.state.steps - self._steps_at_start, perf_counter() - self.boundaries.started_at
+        evaluation = self.evaluation.to_json()
+        stop = self.run.stops.first
+        taken = self.state.steps - self._steps_at_start
+        seconds = perf_counter() - self.boundaries.started_at
         return {
             "outcome": self.outcome,
             **({"stop": stop.to_json()} if stop is not None and self.outcome in STOPPED else {}),

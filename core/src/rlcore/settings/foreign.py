@@ -74,7 +74,8 @@ def _open(hint: Any) -> bool:
     """Whether any text may stand in a value of this type."""
     if hint in (str, Any, object):
         return True
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
     if origin is typing.Literal:
         return False
     return any(map(_open, arguments[1:] if origin in (dict, Mapping) else arguments))

@@ -223,7 +223,8 @@ class CheckpointSave:
     ) -> None:
         """``apart``: share no file with the regular checkpoint before this one, so that damage to a file spares one."""
         self.path = directory / str(step)
-        self._step, self._configuration = step, configuration
+        self._step = step
+        self._configuration = configuration
         self._temporary = temporary_path(directory, f"{step}-")
         with self._failing():
             directory.mkdir(parents=True, exist_ok=True)
@@ -256,7 +257,8 @@ class CheckpointSave:
 
     def finish(self) -> Path:
         """Write the checkpoint. Returns its path."""
-        final, directory = self.path, self.path.parent
+        final = self.path
+        directory = self.path.parent
         with self._failing():
             verified = write_checkpoint(self._step, self._tree, self._arrays, self._configuration, self._frozen)
             # A run that was resumed from an older checkpoint may reach this step again.

@@ -224,8 +224,9 @@ class RunDirectory:
         if self._replaced.moved_to is not None:
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint",
-                self.path, self._replaced.moved_to,
-            )  # fmt: skip
+                self.path,
+                self._replaced.moved_to,
+            )
 
     def declare_files(self, files: Iterable[str]) -> None:
         """Add patterns of files that plugins write to the mark, if this process has one. Raises RunStateError."""

@@ -181,7 +181,8 @@ _START = ("checkpoint_settings",)
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """``a.b is 2 instead of 1`` for each key that differs, without those that only say how the run is started."""
-    left, right = dict(leaves(before, _is_list)), dict(leaves(now, _is_list))
+    left = dict(leaves(before, _is_list))
+    right = dict(leaves(now, _is_list))
     keys = [key for key in left | right if key[:1] != _START and left.get(key) != right.get(key)]
     return [f"{dotted(key)} is {_shown(right, key)} instead of {_shown(left, key)}" for key in keys]
 

@@ -60,7 +60,8 @@ class FlushedFiles:
 
     def replace(self, files: Mapping[Path, str]) -> None:
         """A save is complete: remember its ``files``, with their checksums, and those of the save before."""
-        self._before, self._last = self._last, {_identity(path): checksum for path, checksum in files.items()}
+        self._before = self._last
+        self._last = {_identity(path): checksum for path, checksum in files.items()}
         self._saves += 1
 
 
@@ -109,7 +110,8 @@ class FrozenFiles:
     def _written(self, part: StatePart, arrays: Arrays) -> str:
         if part.checksum and _name(part.checksum) in self.written:  # the part is in the state more than once
             return _name(part.checksum)
-        known, new = part.checksum, self.directory / _NEW
+        known = part.checksum
+        new = self.directory / _NEW
         save_file(arrays, new)
         part.checksum = sha256(new)
         name = _name(part.checksum)

@@ -93,7 +93,8 @@ class ReplacedRuns:
         aside = free_name(self.path)
         with failing_as(f"{self.path}: cannot be moved to {aside}; choose another --run-id"):
             self.path.rename(aside)
-        self.moved_to, self._lock = aside, lock
+        self.moved_to = aside
+        self._lock = lock
         return Mark(replaces={**replaces, aside.name: earlier.run})
 
     def move_back(self, mark: Mark) -> None:

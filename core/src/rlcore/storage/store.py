@@ -145,7 +145,8 @@ class RunStore:
 
     def _chosen_step(self, found: Sequence[Checkpoint]) -> int | None:
         """The step that ``checkpoint_settings.checkpoint`` names; None for the newest one."""
-        chosen, steps = self.directory.settings.checkpoint, [str(each.step) for each in found]
+        chosen = self.directory.settings.checkpoint
+        steps = [str(each.step) for each in found]
         if chosen is None:
             return None
         best = by_score(find_checkpoints(self.directory.best)) if chosen == "best" else []

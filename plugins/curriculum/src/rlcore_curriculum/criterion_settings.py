@@ -11,7 +11,9 @@ import attrs
 
 from rlcore import SettingError, did_you_mean, setting
 
-REWARD, PROGRESS, GROUP_REWARD = "reward", "progress", "group_reward"
+REWARD = "reward"
+PROGRESS = "progress"
+GROUP_REWARD = "group_reward"
 STAT = "stat:"  # followed by a tag
 MEASURES = (REWARD, PROGRESS, GROUP_REWARD, f"{STAT}TAG")
 

@@ -49,7 +49,8 @@ class EpisodeValues:
         values = np.empty((len(env_index), EpisodeTable.BLOCK, len(self._names)))
         values[:] = self._constants
         for column in self._random:
-            sampler, name = self._samplers[column], self._names[column]
+            sampler = self._samplers[column]
+            name = self._names[column]
             uniforms = self._stream(name, sampler.seed).of_blocks(env_index, blocks)[:, :, 0, 0]  # [M, 256]
             values[:, :, column] = sampler.sample(uniforms.ravel(), name).reshape(uniforms.shape)
         return values

@@ -41,7 +41,8 @@ class EpisodesInOrder:
         if min(listed) < self._next:
             late = numbers < self._next
             self._late.append(np.column_stack(columns)[late].T)
-            numbers, columns = numbers[~late], tuple(column[~late] for column in columns)
+            numbers = numbers[~late]
+            columns = tuple(column[~late] for column in columns)
         places = numbers & self._mask
         row = 0
         for column in columns:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Problem = tuple[tuple[str | int, ...], str]
 
-EPISODES, LEGACY = "episodes", "legacy"
+EPISODES = "episodes"
+LEGACY = "legacy"
 
 
 @attrs.frozen(kw_only=True)

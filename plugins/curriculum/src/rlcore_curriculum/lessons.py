@@ -50,7 +50,9 @@ class Lessons:
 
     def __init__(self, settings: Mapping[str, LessonsSettings], run: RunContext) -> None:
         self.parameters = tuple(settings)
-        blocks, criteria, evaluation = settings.values(), criteria_of(settings), run.config.evaluation
+        blocks = settings.values()
+        criteria = criteria_of(settings)
+        evaluation = run.config.evaluation
         samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in blocks]
         self._samplers = samplers  # by parameter and lesson
         self._behaviors = {each.behavior: path for path, each in reversed(criteria.items())}
@@ -137,11 +139,13 @@ class Lessons:
             return NO_CHANGES
         changes = []
         for column, move in moves:
-            track, previous = self._tracks[column], self._tracks[column].lesson
+            track = self._tracks[column]
+            previous = self._tracks[column].lesson
             if isinstance(track, LegacyTrack):
                 self._buffers.clear()
             self._enter(column, move.lesson, midway=True)
-            name, names = self.parameters[column], [lesson.name for lesson in track.lessons]
+            name = self.parameters[column]
+            names = [lesson.name for lesson in track.lessons]
             changes.append(LessonChange(name, move.lesson, names[move.lesson], previous, names[previous]))
         return Changes(tuple(changes), redraw=True, reset=any(move.reset for _, move in moves))
 
@@ -177,7 +181,8 @@ class Lessons:
             section = sections.get(name)
             if not isinstance(section, Mapping) or "lesson_num" not in section:
                 continue  # a behavior may have the name of a parameter
-            lesson, known = section["lesson_num"], len(self._tracks[column].lessons)
+            lesson = section["lesson_num"]
+            known = len(self._tracks[column].lessons)
             if isinstance(lesson, bool) or not isinstance(lesson, int) or lesson < 0:
                 raise RunStateError(
                     f"status of parameter {name!r}: lesson_num must be a number from 0 on, not {lesson!r}"
@@ -257,7 +262,8 @@ def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[KeyPath, Criterio
 
 
 def _require_lessons(parameter: str, track: Track, saved: Mapping[str, Any]) -> None:
-    names, before = [lesson.name for lesson in track.lessons], list(saved["names"])
+    names = [lesson.name for lesson in track.lessons]
+    before = list(saved["names"])
     advice = "resume with the lessons of the run"
     if names[: len(before)] != before:
         raise RunStateError(

@@ -106,7 +106,10 @@ class ReturnMeter(Meter):
         self._base = self._beyond = 0.0
 
     def ended(self, returns: Sequence[float]) -> None:
-        window, length, base, beyond = self._window, self._averaged, self._base, self._beyond
+        window = self._window
+        length = self._averaged
+        base = self._base
+        beyond = self._beyond
         for episodes, each in enumerate(returns, self.episodes + 1):
             window.append(each)
             if episodes > length:
@@ -117,7 +120,8 @@ class ReturnMeter(Meter):
             if episodes >= length:
                 self._add_value(base + beyond / length)
         self.episodes += len(returns)
-        self._base, self._beyond = base, beyond
+        self._base = base
+        self._beyond = beyond
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -130,7 +134,8 @@ class ReturnMeter(Meter):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self._window = deque(saved_array(state, "window", np.float64, (None,)).tolist())
-        self._base, self._beyond = saved_float(state, "base"), saved_float(state, "beyond")
+        self._base = saved_float(state, "base")
+        self._beyond = saved_float(state, "beyond")
 
 
 class ProgressMeter(Meter):

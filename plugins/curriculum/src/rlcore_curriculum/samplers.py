@@ -50,7 +50,8 @@ class UniformSampler:
     """Draws uniformly from [min_value, max_value)."""
 
     def __init__(self, settings: UniformParameters) -> None:
-        self.low, self.high = settings.min_value, settings.max_value
+        self.low = settings.min_value
+        self.high = settings.max_value
 
     def sample(self, uniforms: Array) -> Array:
         # low + u * (high - low) would overflow for distant bounds. Rounding can reach high although u < 1.
@@ -61,7 +62,8 @@ class GaussianSampler:
     """Draws from a normal distribution."""
 
     def __init__(self, settings: GaussianParameters) -> None:
-        self.mean, self.st_dev = settings.mean, settings.st_dev
+        self.mean = settings.mean
+        self.st_dev = settings.st_dev
 
     def sample(self, uniforms: Array) -> Array:
         quantiles = map(_STANDARD_NORMAL.inv_cdf, np.maximum(uniforms, _LEAST).tolist())
@@ -76,17 +78,20 @@ class MultiRangeUniformSampler:
         scale = 2.0 ** -(len(bounds).bit_length() + 1)  # scaling by a power of two is exact, and sums stay finite
         widths = bounds[:, 1] * scale - bounds[:, 0] * scale
         if widths.any():
-            bounds, widths = bounds[widths > 0], widths[widths > 0]
+            bounds = bounds[widths > 0]
+            widths = widths[widths > 0]
         else:
             widths = np.ones(len(bounds))
-        self.low, self.high = bounds[:, 0], bounds[:, 1]
+        self.low = bounds[:, 0]
+        self.high = bounds[:, 1]
         self.shares = widths / widths.sum()  # [I] shares of [0, 1)
         self.begins = np.cumsum(self.shares) - self.shares  # [I] the start of each share
 
     def sample(self, uniforms: Array) -> Array:
         chosen: NDArray[np.intp] = np.maximum(np.searchsorted(self.begins, uniforms, side="right") - 1, 0)
         within = np.clip((uniforms - self.begins[chosen]) / self.shares[chosen], 0.0, 1.0)
-        low, high = self.low[chosen], self.high[chosen]
+        low = self.low[chosen]
+        high = self.high[chosen]
         values: Array = np.clip((1.0 - within) * low + within * high, low, high)
         return values
 
@@ -109,7 +114,8 @@ class SeededSampler:
 
         ``seed`` is that of its random numbers if the configuration gives none.
         """
-        sampler, seed = self.sampler, seed if self.seed == -1 else self.seed
+        sampler = self.sampler
+        seed = seed if self.seed == -1 else self.seed
         if isinstance(sampler, UniformSampler):
             return ParameterSampler("uniform", (sampler.low, sampler.high), seed)
         if isinstance(sampler, GaussianSampler):
@@ -146,7 +152,8 @@ def make_sampler(value: float | SamplerSettings, plugins: Registry) -> SeededSam
     """
     if not isinstance(value, SamplerSettings):
         return SeededSampler(ConstantSampler(ConstantParameters(value=value)))
-    spec, parameters = value.spec(plugins), value.parameters(plugins)
+    spec = value.spec(plugins)
+    parameters = value.parameters(plugins)
     return SeededSampler(
         plugins.create(spec, settings=parameters), int(getattr(parameters, "seed", -1)), spec.described
     )

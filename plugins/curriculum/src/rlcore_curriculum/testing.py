@@ -99,7 +99,8 @@ class SamplerConformance:
         np.testing.assert_array_equal(self.make().sample(UNIFORMS.copy()), values)
 
     def test_sampling_changes_neither_its_argument_nor_global_random_numbers(self) -> None:
-        sampler, uniforms = self.make(), UNIFORMS.copy()
+        sampler = self.make()
+        uniforms = UNIFORMS.copy()
         before = _global_state()
         sampler.sample(uniforms)
         np.testing.assert_array_equal(uniforms, UNIFORMS)
@@ -107,7 +108,8 @@ class SamplerConformance:
 
     def test_episodes_have_the_same_values_in_any_order(self) -> None:
         """The values of environments and episodes, drawn together, alone and by a run that is resumed."""
-        env_index, episodes = np.array([0, 1, 2, 0, 1, 2, 0]), np.array([0, 0, 0, 1, 1, 300, 2])
+        env_index = np.array([0, 1, 2, 0, 1, 2, 0])
+        episodes = np.array([0, 0, 0, 1, 1, 300, 2])
         drawn = EpisodeValues(5, ("gravity",), (self.seeded(),), 3)
         together = drawn(env_index, episodes)
         for row in reversed(range(len(episodes))):

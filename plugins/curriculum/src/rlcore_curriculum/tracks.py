@@ -80,7 +80,8 @@ class LessonTrack:
 
     def next(self, steps: Mapping[str, int]) -> Move | None:
         """Return the change to another lesson if it is due. The caller then calls :meth:`enter`."""
-        completion, demotion = self._completion, self._demotion
+        completion = self._completion
+        demotion = self._demotion
         if completion and all(meter.exceeds(steps) for meter in completion):
             return Move(self.lesson + 1, any(meter.criterion.require_reset for meter in completion))
         if demotion is not None and demotion.falls_below(steps):
@@ -125,7 +126,8 @@ class LessonTrack:
         return self._completion if self._demotion is None else (*self._completion, self._demotion)
 
     def _meters_of(self, lesson: int) -> tuple[tuple[Meter, ...], Meter | None]:
-        settings, demotion = self.lessons[lesson], self.lessons[lesson].demotion_criterion
+        settings = self.lessons[lesson]
+        demotion = self.lessons[lesson].demotion_criterion
         completion = tuple(make_meter(criterion, self._max_steps) for criterion in settings.completion)
         return completion, None if demotion is None else make_meter(demotion, self._max_steps)
 

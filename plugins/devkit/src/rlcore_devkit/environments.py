@@ -120,9 +120,15 @@ class ArrayEnvironment:
                 self.episodes[env] += 1
                 self._begin(env)
         batch = AgentBatch(
-            self.observe(), reward.astype(np.float32), terminated, truncated, ended, final,
-            action_mask=self.action_mask(), final_action_mask=final_mask,
-        )  # fmt: skip
+            self.observe(),
+            reward.astype(np.float32),
+            terminated,
+            truncated,
+            ended,
+            final,
+            action_mask=self.action_mask(),
+            final_action_mask=final_mask,
+        )
         return {self._name: batch}
 
     def set_parameters(self, parameters: Parameters) -> None:

@@ -144,7 +144,8 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
     working.mkdir(exist_ok=True)
 
     def run(*argv: str | Path) -> CommandResult:
-        out, err = io.StringIO(), io.StringIO()
+        out = io.StringIO()
+        err = io.StringIO()
         log = logging.getLogger("rlcore")
         with monkeypatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             patch.chdir(working)
@@ -157,7 +158,8 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
                 log.setLevel(before)  # not by patching: setLevel clears the caches of child loggers
         return CommandResult(code, out.getvalue(), err.getvalue())
 
-    path, modules = [*sys.path], set(sys.modules)
+    path = [*sys.path]
+    modules = set(sys.modules)
     yield run
     sys.path[:] = path
     for name in sys.modules.keys() - modules:

@@ -103,7 +103,8 @@ def played(
 
 def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     """Check everything that a batch of any environment must satisfy."""
-    slots, ended = spec.slots, len(batch.ended)
+    slots = spec.slots
+    ended = len(batch.ended)
     assert set(batch.observations) == {observation.name for observation in spec.observations}
     for observation in spec.observations:
         array = batch.observations[observation.name]
@@ -172,9 +173,15 @@ def snapshot(batches: Batches) -> dict[str, AgentBatch]:
 
 SHOWN = ("observations", "action_mask")
 RESULTS = (
-    "reward", "terminated", "truncated", "group_reward", "final_observations", "final_info", "final_action_mask",
+    "reward",
+    "terminated",
+    "truncated",
+    "group_reward",
+    "final_observations",
+    "final_info",
+    "final_action_mask",
     "life_lost",
-)  # fmt: skip
+)
 
 
 def of_env(
@@ -183,10 +190,12 @@ def of_env(
     """Return fields of the agents in the environment ``env``: what they are :data:`SHOWN`, or :data:`RESULTS`."""
     found = []
     for name, spec in behaviors.items():
-        rows, batch = spec.env_index == env, batches[name]
+        rows = spec.env_index == env
+        batch = batches[name]
         ended = rows[batch.ended]
         for field in fields:
-            value, final = getattr(batch, field), field.startswith("final")
+            value = getattr(batch, field)
+            final = field.startswith("final")
             parts = value.values() if isinstance(value, Mapping) else () if value is None else (value,)
             found += [part[ended if final else rows] for part in parts if ended.any() or not final]
     return found
@@ -202,7 +211,8 @@ def random_recording(
 ) -> Recording:
     """Return random episodes with these numbers of transitions; the last one is truncated, the others terminated."""
     generator = np.random.default_rng(seed)
-    transitions, rows = sum(lengths), sum(lengths) + len(lengths)
+    transitions = sum(lengths)
+    rows = sum(lengths) + len(lengths)
     terminated, truncated = np.zeros((2, transitions), np.bool_)
     terminated[np.cumsum(lengths)[:-1] - 1] = True
     truncated[-1] = True

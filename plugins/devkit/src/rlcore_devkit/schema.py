@@ -204,7 +204,8 @@ class _SchemaWriter:
         """A block that names its record itself. ``named``: the record of a block without the key."""
         choice = chosen_by(base)
         assert choice is not None
-        kind, key = choice.kind, choice.key
+        kind = choice.kind
+        key = choice.key
         default = named or default_of(getattr(attrs.fields(base), key))
         rules = [
             {"if": _has(key, name, required=name != default), "then": self._block(base, choice, record)}
@@ -268,7 +269,8 @@ class _SchemaWriter:
         return {key: self._field(attribute, kinds[attribute.name]) for key, attribute in fields.items()}
 
     def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
-        info, default = field_info(attribute), default_of(attribute)
+        info = field_info(attribute)
+        default = default_of(attribute)
         schema = self._type(kind)
         limits = _limits(info)
         choices = info.choices if info.record is None else self._choice(info.record)["enum"]
@@ -287,7 +289,8 @@ class _SchemaWriter:
         return _described(schema, info.description)
 
     def _type(self, kind: Any) -> Schema:
-        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        origin = typing.get_origin(kind)
+        arguments = typing.get_args(kind)
         if kind is EnvironmentParameter:
             return self._parameter()
         if chosen_by(kind) is not None:

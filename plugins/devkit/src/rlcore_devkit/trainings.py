@@ -100,11 +100,13 @@ class SmallTrainings:
                 "env_settings": {"seed": seed},
                 "behaviors": {"Agent": settings},
                 "checkpoint_settings": {
-                    "run_id": run_id, "results_dir": str(self.directory / "results"), **(start or {}),
+                    "run_id": run_id,
+                    "results_dir": str(self.directory / "results"),
+                    **(start or {}),
                 },
                 "stats": {"console": False},
             }
-        )  # fmt: skip
+        )
 
     def _settings(self, hyperparameters: Mapping[str, Any] | None, network: Mapping[str, Any] | None) -> dict[str, Any]:
         return {

@@ -140,7 +140,10 @@ class GodotEnvironment:
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
         self.close_seconds = launch.end_seconds + CLOSE_MARGIN
         self.resume_limits: tuple[str, ...] = () if settings.repeatable else (NOT_REPEATED,)
-        self._settings, self._launch, self._limits, self._kept = settings, launch, limits, kept
+        self._settings = settings
+        self._launch = launch
+        self._limits = limits
+        self._kept = kept
         self._seeds = seeds
         self._first = seeds.first_env
         self._seats: list[_Seat] = []
@@ -185,13 +188,16 @@ class GodotEnvironment:
                 self._end(env, doing, failure, f"; it is not started again, because {refused}")
             log.warning(
                 "%s failed in %s: %s; it is started again, and its open episodes are dropped",
-                self._called(env), doing, failure,
-            )  # fmt: skip
+                self._called(env),
+                doing,
+                failure,
+            )
             seat.restarts.add()
             try:
                 return self._replace(env)
             except PlayerFailed as again:
-                failure, doing = again, "its start"
+                failure = again
+                doing = "its start"
 
     def _replace(self, env: int) -> dict[str, Any]:
         """Start a game again in place of one that was closed, and return its first observations."""
@@ -205,7 +211,8 @@ class GodotEnvironment:
     # ------------------------------------------------------------ the contract
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        self._seeds, self.episodes = seeds, np.array(episodes, np.int64)
+        self._seeds = seeds
+        self.episodes = np.array(episodes, np.int64)
         batches = self._batches()
         for env, seat in enumerate(self._seats):
             with self._failures(env, "reset"):
@@ -302,7 +309,9 @@ class GodotEnvironment:
             rewards = _rewards(_listed(message, "reward", agents))
             ends = read_ends(message, _listed(message, "done", agents), self._settings.done_means == "truncated")
             for name, policy in self._policies.items():
-                places, batch, rows = self._places[name], batches[name], _rows(policy, env)
+                places = self._places[name]
+                batch = batches[name]
+                rows = _rows(policy, env)
                 batch.reward[rows] = rewards[places]
                 if ends is not None:
                     batch.terminated[rows] = ends.terminated[places]
@@ -352,7 +361,8 @@ class GodotEnvironment:
         with self._failures(env, "its start"):
             self._write_first(env, message, batches)
         for name, policy in self._policies.items():
-            batch, rows = batches[name], _rows(policy, env)
+            batch = batches[name]
+            rows = _rows(policy, env)
             batch.reward[rows] = 0.0
             batch.terminated[rows] = batch.truncated[rows] = False
             if batch.aborted is None:

@@ -19,7 +19,9 @@ from rlcore_workers import PlayerEnded, PlayerFailed, PlayerProcess
 
 log = logging.getLogger("rlcore.plugin.godot")
 
-MAJOR, MINOR = "0", "7"  # of Godot RL Agents, whose messages these are
+# of Godot RL Agents, whose messages these are
+MAJOR = "0"
+MINOR = "7"
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.05  # between two looks whether a game that starts still runs
 END_SECONDS = 2.0  # that a game has to end which did not hear that it should
@@ -37,7 +39,9 @@ class Player:
 
     def __init__(self, number: int, launch: Launch, seed: int) -> None:
         """Start the game, or wait for that of the editor. Raises ConfigError for a port that is taken."""
-        self.number, self.seed, self.fresh = number, seed, True
+        self.number = number
+        self.seed = seed
+        self.fresh = True
         self._launch = launch
         self._waited_for = False  # an answer of the game is missing
         self._said_goodbye = False
@@ -158,8 +162,10 @@ class Player:
         return self._failed(BadGame(problem))
 
     def _failed(self, error: BadGame) -> PlayerFailed:
-        process, problem = self._process, str(error)
-        gone, played = isinstance(error, GameGone), not self.fresh
+        process = self._process
+        problem = str(error)
+        gone = isinstance(error, GameGone)
+        played = not self.fresh
         if process is None:
             return PlayerEnded("was stopped") if gone and played else PlayerFailed(problem)
         if gone and process.wait(DEATH_SECONDS):

@@ -57,9 +57,11 @@ class GodotSettings(EnvironmentSettings):
         maximum=1_000,
     )
     action_repeat: int | None = setting(
-        None, "Physics ticks for which an action is repeated; by default the number in the project.", minimum=1,
+        None,
+        "Physics ticks for which an action is repeated; by default the number in the project.",
+        minimum=1,
         maximum=10_000,
-    )  # fmt: skip
+    )
     port: int | None = setting(
         None,
         "Port of the first game, 1 more for each following one; by default free ones, and 11008 for the editor.",

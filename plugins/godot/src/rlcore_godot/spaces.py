@@ -169,7 +169,8 @@ def read_cast(info: Mapping[str, Any]) -> Cast:
                         f"agents {places[0]} and {agent} of policy {name!r} differ in {what}: {shown(each[places[0]])} "
                         f"and {shown(each[agent])}; give them different policy names"
                     )
-        seen, done = _observations(name, observing[places[0]]), _actions(name, acting[places[0]])
+        seen = _observations(name, observing[places[0]])
+        done = _actions(name, acting[places[0]])
         policies.append(Policy(name, tuple(places), seen, done))
     return Cast(agents, tuple(policies))
 
@@ -186,7 +187,8 @@ def _per_agent(info: Mapping[str, Any], key: str, agents: int) -> list[Any]:
 def _observations(policy: str, space: Any) -> tuple[Seen, ...]:
     seen = []
     for key, entry in _entries(policy, "observation_space", space):
-        size, kind = entry.get("size"), entry.get("space")
+        size = entry.get("size")
+        kind = entry.get("space")
         where = f"policy {policy!r}: observation {key!r}"
         if kind == "discrete":
             if not _whole(size) or not 1 <= size <= MAX_ACTIONS:
@@ -212,7 +214,8 @@ def _actions(policy: str, space: Any) -> tuple[Done, ...]:
     done = []
     firsts = {True: 0, False: 0}
     for key, entry in _entries(policy, "action_space", space):
-        size, kind = entry.get("size"), entry.get("action_type")
+        size = entry.get("size")
+        kind = entry.get("action_type")
         where = f"policy {policy!r}: action {key!r}"
         if kind not in ("continuous", "discrete"):
             raise BadGame(f"{where} has the action_type {shown(kind)}; continuous and discrete are known")
@@ -247,7 +250,8 @@ def _whole(value: Any) -> TypeGuard[float]:
 
 def _values(seen: Seen, agents: Sequence[Any], places: Sequence[int], place: str) -> NDArray[Any]:
     """The observation [agents, *shape] of some agents."""
-    name, shape = seen.spec.name, seen.spec.shape
+    name = seen.spec.name
+    shape = seen.spec.shape
     try:
         values = [agent[name] for agent in agents]
     except (KeyError, TypeError, IndexError):

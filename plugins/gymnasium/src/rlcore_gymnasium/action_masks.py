@@ -53,7 +53,9 @@ class MaskedEnvironments:
     ) -> None:
         """``envs`` is the list of the environments, which may be replaced in it."""
         self.allowed: NDArray[np.bool_] | None = None
-        self._acting, self._in_observation, self._envs = acting, observing.has_mask, envs
+        self._acting = acting
+        self._in_observation = observing.has_mask
+        self._envs = envs
         self._asks = bool(acting.discrete) and envs[0].has_wrapper_attr(METHOD)
         self._final: NDArray[np.bool_] = np.empty((0, sum(acting.discrete)), np.bool_)
         self._masked = [False] * len(envs)  # whether the episode of each environment has masks
@@ -122,7 +124,9 @@ class MaskedBatches:
 
     def __init__(self, acting: ActionCodec, observing: ObservationCodec, vector: Any) -> None:
         self.allowed: NDArray[np.bool_] | None = None
-        self._acting, self._in_observation, self._num_envs = acting, observing.has_mask, vector.num_envs
+        self._acting = acting
+        self._in_observation = observing.has_mask
+        self._num_envs = vector.num_envs
         self._ask = _method_of(vector) if acting.discrete else None
         self._masked: NDArray[np.bool_] = np.zeros(self._num_envs, np.bool_)  # whether each episode has masks
         self._warned = False

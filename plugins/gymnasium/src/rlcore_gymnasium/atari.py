@@ -171,7 +171,8 @@ class AtariOnFilm(gymnasium.Env[Any, Any]):
 
     def __init__(self, make: Callable[..., Any], options: Mapping[str, Any]) -> None:
         """``make(**options)`` makes the vectorized form with one game."""
-        self._game, self._screen = make(**options), make(**{**options, **SCREEN})
+        self._game = make(**options)
+        self._screen = make(**{**options, **SCREEN})
         self.observation_space = self._game.single_observation_space
         self.action_space = self._game.single_action_space
 

@@ -143,7 +143,8 @@ class CartPoleEnvironment(NativeEnvironment):
         self.vector.state = saved_array(state, "state", np.float64, (4, *num_envs)).copy()
         self.vector.steps = saved_array(state, "steps", np.int32, num_envs).copy()
         restore_generator(self.vector.np_random, saved_mapping(state, "generator"))
-        saved, upcoming = saved_mapping(state, "parameters"), saved_mapping(state, "next_parameters")
+        saved = saved_mapping(state, "parameters")
+        upcoming = saved_mapping(state, "next_parameters")
         known = set(self._attributes.values())
         for attribute in {*saved, *upcoming}:
             if attribute not in known:

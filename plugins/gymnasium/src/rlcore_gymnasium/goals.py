@@ -21,8 +21,10 @@ from rlcore_gymnasium.spaces import ObservationCodec, ObservationPart
 
 __all__ = ["GoalMethods", "MakeEnv", "goal_rules"]
 
-ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
-REWARD, TERMINATED = "compute_reward", "compute_terminated"
+ACHIEVED = "achieved_goal"
+DESIRED = "desired_goal"
+REWARD = "compute_reward"
+TERMINATED = "compute_terminated"
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 """Makes an environment; it can be pickled if environments of the run are in other processes."""

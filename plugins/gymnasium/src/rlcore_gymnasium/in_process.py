@@ -162,7 +162,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
         both = vector.single_observation_space, vector.single_action_space
         super().__init__(env_id, behavior, vector.num_envs, *both, observations, stacked_frames(vector.envs[0]))
         self.vector = vector
-        self._afresh, self._played = afresh, False
+        self._afresh = afresh
+        self._played = False
         self._masks = MaskedEnvironments(self._acting, self._observing, vector.envs)
         self._steps = [env.step for env in vector.envs]
         self._observations = self._observing.buffers(self.num_envs)
@@ -224,7 +225,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         index = 0
-        write, rewards = self._write, self._rewards
+        write = self._write
+        rewards = self._rewards
         masks = self._masks if self._acting.discrete else None
         ended: list[int] = []
         infos: list[Mapping[str, Any]] = []
@@ -242,7 +244,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 rewards[index] = reward
                 # Most environments return Python's own False; other values are checked.
                 if terminated is not False or truncated is not False:
-                    terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
+                    terminated = flag(terminated, "terminated")
+                    truncated = flag(truncated, "truncated")
                     if terminated or truncated:
                         self._terminated[index] = terminated
                         self._truncated[index] = truncated and not terminated
@@ -270,11 +273,17 @@ class InProcessEnvironment(GymnasiumEnvironment):
             self._reset_env(index)
         return {
             self._behavior: AgentBatch(
-                self._observations, self._reward, self._terminated, self._truncated,
-                np.array(ended, np.intp), final_observations, action_mask=self._masks.allowed,
-                final_action_mask=self._masks.final(len(ended)), final_info=reported,
+                self._observations,
+                self._reward,
+                self._terminated,
+                self._truncated,
+                np.array(ended, np.intp),
+                final_observations,
+                action_mask=self._masks.allowed,
+                final_action_mask=self._masks.final(len(ended)),
+                final_info=reported,
             )
-        }  # fmt: skip
+        }
 
     def _reset_env(self, index: int) -> None:
         """Start the episode of an environment, and write its first observation and action mask."""
@@ -302,7 +311,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
         behind_camera(outer).close()
         made = self._make_env(arguments)
         for what in ("observation_space", "action_space"):
-            was, now = getattr(self.vector, f"single_{what}"), getattr(made, what)
+            was = getattr(self.vector, f"single_{what}")
+            now = getattr(made, what)
             if now != was:
                 made.close()
                 given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())

@@ -200,7 +200,8 @@ def described(observation: ObservationSpec) -> str:
 def actions(behavior: BehaviorSpec) -> Iterator[str]:
     """Yield the parts of an action in words: ``one of 2 choices``, ``6 numbers from -1 to 1``."""
     if behavior.continuous:
-        low, high = {*behavior.low.tolist()}, {*behavior.high.tolist()}
+        low = {*behavior.low.tolist()}
+        high = {*behavior.high.tolist()}
         limits = (
             f" from {low.pop():g} to {high.pop():g}" if len(low) == len(high) == 1 else ", each with its own limits"
         )

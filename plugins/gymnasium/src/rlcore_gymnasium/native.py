@@ -65,7 +65,8 @@ class NativeEnvironment(GymnasiumEnvironment):
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            first, last = int(self.episodes.min()), int(self.episodes.max())
+            first = int(self.episodes.min())
+            last = int(self.episodes.max())
             where = f"all {self.num_envs} environments, episodes {first} to {last}"
             raise self._failure(where, "step", error) from error
 
@@ -103,10 +104,15 @@ class SameStepEnvironment(NativeEnvironment):
         self._read_masks(observations, info, begun=ended)
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
-            self._reward, self._terminated, self._truncated, ended, final, action_mask=self._masks.allowed,
+            self._reward,
+            self._terminated,
+            self._truncated,
+            ended,
+            final,
+            action_mask=self._masks.allowed,
             final_action_mask=self._masks.read_final(info.get("final_obs"), info.get("final_info"), ended),
             final_info=final_info_of_vector(info.get("final_info"), ended, self.reported),
-        )  # fmt: skip
+        )
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         if isinstance(final, Mapping):  # a Dict observation, stacked by key
@@ -135,9 +141,15 @@ class ManualResetEnvironment(NativeEnvironment):
             self.episodes[ended] += 1
         return AgentBatch(
             self._observing.convert(observations, self.num_envs),
-            self._reward, self._terminated, self._truncated, ended, final,
-            action_mask=self._masks.allowed, final_action_mask=final_action_mask, final_info=reported,
-        )  # fmt: skip
+            self._reward,
+            self._terminated,
+            self._truncated,
+            ended,
+            final,
+            action_mask=self._masks.allowed,
+            final_action_mask=final_action_mask,
+            final_info=reported,
+        )
 
 
 class NextStepEnvironment(NativeEnvironment):
@@ -198,10 +210,17 @@ class NextStepEnvironment(NativeEnvironment):
         if self._waiting.any() and (mask := self._masks.read_final(raw, info, waiting)) is not None:
             self._held_mask[waiting] = mask
         return AgentBatch(
-            observations, self._reward, self._terminated, self._truncated, ended, final,
-            needs_action=needs_action, action_mask=self._masks.allowed,
-            final_action_mask=final_action_mask, final_info=reported or None,
-        )  # fmt: skip
+            observations,
+            self._reward,
+            self._terminated,
+            self._truncated,
+            ended,
+            final,
+            needs_action=needs_action,
+            action_mask=self._masks.allowed,
+            final_action_mask=final_action_mask,
+            final_info=reported or None,
+        )
 
 
 ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {

@@ -134,7 +134,8 @@ class ParameterDelivery:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give open episodes their values, after :meth:`remake` and the resets. Raises SavedValueError."""
-        upcoming, saved = saved_mapping(state, "next"), saved_mapping(state, "attributes")
+        upcoming = saved_mapping(state, "next")
+        saved = saved_mapping(state, "attributes")
         arrays = {
             section: {name: saved_array(values, name, np.float64, (len(self._envs),)).copy() for name in values}
             for section, values in (("next", upcoming), ("attributes", saved))
@@ -220,7 +221,8 @@ class WayFinder:
         )
 
     def _attribute(self, name: str, path: str, env: Env) -> Way:
-        own, numbers = path.removeprefix("unwrapped."), _settable(env)
+        own = path.removeprefix("unwrapped.")
+        numbers = _settable(env)
         try:
             value = read(env, path)
             if own in derived_names(env.unwrapped):
@@ -326,7 +328,8 @@ def _signature(creator: Any) -> Mapping[str, inspect.Parameter]:
 
 def _kind_of_argument(parameter: inspect.Parameter) -> tuple[Kind, bool]:
     """Return the type of the argument, and whether it can be a number at all."""
-    hint, default = parameter.annotation, parameter.default
+    hint = parameter.annotation
+    default = parameter.default
     if hint is not inspect.Parameter.empty and hint is not Any:
         names = {"int": int, "float": float}
         members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)

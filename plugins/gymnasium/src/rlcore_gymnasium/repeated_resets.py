@@ -82,6 +82,7 @@ def alike(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
     if isinstance(left, tuple | list):
         return len(left) == len(right) and all(map(alike, left, right))
-    ours, theirs = np.asarray(left), np.asarray(right)
+    ours = np.asarray(left)
+    theirs = np.asarray(right)
     equal_nan = ours.dtype.kind in "fc"
     return ours.dtype == theirs.dtype and np.array_equal(ours, theirs, equal_nan=equal_nan)

@@ -95,7 +95,8 @@ class SavingEnvironment(InProcessEnvironment):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        envs, saved = self.vector.envs, saved_entry(state, "environments")
+        envs = self.vector.envs
+        saved = saved_entry(state, "environments")
         if not isinstance(saved, list) or len(saved) != self.num_envs:
             raise SavedValueError(f"the entry 'environments' has not one state for each of {self.num_envs}")
         episodes = saved_array(state, "episodes", np.int64, (self.num_envs,))

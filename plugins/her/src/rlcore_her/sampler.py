@@ -21,7 +21,8 @@ from rlcore_torch import ReplayBuffer, ReplaySampler, Rows, Sample
 
 __all__ = ["HindsightSampler"]
 
-ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
+ACHIEVED = "achieved_goal"
+DESIRED = "desired_goal"
 SPAN = 64  # rows of an episode that are looked at together, at first
 
 
@@ -75,13 +76,15 @@ def episode_steps(buffer: ReplayBuffer, rows: Rows, direction: int) -> NDArray[n
     also between the newest and the oldest row of a ring that is full.
     """
     steps = np.zeros(len(rows), np.int64)
-    open_, span = np.arange(len(rows)), SPAN
+    open_ = np.arange(len(rows))
+    span = SPAN
     while len(open_):
         distance = steps[open_] + np.arange(1, span + 1)[:, None]  # [span, open]
         there = (rows[open_] + direction * buffer.slots * distance) % buffer.capacity
         found = np.logical_and.accumulate(buffer.flags.take(there) != 0, 0).sum(0)
         steps[open_] += found
-        open_, span = open_[found == span], 2 * span
+        open_ = open_[found == span]
+        span = 2 * span
     return steps
 
 
@@ -89,7 +92,8 @@ class SparseRules:
     """Rewards of 0 within ``tolerance`` of the goal and -1 elsewhere, as :class:`rlcore.GoalRules`."""
 
     def __init__(self, tolerance: float, ends_at_goal: bool) -> None:
-        self.tolerance, self.ends_at_goal = tolerance, ends_at_goal
+        self.tolerance = tolerance
+        self.ends_at_goal = ends_at_goal
 
     def reward(self, achieved: NDArray[np.float32], desired: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the rewards [B] of goals [B, *shape]."""

@@ -29,7 +29,8 @@ class CuriosityModel(ExplorationModel):
 
     def __init__(self, behavior: BehaviorSpec, settings: CuriositySettings) -> None:
         super().__init__(behavior, settings)
-        self.continuous, self.branches = behavior.continuous, behavior.discrete
+        self.continuous = behavior.continuous
+        self.branches = behavior.discrete
         columns = behavior.continuous + sum(behavior.discrete)
         self.encoder = Body(self.inputs, settings.network)
         features = self.encoder.features
@@ -94,7 +95,8 @@ class CuriosityReward(ExplorationReward):
         before, after, actions = parts_of(given)
         losses = []
         for rows in self.minibatches(len(actions)):
-            features, following = self.model.features(picked(before, rows)), self.model.features(picked(after, rows))
+            features = self.model.features(picked(before, rows))
+            following = self.model.features(picked(after, rows))
             taken = actions.index_select(0, rows)
             forward = self.model.errors(features, taken, following).mean()
             inverse = self.model.inverse_loss(features, taken, following)

@@ -20,7 +20,8 @@ class Demonstrations:
 
     def take(self, steps: NDArray[np.int64]) -> Transitions:
         """Return the transitions with the numbers ``steps`` [B]."""
-        recording, rows = self._recording, self._rows[steps]
+        recording = self._recording
+        rows = self._rows[steps]
         actions = recording.actions
         return Transitions(
             observations={name: array[rows] for name, array in recording.observations.items()},

@@ -61,7 +61,8 @@ class GAILReward(NetworkReward):
 
     def _learn(self, expert: Seen, policy: Seen) -> dict[str, Tensor]:
         """Take a gradient step on as many transitions of the expert as of the policy; return statistics."""
-        model, count = self.model, len(policy[0][0])
+        model = self.model
+        count = len(policy[0][0])
         # Of both in equal parts: in units of the expert's deviations alone, agents far from it would all look alike.
         for inputs, _ in (expert, policy):
             model.inputs.update_normalizer(inputs)

@@ -60,14 +60,18 @@ class NetworkReward:
     model: RewardModel
 
     def __init__(self, settings: LearningRewardSettings, behavior: BehaviorSpec, run: RunContext) -> None:
-        self.gamma, self.strength = settings.gamma, settings.strength
-        self.settings, self.behavior = settings, behavior
+        self.gamma = settings.gamma
+        self.strength = settings.strength
+        self.settings = settings
+        self.behavior = behavior
         self.layout = ActionLayout(behavior)
         if settings.encoding_size is not None:
             run.logger("intrinsic").warning(
                 "behavior %r: encoding_size of reward %r is deprecated; write network_settings: {hidden_units: %d}",
-                behavior.name, self.name, settings.network.hidden_units,
-            )  # fmt: skip
+                behavior.name,
+                self.name,
+                settings.network.hidden_units,
+            )
         # Without ``prepare``: an error of a prediction is a small difference of large numbers, and stays in float32.
         backend = choose_backend(run)
         self.device = backend.device
@@ -93,7 +97,8 @@ class NetworkReward:
 
     def encoded_actions(self, transitions: Transitions) -> Tensor:
         """Return actions [N, action columns]: continuous parts in [-1, 1] where bounded, then one-hot branches."""
-        actions, count = transitions.actions, transitions.reward.size
+        actions = transitions.actions
+        count = transitions.reward.size
         columns: list[NDArray[Any]] = []
         if actions.continuous is not None:
             columns.append(self.layout.to_raw(actions.continuous.reshape(count, -1)))

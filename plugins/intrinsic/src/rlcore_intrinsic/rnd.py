@@ -23,7 +23,8 @@ class Features(nn.Module):
     def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, deeper: int = 0) -> None:
         super().__init__()
         self.body = Body(inputs, settings)
-        units, width = settings.hidden_units, self.body.features
+        units = settings.hidden_units
+        width = self.body.features
         self.head = nn.Sequential()
         for _ in range(deeper):
             self.head += nn.Sequential(linear(width, units), nn.ReLU())

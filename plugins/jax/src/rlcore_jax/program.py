@@ -117,7 +117,8 @@ class Program:
         truncated = truncated & ~terminated
         ended = terminated | truncated
         final = jax.vmap(self.simulator.view)(state)
-        episodes, steps = carry.episodes + ended, jnp.where(ended, 0, steps)
+        episodes = carry.episodes + ended
+        steps = jnp.where(ended, 0, steps)
         # What is seen of the states is calculated outside: XLA does not fuse what is inside, and a step takes longer.
         state = jax.lax.cond(ended.any(), self._restarted, _unchanged, state, ended, carry.keys, episodes)
         shown = jax.vmap(self.simulator.view)(state)
@@ -136,7 +137,8 @@ class Program:
 
         ``keys`` [N] are those of the environments, ``episodes`` [N] the numbers of the episodes that begin.
         """
-        count, chunk = self.num_envs, self._chunk
+        count = self.num_envs
+        chunk = self._chunk
         if chunk == count:
             first = self._first(_folded(keys, episodes))
             return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, state)

@@ -78,12 +78,14 @@ class Hints:
     """The hints about one configuration; see :class:`rlcore.KeyHints`."""
 
     def __init__(self, data: Mapping[str, Any], plugins: Plugins) -> None:
-        self._data, self._plugins = data, plugins
+        self._data = data
+        self._plugins = plugins
         self._places: dict[KeyPath, Mapping[str, str]] = {}  # messages about unknown keys, by the path of their block
 
     def message(self, path: KeyPath, problem: str, unknown: bool) -> str:
         """Return what to say about the value at ``path`` instead of ``problem``; nothing if another message says it."""
-        block, key = path[:-1], str(path[-1]) if path else ""
+        block = path[:-1]
+        key = str(path[-1]) if path else ""
         if key.startswith("--"):
             return foreign_keys()["flags"].get(key.removeprefix("--"), problem)
         if path == ("behaviors",) and not unknown and self._data.get("behaviors") is None:
@@ -182,7 +184,8 @@ class Hints:
 
         Misplaced keys of the present format are reported one by one.
         """
-        data, own = self._mapping(path), settings_fields(BehaviorSettings)
+        data = self._mapping(path)
+        own = settings_fields(BehaviorSettings)
         places = self._inner_places(self._keys_of_trainer(path))
         moved = {key: places[key] for key in data if key in places and key not in own}
         removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]

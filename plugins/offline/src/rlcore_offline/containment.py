@@ -17,8 +17,10 @@ from rlcore import ConfigError, DamagedFile, is_whole, open_regular, parse_json
 MAX_SIZE = 100_000_000
 MAX_OPTIONS = 1_000_000
 # What a file may hold beside its episodes and their steps: objects, and bytes from one that is stored.
-MORE_OBJECTS, OBJECTS_OF_EPISODE = 1_000, 1_000
-MORE_BYTES, BYTES_FROM_FILE = 1_000_000_000, 100
+MORE_OBJECTS = 1_000
+OBJECTS_OF_EPISODE = 1_000
+MORE_BYTES = 1_000_000_000
+BYTES_FROM_FILE = 100
 # No compression that HDF5 has by itself makes more of a byte.
 MOST_FROM_A_BYTE = 1_100
 _SLACK = 1_000_000  # bytes, which files may spare
@@ -40,13 +42,15 @@ def require_contained(path: Path, where: str, episodes: int, transitions: int) -
     with h5py.File(path, "r") as file:
         if len(file) > MORE_OBJECTS + episodes:
             raise ConfigError(f"{where}: it holds {len(file):,} groups and {episodes:,} episodes; it is damaged")
-        most, left = MORE_OBJECTS + OBJECTS_OF_EPISODE * episodes, MORE_BYTES + BYTES_FROM_FILE * path.stat().st_size
+        most = MORE_OBJECTS + OBJECTS_OF_EPISODE * episodes
+        left = MORE_BYTES + BYTES_FROM_FILE * path.stat().st_size
         for number, (name, found) in enumerate(_objects(file, where)):
             if number == most:
                 raise ConfigError(f"{where}: it holds more than {most:,} objects; it is damaged")
             if isinstance(found, h5py.Dataset):
                 _require_own_data(name, found, where)
-                rows, left = (found.shape or (1,))[0], left - found.nbytes
+                rows = (found.shape or (1,))[0]
+                left = left - found.nbytes
                 if left < 0 or rows > transitions + episodes:
                     raise ConfigError(
                         f"{where}: {name} declares {found.nbytes:,} bytes in {rows:,} rows, more than "
@@ -82,7 +86,8 @@ def _require_own_data(name: str, dataset: Any, where: str) -> None:
         raise ConfigError(f"{where}: {name} has its data in another file, which is not read")
     if dataset.dtype.hasobject:  # of variable length: as long as what is stored
         return
-    stored, declared = dataset.id.get_storage_size(), dataset.nbytes
+    stored = dataset.id.get_storage_size()
+    declared = dataset.nbytes
     if declared > MOST_FROM_A_BYTE * stored + _SLACK:
         raise ConfigError(f"{where}: {name} declares {declared:,} bytes and stores {stored:,}; it is damaged")
 

@@ -57,7 +57,8 @@ class RecordingFormat(Protocol):
 
 def recording_problem(recording: Recording) -> str | None:
     """Return the first mistake in the arrays of a recording in one line, or None; reading refuses such a recording."""
-    n, e = recording.transitions, recording.episodes
+    n = recording.transitions
+    e = recording.episodes
     wanted: dict[str, tuple[NDArray[Any] | None, tuple[int, ...]]] = {
         "reward": (recording.reward, (n,)),
         "terminated": (recording.terminated, (n,)),
@@ -80,7 +81,8 @@ def recording_problem(recording: Recording) -> str | None:
         return f"{n} transitions do not make {e} episodes of at least one transition each"
     last = np.zeros(n, np.bool_)
     last[np.cumsum(recording.lengths) - 1] = True
-    terminated, truncated = recording.terminated, recording.truncated
+    terminated = recording.terminated
+    truncated = recording.truncated
     if not np.array_equal(terminated ^ truncated, last) or (terminated & truncated).any():
         return "the last transition of an episode, and no other, must be either terminated or truncated"
     return _value_problem(recording)
@@ -107,10 +109,12 @@ def actions_outside(recording: Recording) -> str | None:
 
     A policy cannot act outside the bounds, so trainers learn the nearest action within them.
     """
-    actions, behavior = recording.actions.continuous, recording.behavior
+    actions = recording.actions.continuous
+    behavior = recording.behavior
     if actions is None:
         return None
-    low, high = np.asarray(behavior.low), np.asarray(behavior.high)
+    low = np.asarray(behavior.low)
+    high = np.asarray(behavior.high)
     # Bounds are exact numbers and actions may be rounded: a millionth more is not outside.
     below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
     outside = (actions < low - below) | (actions > high + above)  # [N, continuous]

@@ -77,7 +77,8 @@ class IQLTrainer(OfflineTrainer):
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        model, h = self.model, self.hyperparameters
+        model = self.model
+        h = self.hyperparameters
         with torch.no_grad():
             q = min_q(*model.q_values(model.targets, batch))  # [B, R] of the recorded actions
 

@@ -103,11 +103,14 @@ def _noted(ours: str, where: str) -> ObservationCodec:
 
 def _box(spec: ObservationSpec) -> spaces.Box:
     if spec.dtype.kind == "f":
-        low, high = -np.inf, np.inf
+        low = -np.inf
+        high = np.inf
     elif spec.dtype.kind == "b":
-        low, high = 0, 1
+        low = 0
+        high = 1
     else:
-        low, high = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
+        low = np.iinfo(spec.dtype).min
+        high = np.iinfo(spec.dtype).max
     if spec.kind == "image" and spec.dtype.kind == "u":
         largest = np.broadcast_to(spec.full_scale, spec.shape).astype(spec.dtype)
         return spaces.Box(np.zeros_like(largest), largest, dtype=spec.dtype.type)

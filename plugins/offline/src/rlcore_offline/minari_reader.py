@@ -20,7 +20,8 @@ ACTION_MASK = "action_mask"  # the info entry in which Gymnasium environments, a
 
 def read_episodes(path: Path, metadata: Mapping[str, Any], layout: Layout) -> Recording:
     """The dataset as one recording."""
-    transitions, episodes = metadata["total_steps"], metadata["total_episodes"]
+    transitions = metadata["total_steps"]
+    episodes = metadata["total_episodes"]
     where = f"Minari dataset {path}"
     require_memory(layout.behavior, transitions + episodes, what=where)
     try:

@@ -74,7 +74,8 @@ class MinariWriter(PartialRecording):
 
     def _buffer(self, recording: Recording, step: int, row: int, length: int) -> EpisodeBuffer:
         """The episode of ``length`` transitions that begins with transition ``step``, whose observation is ``row``."""
-        steps, rows = slice(step, step + length), slice(row, row + length + 1)
+        steps = slice(step, step + length)
+        rows = slice(row, row + length + 1)
         seen = {key: recording.observations[spec.name][rows] for key, spec in observation_keys(self._behavior).items()}
         done: dict[str, NDArray[Any]] = {}
         if recording.actions.continuous is not None:

@@ -66,7 +66,8 @@ class DemonstrationFile:
 
     def _counted(self, promised: int) -> int:
         """The number of steps. A recorder that was not closed promised none: then all that follows are steps."""
-        found, end = 0, self._first
+        found = 0
+        end = self._first
         while end < len(self._content) and (found < promised or promised == 0):
             start, end = self._span(end, f"step {found}")
             if start == end:  # a file of zeros would have as many steps as bytes

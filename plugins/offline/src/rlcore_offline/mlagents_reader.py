@@ -53,7 +53,8 @@ class Description:
         return cls(sensors, BehaviorSpec(name, specs, continuous, branches, -bound, bound))
 
     def fits(self, other: Description) -> bool:
-        one, another = self.behavior, other.behavior
+        one = self.behavior
+        another = other.behavior
         same_actions = (one.continuous, one.discrete) == (another.continuous, another.discrete)
         return same_actions and [each.shape for each in one.observations] == [
             each.shape for each in another.observations
@@ -89,11 +90,13 @@ def read_demonstrations(paths: Sequence[Path], name: str) -> Recording:
 def _actions_of(file: DemonstrationFile) -> tuple[int, tuple[int, ...]]:
     """The number of continuous parts and the options of each branch."""
     spec = file.brain.action_spec
-    continuous, branches = spec.num_continuous_actions, tuple(spec.discrete_branch_sizes)
+    continuous = spec.num_continuous_actions
+    branches = tuple(spec.discrete_branch_sizes)
     if not continuous and not branches:  # before ML-Agents' communicator 1.3: one kind of actions
         sizes = tuple(file.brain.vector_action_size_deprecated)
         if file.brain.vector_action_space_type_deprecated == _CONTINUOUS:
-            continuous, branches = sum(sizes), ()
+            continuous = sum(sizes)
+            branches = ()
         else:
             branches = sizes
     options = sum(branches)
@@ -117,7 +120,8 @@ class _Steps:
     """
 
     def __init__(self, file: DemonstrationFile, description: Description) -> None:
-        count, behavior = file.steps, description.behavior
+        count = file.steps
+        behavior = description.behavior
         require_memory(behavior, count, what=f"demonstration {file.path}")
         self.behavior = behavior
         self.observations = {o.name: np.empty((count, *o.shape), np.float32) for o in behavior.observations}
@@ -213,6 +217,10 @@ class _Steps:
             self.behavior,
             {name: array[rows] for name, array in self.observations.items()},
             Actions(self.continuous[acting] if self.behavior.continuous else None, discrete),
-            self.reward[before + 1], terminated, last & ~terminated, lengths, mask,
+            self.reward[before + 1],
+            terminated,
+            last & ~terminated,
+            lengths,
+            mask,
             nameless=True,
-        )  # fmt: skip
+        )

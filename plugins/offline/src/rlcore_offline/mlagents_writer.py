@@ -39,8 +39,11 @@ class MLAgentsWriter(PartialRecording):
 
     def __init__(self, path: Path, suffix: str, behavior: BehaviorSpec) -> None:
         super().__init__(path)
-        self._behavior, self._name = behavior, path.name
-        self._episodes, self._steps, self._sum = 0, 0, 0.0
+        self._behavior = behavior
+        self._name = path.name
+        self._episodes = 0
+        self._steps = 0
+        self._sum = 0.0
         self._held: Any = None  # the last step of an episode, whose action depends on whether another follows
         try:
             self._file = (self.directory / f"{path.name}{suffix}").open("xb")
@@ -72,7 +75,8 @@ class MLAgentsWriter(PartialRecording):
                     self._write_step(pair)
             pair.agent_info.done = True
             self._held = pair
-            step, row = step + length, row + length + 1
+            step = step + length
+            row = row + length + 1
             self._episodes += 1
         self._sum += float(recording.returns.sum())
 
@@ -128,7 +132,8 @@ class MLAgentsWriter(PartialRecording):
         actions = recording.actions.continuous
         if actions is None:
             return np.empty((recording.transitions, 0), np.float32)
-        low, high = self._behavior.low, self._behavior.high
+        low = self._behavior.low
+        high = self._behavior.high
         bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
         with np.errstate(invalid="ignore"):  # of infinite bounds
             scaled = (2 * actions - low - high) / np.where(bounded, high - low, 1)
@@ -144,10 +149,12 @@ def _add(message: Any, spec: ObservationSpec, values: NDArray[Any]) -> None:
     shape: Sequence[int] = (spec.size,)
     properties = [NONE]
     if spec.kind == "image":
-        numbers, properties = np.moveaxis(numbers, -1, 0), [NONE, EQUIVARIANT, EQUIVARIANT]
+        numbers = np.moveaxis(numbers, -1, 0)
+        properties = [NONE, EQUIVARIANT, EQUIVARIANT]
         shape = numbers.shape
     elif spec.kind == "entities":
-        shape, properties = spec.shape, [VARIABLE, NONE]
+        shape = spec.shape
+        properties = [VARIABLE, NONE]
     if spec.goal:
         message.observation_type = ObservationType.GOAL_SIGNAL
     message.shape.extend(shape)

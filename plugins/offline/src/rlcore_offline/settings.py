@@ -27,9 +27,11 @@ class IQLSettings(OfflineSettings):
         maximum=1.0,
     )
     tau: float = setting(
-        0.005, "Share of the critics that enters the target critics in a gradient step.",
-        exclusive_minimum=0.0, maximum=1.0,
-    )  # fmt: skip
+        0.005,
+        "Share of the critics that enters the target critics in a gradient step.",
+        exclusive_minimum=0.0,
+        maximum=1.0,
+    )
     inverse_temperature: float = setting(
         3.0,
         "Beta of the paper: an action is imitated with the weight exp(beta * advantage); 0 imitates all alike.",

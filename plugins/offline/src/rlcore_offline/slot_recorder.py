@@ -73,7 +73,8 @@ class SlotRecorder:
     def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:
         """End the open episodes of ``rows`` after ``batch``, and write them as truncated."""
         for row in rows.tolist():
-            episode, final = self._open[row], _row(batch.observations, batch.action_mask, row)
+            episode = self._open[row]
+            final = _row(batch.observations, batch.action_mask, row)
             if len(episode.seen) > len(episode.rewards):  # a transition is open: what it began with was seen last
                 final = episode.seen.pop()
                 episode.chosen.pop()

@@ -54,7 +54,10 @@ class Comparison:
     def __init__(
         self, session: Session, policy: Any, module: nn.Module, behavior: BehaviorSpec, tolerance: float
     ) -> None:
-        self.session, self.policy, self.module, self.behavior = session, policy, module, behavior
+        self.session = session
+        self.policy = policy
+        self.module = module
+        self.behavior = behavior
         self.layout = ActionLayout(behavior)
         self.tolerance = tolerance
         self.largest = 0.0
@@ -70,7 +73,8 @@ class Comparison:
         Raises PluginError for a difference larger than ``tolerance``, for an option whose logit is not the largest by
         more than ``tolerance``, and for results that are not finite where no option is allowed.
         """
-        inputs, size = self.session.metadata.inputs, self.session.memory_size
+        inputs = self.session.metadata.inputs
+        size = self.session.memory_size
         for rows in ROWS:
             memory = np.zeros((rows, size), np.float32) if size else None
             for _ in range(STEPS):

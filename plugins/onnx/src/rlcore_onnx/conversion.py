@@ -61,11 +61,17 @@ def convert(
         model.graph.initializer.append(numpy_helper.from_array(value, name))
         model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape))
     metadata = Metadata(
-        profile=profile.name, behavior=profile.behavior, inputs=profile.inputs, outputs=profile.outputs,
-        continuous_units=profile.units, action_order=profile.action_order, **attrs.asdict(about),
-    )  # fmt: skip
+        profile=profile.name,
+        behavior=profile.behavior,
+        inputs=profile.inputs,
+        outputs=profile.outputs,
+        continuous_units=profile.units,
+        action_order=profile.action_order,
+        **attrs.asdict(about),
+    )
     model.graph.name = behavior.name
-    model.producer_name, model.producer_version = "rlcore", about.rlcore_version
+    model.producer_name = "rlcore"
+    model.producer_version = about.rlcore_version
     helper.set_model_props(model, {KEY: metadata.to_json()})
     return model, metadata
 
@@ -78,9 +84,11 @@ def gumbel(normal: Tensor) -> Tensor:
 
 def recurrent_step(recurrent: Recurrent, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
     """Compute :meth:`Recurrent.step` without the operators LSTM and GRU, which engines read in different ways."""
-    layer, units = recurrent.layer, recurrent.features
+    layer = recurrent.layer
+    units = recurrent.features
     h = memory if isinstance(layer, nn.GRU) else memory[:, :units]
-    of_x, of_h = linear(x, layer.weight_ih_l0, layer.bias_ih_l0), linear(h, layer.weight_hh_l0, layer.bias_hh_l0)
+    of_x = linear(x, layer.weight_ih_l0, layer.bias_ih_l0)
+    of_h = linear(h, layer.weight_hh_l0, layer.bias_hh_l0)
     if isinstance(layer, nn.GRU):
         reset_x, kept_x, new_x = of_x.split(units, dim=1)  # type: ignore[no-untyped-call]
         reset_h, kept_h, new_h = of_h.split(units, dim=1)  # type: ignore[no-untyped-call]
@@ -101,9 +109,11 @@ class PolicyProgram(nn.Module):
 
     def __init__(self, module: nn.Module, profile: Profile) -> None:
         super().__init__()
-        self.module, self.profile = module, profile
+        self.module = module
+        self.profile = profile
         layout = profile.layout
-        self.middle, self.half_range = torch.from_numpy(layout.middle), torch.from_numpy(layout.half_range)
+        self.middle = torch.from_numpy(layout.middle)
+        self.half_range = torch.from_numpy(layout.half_range)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(self.outputs(dict(zip(self.profile.input_types(), tensors, strict=True))).values())
@@ -111,7 +121,8 @@ class PolicyProgram(nn.Module):
     def outputs(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs by name, and the masked logits if the module shows them, for inputs by name."""
         profile = self.profile
-        inputs, names = profile.inputs, profile.outputs
+        inputs = profile.inputs
+        names = profile.outputs
         mask = None if inputs.action_mask is None else given[inputs.action_mask]
         if mask is not None and mask.dtype != torch.bool:
             mask = mask > 0.5
@@ -190,10 +201,15 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     try:
         with _quiet():
             torch.onnx.export(
-                program, tuple(examples.values()), file, dynamo=False, opset_version=profile.opset,
-                input_names=list(examples), output_names=list(outputs),
+                program,
+                tuple(examples.values()),
+                file,
+                dynamo=False,
+                opset_version=profile.opset,
+                input_names=list(examples),
+                output_names=list(outputs),
                 dynamic_axes={name: {0: BATCH} for name in (*examples, *outputs)},
-            )  # fmt: skip
+            )
     except Exception as error:
         cause: BaseException = error
         while cause.__cause__ is not None:

@@ -26,13 +26,16 @@ class OnnxExporter:
         Raises UnsupportedExport for a policy that the profile or ONNX cannot have, and PluginError for a file that
         fails a check.
         """
-        settings, module = self.settings, policy_module(policy)
+        settings = self.settings
+        module = policy_module(policy)
         model, metadata = convert(module, behavior, about, settings.profile)
         check_structure(model)
-        content, extra = signed(model.SerializeToString()), {}
+        content = signed(model.SerializeToString())
+        extra = {}
         shown = content
         if any(LOGITS in node.output for node in model.graph.node):
-            shown, extra = with_output(content, LOGITS, behavior.mask_size), {"logits": LOGITS}
+            shown = with_output(content, LOGITS, behavior.mask_size)
+            extra = {"logits": LOGITS}
         session = Session(open_model(shown), metadata, extra)
         difference = Comparison(session, policy, module, behavior, settings.tolerance).run()
         path.write_bytes(content)

@@ -98,9 +98,15 @@ class BehaviorInfo:
             for bounds in (behavior.low, behavior.high)
         )
         return cls(
-            name=behavior.name, observations=observations, continuous=behavior.continuous, low=low, high=high,
-            discrete=tuple(behavior.discrete), memory_size=memory_size, start=behavior.start,
-        )  # fmt: skip
+            name=behavior.name,
+            observations=observations,
+            continuous=behavior.continuous,
+            low=low,
+            high=high,
+            discrete=tuple(behavior.discrete),
+            memory_size=memory_size,
+            start=behavior.start,
+        )
 
     def spec(self) -> BehaviorSpec:
         """Return the behavior."""

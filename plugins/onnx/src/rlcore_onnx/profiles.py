@@ -53,9 +53,11 @@ class Profile:
         """
         self.layout = ActionLayout(behavior)
         there = {
-            "continuous": behavior.continuous > 0, "discrete": bool(behavior.discrete), "memory": memory_size > 0,
+            "continuous": behavior.continuous > 0,
+            "discrete": bool(behavior.discrete),
+            "memory": memory_size > 0,
             "actions": True,
-        }  # fmt: skip
+        }
         names = attrs.asdict(self.output_names)
         self.outputs = OutputNames(
             **{meaning: name for meaning, name in names.items() if there[meaning.removeprefix("deterministic_")]}
@@ -152,7 +154,8 @@ class Unity(Profile):
     def _observations(self, behavior: BehaviorSpec) -> tuple[ObservationInput, ...]:
         made = []
         for index, o in enumerate(behavior.observations):
-            image, shape = o.kind == "image", o.shape or (1,)
+            image = o.kind == "image"
+            shape = o.shape or (1,)
             if image:
                 shape = (o.shape[2], *o.shape[:2])
             scale = 1.0 / float(o.full_scale.max()) if image else 1.0
@@ -208,9 +211,15 @@ def fed_by(
 ) -> ObservationInput:
     """The input ``name`` [batch, *shape] that an observation feeds."""
     return ObservationInput(
-        name=o.name, shape=o.shape, dtype=o.dtype.name, kind=o.kind,
-        input=name, input_shape=shape, input_dtype=dtype, **layout,
-    )  # fmt: skip
+        name=o.name,
+        shape=o.shape,
+        dtype=o.dtype.name,
+        kind=o.kind,
+        input=name,
+        input_shape=shape,
+        input_dtype=dtype,
+        **layout,
+    )
 
 
 def free_names(behavior: BehaviorSpec, reserved: set[str]) -> dict[str, str]:

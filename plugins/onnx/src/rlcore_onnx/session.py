@@ -27,7 +27,8 @@ Arrays = dict[str, NDArray[Any]]
 def open_model(content: bytes, threads: int = 1) -> onnxruntime.InferenceSession:
     """Load an ONNX file in onnxruntime, which computes with ``threads`` threads."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
@@ -52,7 +53,8 @@ class Session:
         self._model = model
         self.metadata = metadata
         self.behavior = metadata.behavior.spec()
-        self.memory_size, self.epsilon_size = metadata.behavior.memory_size, metadata.inputs.epsilon_size
+        self.memory_size = metadata.behavior.memory_size
+        self.epsilon_size = metadata.inputs.epsilon_size
         self._types = {each.name: _type(each) for each in model.get_inputs()}
         names = attrs.asdict(metadata.outputs) | dict(extra or {})
         self._outputs = {meaning: name for meaning, name in names.items() if name is not None}
@@ -121,7 +123,8 @@ class Session:
         """Return continuous actions [R, continuous] of the file in the environment's units."""
         if self.metadata.continuous_units == "environment":
             return continuous
-        low, high = self.behavior.low, self.behavior.high
+        low = self.behavior.low
+        high = self.behavior.high
         stretched: NDArray[np.float32] = np.clip((low + high) / 2 + continuous * ((high - low) / 2), low, high)
         return stretched
 

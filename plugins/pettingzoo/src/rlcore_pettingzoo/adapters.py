@@ -67,7 +67,8 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         if environment.num_envs != 1:
             raise ValueError(f"needs an environment with one copy, not {environment.num_envs}")
         self._environment = environment
-        self._seeds, self._episode = EpisodeSeeds(secrets.randbelow(2**31)), -1
+        self._seeds = EpisodeSeeds(secrets.randbelow(2**31))
+        self._episode = -1
         self._batches = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
         at_once = all(batch.needs_action is None for batch in self._batches.values())
         self.metadata = {"name": name, "render_modes": [], "is_parallelizable": at_once}
@@ -98,7 +99,8 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Start an episode: with a seed, the first of this seed, else the next one. ``options`` has no effect."""
         if seed is not None:
-            self._seeds, self._episode = EpisodeSeeds(seed), -1
+            self._seeds = EpisodeSeeds(seed)
+            self._episode = -1
         self._episode += 1
         self._batches = self._environment.reset(self._seeds, np.array([self._episode]))
         self.agents = self.possible_agents[:]
@@ -144,7 +146,8 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         for name, spec in self._environment.behaviors.items():
             given = [self._chosen.get(f"{name}_{slot}") for slot in range(spec.slots)]
             taken[name] = _actions(spec, given, self._batches[name].action_mask)
-        self._batches, self._chosen = self._environment.step(taken), {}
+        self._batches = self._environment.step(taken)
+        self._chosen = {}
         for agent in self._living():
             result = self._results[agent] = self._result(agent)
             self.rewards[agent] += result.reward
@@ -155,12 +158,15 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
     def _result(self, agent: str) -> _Result:
         spec, slot = self._seats[agent]
         batch = self._batches[spec.name]
-        row, shown, masks = slot, batch.observations, batch.action_mask
+        row = slot
+        shown = batch.observations
+        masks = batch.action_mask
         info: dict[str, Any] = {}
         if slot in batch.ended:
             assert batch.final_observations is not None
             row = int(np.searchsorted(batch.ended, slot))
-            shown, masks = batch.final_observations, batch.final_action_mask
+            shown = batch.final_observations
+            masks = batch.final_action_mask
             info = {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
         if batch.group_reward is not None:
             info["group_reward"] = float(batch.group_reward[slot])

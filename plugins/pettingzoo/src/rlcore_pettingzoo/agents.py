@@ -56,7 +56,8 @@ def assign(
     time. Raises ConfigError for a mapping that does not fit the agents.
     """
     if mapping is None:
-        groups, blocks = _by_spaces(agents, game, file_names), {}
+        groups = _by_spaces(agents, game, file_names)
+        blocks = {}
     else:
         blocks = dict(mapping)
         groups = {name: _matching(agents, block.agents, (*BEHAVIORS, name, "agents")) for name, block in blocks.items()}

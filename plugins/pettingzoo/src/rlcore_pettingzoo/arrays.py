@@ -153,7 +153,8 @@ class BehaviorArrays:
     ) -> None:
         """End the episode of a slot, which then waits until the next one begins."""
         refuse_wrong_reward(reward)
-        terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
+        terminated = flag(terminated, "terminated")
+        truncated = flag(truncated, "truncated")
         self._reward[slot] = reward
         self._terminated[slot] = terminated
         self._truncated[slot] = truncated and not terminated
@@ -176,9 +177,14 @@ class BehaviorArrays:
         """Return what all slots received."""
         order = np.argsort(self._ended)
         batch = AgentBatch(
-            self._observations, self._reward, self._terminated, self._truncated, np.array(self._ended, np.intp)[order],
-            needs_action=None if self._needs_action.all() else self._needs_action, action_mask=self._mask,
-        )  # fmt: skip
+            self._observations,
+            self._reward,
+            self._terminated,
+            self._truncated,
+            np.array(self._ended, np.intp)[order],
+            needs_action=None if self._needs_action.all() else self._needs_action,
+            action_mask=self._mask,
+        )
         if order.size:
             batch.final_observations = {name: array[order] for name, array in self._finals.items()}
             batch.final_info = final_info([self._final_infos[place] for place in order], self._reported)

@@ -24,7 +24,9 @@ class CentralState:
     """Shows the state of each game to its agents, with their final observations too."""
 
     def __init__(self, games: Sequence[Any], arrays: Sequence[BehaviorArrays], game: str) -> None:
-        self._games, self._arrays, self._game = games, arrays, game
+        self._games = games
+        self._arrays = arrays
+        self._game = game
         spec = self._spec()
         for each in arrays:
             if any(observation.name == STATE for observation in each.spec.observations):

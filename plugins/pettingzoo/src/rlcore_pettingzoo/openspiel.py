@@ -106,7 +106,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
 
     def text_for(self, agent: str) -> str:
         """Return what a player knows as text; the whole state if the game has no such text."""
-        kind, player = self._game.get_type(), self._number[agent]
+        kind = self._game.get_type()
+        player = self._number[agent]
         if kind.provides_information_state_string:
             return str(self._state.information_state_string(player))
         return str(self._state.observation_string(player) if kind.provides_observation_string else self._state)

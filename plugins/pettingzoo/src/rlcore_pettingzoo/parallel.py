@@ -54,7 +54,8 @@ class ParallelEnvironment(PettingZooEnvironment):
         self._first[env] = {}, {}
 
     def _step_game(self, env: int) -> bool:
-        game, playing = self.games[env], self._playing[env]
+        game = self.games[env]
+        playing = self._playing[env]
         results = game.step({name: arrays.action(slot) for name, (arrays, slot) in playing.items()})
         observations, rewards, terminations, truncations, infos = results
         infos = infos or _NO_INFO
@@ -62,10 +63,12 @@ class ParallelEnvironment(PettingZooEnvironment):
         name = ""
         try:
             for name, (arrays, slot) in playing.items():
-                terminated, truncated = terminations[name], truncations[name]
+                terminated = terminations[name]
+                truncated = truncations[name]
                 # Most games return Python's own False; other values are checked.
                 if terminated is not False or truncated is not False:
-                    terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
+                    terminated = flag(terminated, "terminated")
+                    truncated = flag(truncated, "truncated")
                     if terminated or truncated:
                         observation = observations.get(name)
                         arrays.end(slot, observation, rewards[name], terminated, truncated, infos.get(name))
@@ -85,7 +88,9 @@ class ParallelEnvironment(PettingZooEnvironment):
 
     def _join_and_leave(self, env: int, game: Any, observations: Any, infos: Any, ended: list[str]) -> None:
         """Take in agents that have joined a game, and refuse a game that loses agents without ending their episodes."""
-        playing, out, here = self._playing[env], self._out[env], set(game.agents)
+        playing = self._playing[env]
+        out = self._out[env]
+        here = set(game.agents)
         out.update(ended)
         back = sorted(self._gone[env] & here)
         if back:

@@ -62,7 +62,8 @@ class Table:
             raise
 
     def _sit_down(self, saved: SavedRun, seat: str | None, deterministic: bool, seed: int | None) -> None:
-        environment, specs = self.environment, self.environment.behaviors
+        environment = self.environment
+        specs = self.environment.behaviors
         self.agents = list(environment.games[0].possible_agents)
         self.you = _seat(seat, self.agents)
         self._names = {(arrays.name, slot): name for name, (arrays, slot) in environment.seats[0].items()}
@@ -115,7 +116,8 @@ class Table:
 
     def news(self) -> list[str]:
         """Return the moves of others since the last call."""
-        news, self._news = self._news, []
+        news = self._news
+        self._news = []
         return news
 
     def result(self) -> list[str]:

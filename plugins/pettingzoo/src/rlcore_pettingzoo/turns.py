@@ -52,7 +52,8 @@ class TurnEnvironment(PettingZooEnvironment):
         self.acting[env] = arrays, slot
 
     def _step_game(self, env: int) -> bool:
-        game, seats = self.games[env], self.seats[env]
+        game = self.games[env]
+        seats = self.seats[env]
         arrays, slot = self.acting[env]
         game.step(arrays.action(slot))
         turns = 0

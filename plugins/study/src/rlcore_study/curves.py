@@ -85,7 +85,8 @@ def smoothed(series: Series, weight: float) -> Series:
     if weight == 0:
         return series
     values = np.full(len(series.values), np.nan)
-    average, seen = 0.0, 0
+    average = 0.0
+    seen = 0
     for index, value in enumerate(series.values):
         if np.isfinite(value):
             average = weight * average + (1 - weight) * value

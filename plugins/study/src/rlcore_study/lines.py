@@ -75,7 +75,8 @@ class Summaries:
     def _add(self, summary: Any) -> bool:
         if not isinstance(summary, Mapping) or not isinstance(stats := summary.get("stats"), Mapping):
             return False
-        name, step = summary.get("behavior"), summary.get("step")
+        name = summary.get("behavior")
+        step = summary.get("step")
         if not isinstance(name, str) or not isinstance(step, int):
             return False
         self._steps[name] = step

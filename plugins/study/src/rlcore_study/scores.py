@@ -132,8 +132,10 @@ def compared(groups: Sequence[Group]) -> Comparison:
     pairs = []
     for first, second in combinations([each for each in scored if each.scores], 2):
         found = probability_of_improvement([first.scores], [second.scores])
-        better, than = first.group.name, second.group.name
-        ours, theirs = len(first.scores), len(second.scores)
+        better = first.group.name
+        than = second.group.name
+        ours = len(first.scores)
+        theirs = len(second.scores)
         if found.value >= 0.5:
             pairs.append(Pair(better, than, found, (ours, theirs)))
         else:

@@ -104,7 +104,8 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
         kept = ", ".join(directory.name for directory in earlier)
         echo(f"{kept}: the earlier run is still there, and not shown; --force replaces it when the new one starts")
     if failed:
-        names, one = ", ".join(each.job.run_id for each in failed), len(failed) == 1
+        names = ", ".join(each.job.run_id for each in failed)
+        one = len(failed) == 1
         many = f"{len(failed)} of {len(seeds)} runs {'is' if one else 'are'} not done"
         echo(f"{many}: {names}; the same command with --resume continues {'it' if one else 'them'}", err=True)
     return failed[0].code if failed else 0

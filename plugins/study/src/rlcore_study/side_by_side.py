@@ -143,7 +143,8 @@ class Running:
         """Start the process. Later calls do nothing."""
         if self._process is not None:
             return
-        job, words = self.job, self.job.words
+        job = self.job
+        words = self.job.words
         if job.resume and has_checkpoint(job.directory):
             words = ("--resume", *words)
         else:
@@ -206,7 +207,8 @@ def side_by_side(
     ``look`` several times a second with each run that is going on; it may stop it. A run that fails does not stop
     others. Returns the number of the signal that ended all runs; None if none did. Call it in the main thread.
     """
-    waiting, left = iter(jobs), True
+    waiting = iter(jobs)
+    left = True
     running: list[Running] = []
     seen: set[str] = set()
     with Lines() as lines:

@@ -84,7 +84,8 @@ def probability_of_improvement(ours: Sequence[Sequence[float]], theirs: Sequence
     the seeds of the same tasks in the same order. Raises ValueError for other numbers of tasks, for a task without a
     score, and for a score that is not finite.
     """
-    first, second = _checked(ours), _checked(theirs)
+    first = _checked(ours)
+    second = _checked(theirs)
     if len(first) != len(second):
         raise ValueError(f"scores of {len(first)} tasks cannot be compared with those of {len(second)}")
     pairs = len(first)

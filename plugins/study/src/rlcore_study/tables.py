@@ -97,7 +97,8 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 
 def seeds(scored: GroupScore) -> str:
     """``5 seeds``, or ``4 of 5`` if a run does not count."""
-    count, all_of = len(scored.scores), len(scored.group.runs)
+    count = len(scored.scores)
+    all_of = len(scored.group.runs)
     return f"{count} seed{'s' * (count != 1)}" if count == all_of else f"{count} of {all_of}"
 
 

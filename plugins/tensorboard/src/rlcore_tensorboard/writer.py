@@ -105,8 +105,10 @@ class TensorBoardWriter:
         if file is not None and lost:
             log.warning(
                 "%s: was removed while the run was writing to it; summaries from step %d on are in %s",
-                file.path, step, made.path.name,
-            )  # fmt: skip
+                file.path,
+                step,
+                made.path.name,
+            )
         return made
 
 
@@ -132,6 +134,11 @@ def histogram(values: tuple[float, ...]) -> HistogramProto:
         return HistogramProto()
     counts, edges = np.histogram(array, bins=HISTOGRAM_BINS)
     return HistogramProto(
-        min=array.min(), max=array.max(), num=len(array), sum=array.sum(), sum_squares=np.square(array).sum(),
-        bucket_limit=edges.tolist(), bucket=[0.0, *counts.tolist()],
-    )  # fmt: skip
+        min=array.min(),
+        max=array.max(),
+        num=len(array),
+        sum=array.sum(),
+        sum_squares=np.square(array).sum(),
+        bucket_limit=edges.tolist(),
+        bucket=[0.0, *counts.tolist()],
+    )

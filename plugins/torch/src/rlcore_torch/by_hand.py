@@ -54,9 +54,11 @@ class LinearStack:
         """
         self._layers = layers
         self._function = FUNCTIONS[activation]
-        self._inputs, self._memory = inputs, memory
+        self._inputs = inputs
+        self._memory = memory
         self.gradients: dict[Tensor, Tensor] = {}
-        self._products, self._biases = [], []
+        self._products = []
+        self._biases = []
         self._added = torch.empty(sum(layer.weight.numel() + layer.bias.numel() for layer in layers))
         start = 0
         for k, layer in enumerate(layers):
@@ -125,7 +127,8 @@ class LinearStack:
         """
         gradient = given.t()
         for k in range(len(self._layers) - 1, 0, -1):
-            kept, of_activation = self._now.kept[k - 1], self._now.given[k - 1]
+            kept = self._now.kept[k - 1]
+            of_activation = self._now.given[k - 1]
             torch.mm(gradient, self._layers[k].weight, out=of_activation)
             self._function.derivative(of_activation, kept)()
             gradient = kept
@@ -142,20 +145,25 @@ class LinearStack:
 
         def array(width: int) -> Tensor:
             nonlocal end
-            start, end = end, end + len(self._inputs) * width
+            start = end
+            end = end + len(self._inputs) * width
             return self._memory[start:end].view(len(self._inputs), width)[:rows]
 
-        hidden, widths = self._layers[:-1], [layer.out_features for layer in self._layers[:-1]]
+        hidden = self._layers[:-1]
+        widths = [layer.out_features for layer in self._layers[:-1]]
         kept = [array(width) for width in widths]  # before each activation, later its gradient
         after = [array(width) for width in widths] if self._function.of_input else kept
         shared = array(max(widths, default=0)).view(-1)  # the gradient after the activation of one layer at a time
         given = [shared[: rows * width].view(rows, width) for width in widths]
-        inputs, ones = [self._inputs[:rows], *after], self._ones[:, :rows]
-        output, of_output = self._output[:, :rows], self._of_output[:, :rows]
+        inputs = [self._inputs[:rows], *after]
+        ones = self._ones[:, :rows]
+        output = self._output[:, :rows]
+        of_output = self._of_output[:, :rows]
         forward: list[Call] = []
         backward: list[Call] = []
         for k, layer in enumerate(self._layers):
-            weight, bias = layer.weight.detach(), layer.bias.detach()
+            weight = layer.weight.detach()
+            bias = layer.bias.detach()
             of_layer: list[Call] = []
             if k < len(hidden):
                 if k == 0:
@@ -164,9 +172,11 @@ class LinearStack:
                     forward.append(partial(torch.addmm, bias, inputs[k], weight.t(), out=kept[k]))
                 forward.append(self._function.call(kept[k], after[k]))
                 of_layer.append(self._function.derivative(given[k], kept[k]))
-                gradient, x = kept[k], inputs[k]
+                gradient = kept[k]
+                x = inputs[k]
             else:
-                gradient, x = of_output.t(), inputs[k] if hidden else inputs[k][:, :-1]
+                gradient = of_output.t()
+                x = inputs[k] if hidden else inputs[k][:, :-1]
                 forward.append(partial(torch.addmm, bias.unsqueeze(1), weight, x.t(), out=output))
             of_layer.append(_adds_product(self._products[k], gradient, x))
             if k > 0 or not hidden:
@@ -223,7 +233,8 @@ class MinibatchStacks:
 
     def __init__(self, actors: Sequence[LinearStack], critics: Sequence[LinearStack], inputs: Sequence[Tensor]) -> None:
         """``inputs`` are [rows, size + 1] those of the actors and [rows, size + C + 1] those of the critics."""
-        self.actors, self.critics = actors, critics
+        self.actors = actors
+        self.critics = critics
         self._observed, self._acted = inputs
         self.rows = len(self._observed)
 
@@ -275,7 +286,8 @@ class StackOutputs:
     """The outputs of linear layers for any number of rows, without a gradient, a piece of the rows after the other."""
 
     def __init__(self, layers: Sequence[nn.Linear], activation: str) -> None:
-        self._layers, self._activation = layers, activation
+        self._layers = layers
+        self._activation = activation
         self._stack: LinearStack | None = None
 
     @torch.no_grad()
@@ -285,7 +297,8 @@ class StackOutputs:
             rows = rows_at_once(self._layers)
             inputs = torch.ones(rows, self._layers[0].in_features + 1)
             memory = torch.empty(rows * LinearStack.numbers(self._layers, self._activation))
-            self._stack, self._columns = LinearStack(self._layers, self._activation, inputs, memory), inputs.numpy()
+            self._stack = LinearStack(self._layers, self._activation, inputs, memory)
+            self._columns = inputs.numpy()
         self._stack.read_weights()
         outputs: FloatArray = np.empty((len(x), self._layers[-1].out_features), np.float32)
         for start in range(0, len(x), len(self._columns)):

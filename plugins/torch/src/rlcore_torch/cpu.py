@@ -110,7 +110,8 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     """
     if not _is_plain(model):
         return None
-    arrays, activate = numpy_layers(model), NUMPY_FUNCTIONS[model.actor.activation]
+    arrays = numpy_layers(model)
+    activate = NUMPY_FUNCTIONS[model.actor.activation]
     split: Any = model.policy_head.split
     return lambda x: split(numpy_network(x, arrays, activate))
 
@@ -175,7 +176,8 @@ def numpy_network(
     Arrays of several networks may be stacked, [..., in, out] and [..., 1, out].
     """
     scaling = len(arrays) % 2 * 3  # arrays of the normalization
-    x, layers = numpy_normalized(x, arrays[:scaling]), arrays[scaling:]
+    x = numpy_normalized(x, arrays[:scaling])
+    layers = arrays[scaling:]
     for index in range(0, len(layers), 2):
         if index:
             x = activate(x)
@@ -190,7 +192,8 @@ def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
     draw = distribution.numpy_draw()
     if draw is None:
         return False
-    generator, rows = np.random.default_rng(0), 4
+    generator = np.random.default_rng(0)
+    rows = 4
     columns = generator.standard_normal((rows, distribution.width), np.float32)
     noise = generator.standard_normal((rows, distribution.noise_size), np.float32)
     at = torch.from_numpy(columns).to(device)
@@ -271,7 +274,9 @@ COMPARED = 4  # gradient steps that are computed with one thread and with two be
 TRIED = 6  # gradient steps with each number of threads in a trial
 FASTER = 0.95  # of the time with one thread: from here on two are used
 SLOW = 1.5  # times the time with one thread: a trial is lost at once
-FIRST_PAUSE, LONGEST_PAUSE = 500, 8_000  # gradient steps between trials
+# gradient steps between trials
+FIRST_PAUSE = 500
+LONGEST_PAUSE = 8_000
 SLOW_STEPS = 10  # that take long, one after the other, begin a trial early
 
 
@@ -291,10 +296,13 @@ class UpdateThreads:
     """
 
     def __init__(self, behavior: str, period: int = 1) -> None:
-        self.behavior, self._period = behavior, period
+        self.behavior = behavior
+        self._period = period
         self.count = 1
         self._to_compare = max(COMPARED, period)
-        self._pause, self._next_pause = 0, FIRST_PAUSE  # gradient steps
+        # gradient steps
+        self._pause = 0
+        self._next_pause = FIRST_PAUSE
         self._trial: list[float] = []  # seconds of gradient steps, with one thread and with two in turn
         self._usual = 0.0  # seconds of a gradient step with `count` threads in the latest trial
         self._slow = 0  # steps that took long, one after the other
@@ -305,7 +313,8 @@ class UpdateThreads:
         """Compare ``outcome``, all that a gradient step with so many threads changes, if that is due."""
         if self._pause or self._trial or not self._to_compare:
             return
-        seconds, found = [], []
+        seconds = []
+        found = []
         for threads in (1, 2):
             started = perf_counter()
             found.append(outcome(threads))
@@ -333,30 +342,38 @@ class UpdateThreads:
         self._steps.append(seconds)
         if len(self._steps) < self._period:
             return
-        seconds, self._steps = sum(self._steps) / self._period, []
+        seconds = sum(self._steps) / self._period
+        self._steps = []
         if self._pause > 0:
             self._pause -= 1
             self._slow = self._slow + 1 if self.count > 1 and seconds > SLOW * self._usual else 0
             if self._slow == SLOW_STEPS:
-                self._pause, self._slow = 0, 0
+                self._pause = 0
+                self._slow = 0
         elif not (self._pause or self._to_compare):
             self._trial.append(seconds)
-            one, two = self._trial[::2], self._trial[1::2]
+            one = self._trial[::2]
+            two = self._trial[1::2]
             if len(two) == TRIED or (len(one) == len(two) and two[-1] > SLOW * one[-1]):
                 self._choose(median(one), median(two))
 
     def _choose(self, one: float, two: float) -> None:
-        before, first = self.count, not self._usual
+        before = self.count
+        first = not self._usual
         self.count = 2 if two < FASTER * one else 1
-        self._usual, self._trial = (one, two)[self.count - 1], []
+        self._usual = (one, two)[self.count - 1]
+        self._trial = []
         if self.count != before:
             self._next_pause = FIRST_PAUSE
         self._pause, self._next_pause = self._next_pause, min(2 * self._next_pause, LONGEST_PAUSE)
         if first or self.count != before:
             log.info(
                 "behavior %r: gradient steps use %s (%.1f ms with one, %.1f ms with two); results do not depend on it",
-                self.behavior, ("one thread", "two threads")[self.count - 1], 1e3 * one, 1e3 * two,
-            )  # fmt: skip
+                self.behavior,
+                ("one thread", "two threads")[self.count - 1],
+                1e3 * one,
+                1e3 * two,
+            )
 
 
 def update_threads(behavior: str, model: Actor, period: int) -> UpdateThreads | None:

@@ -146,7 +146,8 @@ class BehavioralCloning:
         return mean
 
     def _with_neighbors(self, rows: Rows) -> Rows | SequenceRows:
-        buffer, memory = self.reader.buffer, self.model.memory
+        buffer = self.reader.buffer
+        memory = self.model.memory
         if memory is None:
             return rows
         return sequences_around(rows, memory, buffer.flags, buffer.slots, self._generator)

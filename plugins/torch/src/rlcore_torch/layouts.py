@@ -22,7 +22,9 @@ from rlcore_torch.settings import OnPolicySettings
 
 __all__ = ["Measured", "advised", "with_ranks", "with_workers", "without_ranks", "without_workers"]
 
-MORE, LESS = 1.15, 0.87  # times the present speed, from which a line is worth reading
+# times the present speed, from which a line is worth reading
+MORE = 1.15
+LESS = 0.87
 LEAST_SECONDS = 1.0  # of times that say something
 LEAST_UPDATES = 3  # in an epoch with the first one, which waits for what is prepared only once
 WORKER_EXCHANGE = 0.2e-3  # seconds in which a step reaches workers and its outcome comes back
@@ -112,7 +114,9 @@ class Watch:
             found.exchanging += exchanged - self.exchanged
             found.in_workers += worked - self.worked
         self.counts = self.counts or times.updates > 0
-        self.seen, self.exchanged, self.worked = times, exchanged, worked
+        self.seen = times
+        self.exchanged = exchanged
+        self.worked = worked
 
     @property
     def of_one_thread(self) -> bool:
@@ -131,7 +135,8 @@ def advised(run: RunContext, stats: Mapping[str, StatSummary]) -> str:
     """
     if WATCH not in run.stash:
         run.stash[WATCH] = Watch(exchanged=run.ranks.exchange_seconds)
-    watch, times = run.stash[WATCH], run.times
+    watch = run.stash[WATCH]
+    times = run.times
     if watch.done or times is None or times is watch.seen:
         return ""
     if run.inference or run.offline or run.given is not None:
@@ -146,9 +151,11 @@ def advised(run: RunContext, stats: Mapping[str, StatSummary]) -> str:
 
 
 def _line(run: RunContext, watch: Watch) -> str:
-    environment, measured = run.config.environment, watch.measured
+    environment = run.config.environment
+    measured = watch.measured
     assert environment is not None  # the run steps one
-    workers, ranks = environment.executor, run.ranks.size
+    workers = environment.executor
+    ranks = run.ranks.size
     if ranks > 1:
         factor = without_ranks(measured, ranks)
         share = f"{100 * measured.exchanging / measured.seconds:.0f}% of the time is exchange with other ranks"
@@ -167,7 +174,9 @@ def _line(run: RunContext, watch: Watch) -> str:
 
 
 def _of_one_process(run: RunContext, watch: Watch) -> str:
-    environment, measured, envs = run.config.environment, watch.measured, run.num_envs
+    environment = run.config.environment
+    measured = watch.measured
+    envs = run.num_envs
     assert environment is not None
     share = f"steps of the environments take {100 * measured.stepping / measured.seconds:.0f}% of the time"
     count = min(_cores(), envs)
@@ -178,7 +187,8 @@ def _of_one_process(run: RunContext, watch: Watch) -> str:
         return f"{share}: workers would not pay"
     if measured.stepping / measured.steps / envs < LEAST_STEP:
         return ""
-    in_workers, in_ranks = with_workers(measured, envs, count), _with_ranks(run, measured, count)
+    in_workers = with_workers(measured, envs, count)
+    in_ranks = _with_ranks(run, measured, count)
     if max(in_workers, in_ranks) < MORE:
         return ""
     if in_workers >= in_ranks / MORE:  # they learn the same, bit for bit

@@ -45,7 +45,8 @@ class NumpyMemory:
             step = _step(body, model.inputs if body is model.actor else model.learner_inputs)
             if step is not None:
                 self.steps[body] = step
-        self._body, self._head = model.actor, model.policy_head
+        self._body = model.actor
+        self._head = model.policy_head
         self.acts = (
             model.actor in self.steps
             and type(model).policy_step is Actor.policy_step
@@ -75,12 +76,15 @@ def _step(body: Body, inputs: object) -> NumpyStep | None:
         return None
     if "step" in recurrent.__dict__:
         return None
-    scaling, activate = normalization(inputs), NUMPY_FUNCTIONS[body.activation]
+    scaling = normalization(inputs)
+    activate = NUMPY_FUNCTIONS[body.activation]
     layers = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in body.layers if is_plain_linear(layer)]
     if len(layers) < len(body.layers):
         return None
     w_x, w_h, b_x, b_h = map(to_numpy, recurrent.weights())
-    cell, w_x, w_h = _lstm if recurrent.has_cell else _gru, w_x.T, w_h.T
+    cell = _lstm if recurrent.has_cell else _gru
+    w_x = w_x.T
+    w_h = w_h.T
     units = recurrent.features
 
     def step(x: FloatArray, memory: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -89,7 +93,8 @@ def _step(body: Body, inputs: object) -> NumpyStep | None:
             x = np.matmul(x, weight)
             x += bias
             x = activate(x)
-        of_x, of_h = np.matmul(x, w_x), np.matmul(memory[:, :units], w_h)
+        of_x = np.matmul(x, w_x)
+        of_h = np.matmul(memory[:, :units], w_h)
         of_x += b_x
         of_h += b_h
         after = cell(of_x, of_h, memory, units)
@@ -103,7 +108,8 @@ def _lstm(of_x: FloatArray, of_h: FloatArray, memory: FloatArray, units: int) ->
     of_x += of_h
     into, kept, new, out = (of_x[:, k * units : (k + 1) * units] for k in range(4))
     after = np.empty_like(memory)
-    h, c = after[:, :units], after[:, units:]
+    h = after[:, :units]
+    c = after[:, units:]
     np.multiply(_sigmoid(kept), memory[:, units:], out=c)
     c += _sigmoid(into) * np.tanh(new)
     np.multiply(_sigmoid(out), np.tanh(c), out=h)
@@ -113,7 +119,8 @@ def _lstm(of_x: FloatArray, of_h: FloatArray, memory: FloatArray, units: int) ->
 def _gru(of_x: FloatArray, of_h: FloatArray, memory: FloatArray, units: int) -> FloatArray:
     """The memory after a step. Gates are in PyTorch's order: reset, update, new."""
     opened = _sigmoid(of_x[:, : 2 * units] + of_h[:, : 2 * units])
-    reset, kept = opened[:, :units], opened[:, units:]
+    reset = opened[:, :units]
+    kept = opened[:, units:]
     new = np.tanh(of_x[:, 2 * units :] + reset * of_h[:, 2 * units :])
     after: FloatArray = new + kept * (memory - new)
     return after

@@ -123,7 +123,8 @@ class RewardScaling:
             reward = reward.clip(-self.limit, self.limit)
         history = np.empty(reward.shape)
         goes_on = ~ended
-        whole, returns = valid.all(), self.returns
+        whole = valid.all()
+        returns = self.returns
         for t, row in enumerate(history):
             np.multiply(returns, self._gamma, out=row)
             row += reward[t]
@@ -149,7 +150,9 @@ class RewardScaling:
         means = np.where(valid, returns, 0.0).sum(1) / seen
         squares = np.where(valid, (returns - means[:, None]) ** 2, 0.0).sum(1)
         variances = np.empty(len(counts))
-        mean, m2, count = self.mean, self.m2, self.count
+        mean = self.mean
+        m2 = self.m2
+        count = self.count
         for k, (number, mean_of_step, m2_of_step) in enumerate(
             zip(counts.tolist(), means.tolist(), squares.tolist(), strict=True)
         ):
@@ -160,7 +163,9 @@ class RewardScaling:
                 mean += delta * number / total
                 count = total
             variances[k] = m2 / count
-        self.mean, self.m2, self.count = mean, m2, count
+        self.mean = mean
+        self.m2 = m2
+        self.count = count
         deviations: NDArray[np.float64] = np.sqrt(variances + EPSILON)
         return deviations
 
@@ -172,7 +177,8 @@ class RewardScaling:
             return returns, valid
         parts = self._ranks.all_gather({"slots": self._share.numbers, "returns": returns, "valid": valid})
         shape = max(len(part["valid"]) for part in parts), self._share.total
-        of_all, valid_of_all = np.zeros(shape), np.zeros(shape, np.bool_)
+        of_all = np.zeros(shape)
+        valid_of_all = np.zeros(shape, np.bool_)
         for part in parts:
             steps = len(part["valid"])
             of_all[:steps, part["slots"]] = part["returns"]

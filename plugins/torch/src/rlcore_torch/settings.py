@@ -280,7 +280,8 @@ class NetworkSettings(PolicySettings):
         self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield what the trainer of the behavior does not support: memory, a critic, a choice of distribution."""
-        trainer, hyperparameters = plugins.record(TrainerSpec, behavior.trainer_type), behavior.hyperparameters
+        trainer = plugins.record(TrainerSpec, behavior.trainer_type)
+        hyperparameters = behavior.hyperparameters
         if self.memory is not None:
             batch_size = getattr(hyperparameters, "batch_size", self.memory.sequence_length)
             if not trainer.memory:
@@ -321,7 +322,8 @@ class NetworkSettings(PolicySettings):
 
         Raises SettingError for a name that was not found when the configuration was loaded.
         """
-        record, name = self.records.get(key), getattr(self, key)
+        record = self.records.get(key)
+        name = getattr(self, key)
         if record is not None:
             return record.resolve(), record.described
         if name not in built_in:
@@ -472,9 +474,10 @@ class OffPolicySettings(MinibatchSettings):
         maximum=MAX_PASSES,
     )
     reward_signal_steps_per_update: float | None = setting(
-        None, "Agent steps for each update of learning reward signals; by default steps_per_update.",
+        None,
+        "Agent steps for each update of learning reward signals; by default steps_per_update.",
         exclusive_minimum=0.0,
-    )  # fmt: skip
+    )
     save_replay_buffer: bool = setting(False, "Save the replay buffer in checkpoints, for an exact resume.")
     n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
     replay_sampler: ReplaySamplerSettings | None = setting(

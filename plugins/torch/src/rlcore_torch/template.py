@@ -122,7 +122,8 @@ class TorchTrainer:
 
     def _refuse_dropout(self) -> None:
         """Raise ConfigError where gradient steps cannot draw what dropout leaves out."""
-        with_graphs, in_ranks = self.backend.cuda_graphs, self.ranks.size > 1
+        with_graphs = self.backend.cuda_graphs
+        in_ranks = self.ranks.size > 1
         if (with_graphs or in_ranks) and any(isinstance(module, Dropout) for module in self.model.modules()):
             cause = "a step that is recorded (cuda_graphs)" if with_graphs else "a run of several ranks"
             raise ConfigError(
@@ -193,7 +194,8 @@ class TorchTrainer:
         ``learning_rate`` is that of its first step, by default ``hyperparameters.learning_rate``, whose schedule it
         follows.
         """
-        h, spec = self.hyperparameters, self._optimizer_spec
+        h = self.hyperparameters
+        spec = self._optimizer_spec
         rate = h.learning_rate if learning_rate is None else learning_rate
         if spec is None:
             optimizer: Optimizer = self.backend.adam(parameters, rate, h.adam_epsilon)
@@ -210,7 +212,8 @@ class TorchTrainer:
         """Return how the hyperparameters change the environment's reward, if they do and this run learns."""
         if self.inference:
             return None
-        names, providers = self.provider_names, self.providers
+        names = self.provider_names
+        providers = self.providers
         return RewardScaling.of(self.hyperparameters, names, providers, self.share, self.ranks)
 
     def normalize(self, batch: AgentBatch) -> None:

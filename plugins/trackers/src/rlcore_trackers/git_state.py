@@ -55,7 +55,8 @@ def git_state(directory: Path) -> GitState | None:
 
 def read_git_state(data: Mapping[str, Any]) -> GitState | None:
     """Read what :class:`GitState` was written as; None for anything else, since the file may be another person's."""
-    commit, dirty = data.get("commit"), data.get("dirty")
+    commit = data.get("commit")
+    dirty = data.get("dirty")
     if isinstance(commit, str) and COMMIT.fullmatch(commit) and isinstance(dirty, bool):
         return GitState(commit, dirty)
     return None

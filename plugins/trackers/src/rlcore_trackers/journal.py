@@ -163,7 +163,8 @@ class Journal:
     def flush(self) -> None:
         """Write the entries that wait. Raises OSError if they have to wait longer."""
         if self._directory.lost(self._path, self._file) or self._directory.linked(self._file):
-            before, self._file = self._file, open_to_append(self._path)
+            before = self._file
+            self._file = open_to_append(self._path)
             self._new_name = True
             before.close()  # after the new file was made, which has another inode so: the sender looks at it
         descriptor = self._file.fileno()

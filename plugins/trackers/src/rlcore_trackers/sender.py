@@ -28,7 +28,9 @@ from rlcore_trackers.lock import replaced
 from rlcore_trackers.tracker import SummaryKey, Task, TrackedFile, TrackedSummary, Tracker, text
 
 POLL = 0.2  # seconds between two looks at the journal
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds after an error; doubled each time
+# seconds after an error; doubled each time
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
 LAST_TRIES = 6  # after the end of the journal
 BATCH = 200  # summaries of one send()
 REFUSALS = 3  # of one summary, before the next one is tried
@@ -60,10 +62,14 @@ class Sender:
         :meth:`Places.tracked`.
         """
         self.ended: str | None = None
-        self._places, self._session, self._tell = places, session, tell
-        self._class, self._tracked = task.tracker, places.tracked(task, parent)
+        self._places = places
+        self._session = session
+        self._tell = tell
+        self._class = task.tracker
+        self._tracked = places.tracked(task, parent)
         self._parent = parent
-        self._inode, self._offset = 0, 0
+        self._inode = 0
+        self._offset = 0
         self._known: dict[SummaryKey, TrackedSummary] = {}
         self._summaries: list[TrackedSummary] = []  # not sent, as far as is known
         self._files: list[TrackedFile] = []
@@ -78,14 +84,18 @@ class Sender:
 
     def run(self) -> int:
         """Send until the end. Returns the number of entries that are left."""
-        pause, tries, warned, error_text = FIRST_PAUSE, 0, False, ""
+        pause = FIRST_PAUSE
+        tries = 0
+        warned = False
+        error_text = ""
         while True:
             alone = os.getppid() != self._parent  # asked before reading, so that its last line is read
             self._read()
             over = alone or self.ended is not None
             try:
                 self._send()
-                pause, tries = FIRST_PAUSE, 0
+                pause = FIRST_PAUSE
+                tries = 0
                 if over and not self._files and not self._summaries:
                     note = self._finish(self.ended or "interrupted")
                     if not self._summaries:
@@ -105,7 +115,9 @@ class Sender:
                 print(f"{time.strftime('%F %T')} {error_text}", file=sys.stderr, flush=True)
                 self._close()
                 if self._settled:  # since the last error
-                    pause, tries, self._settled = FIRST_PAUSE, 0, 0
+                    pause = FIRST_PAUSE
+                    tries = 0
+                    self._settled = 0
                 tries += over
                 if tries == LAST_TRIES:
                     left = len(self._summaries) + len(self._files)
@@ -165,7 +177,9 @@ class Sender:
 
     def _add_file(self, entry: Mapping[str, Any]) -> None:
         """Note a file that is to be sent. The journal names files of the run alone: it may be another person's."""
-        kind, named, step = entry["file"], entry.get("path"), entry.get("step")
+        kind = entry["file"]
+        named = entry.get("path")
+        step = entry.get("step")
         if kind not in ("checkpoint", "report") or not isinstance(named, str) or not isinstance(step, int):
             return
         if "\0" in named:
@@ -270,7 +284,8 @@ class Sender:
         return note
 
     def _close(self) -> None:
-        tracker, self._tracker = self._tracker, None
+        tracker = self._tracker
+        self._tracker = None
         if tracker is not None:
             with suppress(Exception):
                 tracker.close()

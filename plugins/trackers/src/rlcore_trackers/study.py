@@ -38,7 +38,8 @@ class StudyMember:
 def study_member(directory: Path) -> StudyMember:
     """Return what the run in ``directory``, an absolute path, is."""
     trial = directory.parent
-    number, run = _TRIAL.fullmatch(trial.name), _RUN_OF_TRIAL.fullmatch(directory.name)
+    number = _TRIAL.fullmatch(trial.name)
+    run = _RUN_OF_TRIAL.fullmatch(directory.name)
     if number and run and (trial / "trial.json").is_file() and (trial.parent / "sweep.json").is_file():
         sweep = trial.parent.name
         labels = {"trial": str(int(number[1])), **{key: text for key, text in run.groupdict().items() if text}}

@@ -43,7 +43,8 @@ class TrackerWriter:
         """
         self.settings = settings
         self.outcome = "interrupted"
-        self._name, self._run = name, run
+        self._name = name
+        self._run = run
         self._log = run.logger(name)
         self._places = Places(run.directory, name)
         run.own_files(*self._places.patterns)

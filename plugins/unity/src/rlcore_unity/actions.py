@@ -53,7 +53,9 @@ def _reals(numbers: NDArray[Any]) -> NDArray[np.uint8]:
 
 def _options(numbers: NDArray[Any]) -> NDArray[np.uint8]:
     """Whole numbers below 2 ** 21, each in three bytes of seven bits, of which all but the last have the eighth bit."""
-    low, middle, high = numbers & 0x7F | 0x80, numbers >> 7 & 0x7F | 0x80, numbers >> 14
+    low = numbers & 0x7F | 0x80
+    middle = numbers >> 7 & 0x7F | 0x80
+    high = numbers >> 14
     return np.stack([low, middle, high], axis=-1).astype(np.uint8).reshape(len(numbers), -1)
 
 
@@ -63,7 +65,8 @@ def neutral(brain: Brain, agents: Sequence[Any]) -> Any:
 
 
 def _neutral(brain: Brain, forbidden: list[bool]) -> Any:
-    options, first = [], 0
+    options = []
+    first = 0
     for count in brain.spec.discrete:
         masked = forbidden[first : first + count]
         options.append(masked.index(False) if False in masked else 0)

@@ -73,7 +73,8 @@ class BehaviorArrays:
 
     def allow(self, slots: Sequence[int], infos: Sequence[Any], final: bool) -> str | None:
         """Note which options agents may choose; return a problem, or None."""
-        size, target = self.spec.mask_size, self.final_mask if final else self.mask
+        size = self.spec.mask_size
+        target = self.final_mask if final else self.mask
         for slot, info in zip(slots, infos, strict=True):
             forbidden = info.action_mask
             if not forbidden:
@@ -106,7 +107,8 @@ class Seated:
 
     def __init__(self, player: Player, seats: Seats, arrays: BehaviorArrays, first: int) -> None:
         """The slots begin with ``first``; ``seats`` says how many there are."""
-        self.brain, self.player = seats.brain, player
+        self.brain = seats.brain
+        self.player = player
         self._arrays = arrays
         self._all = np.arange(first, first + len(seats.groups))
         self.seats = seats
@@ -208,7 +210,9 @@ class Seated:
 
     def _end(self, infos: Sequence[Any]) -> None:
         """End the episodes of agents. One that never acted had none."""
-        arrays, slots, known = self._arrays, [], []
+        arrays = self._arrays
+        slots = []
+        known = []
         for info in infos:
             slot = self._slots.pop(info.id, None)
             self._alone.discard(info.id)
@@ -257,8 +261,10 @@ class Seated:
                 "player %d: behavior %r has more agents at once than its %d places; agents without a place act with "
                 "zeros and are not learned from until a training adds places at a summary; for players in workers and "
                 "in several ranks, set environment.agents to the largest number of agents (reported once)",
-                self.player.number, self.brain.full_name, len(self._all),
-            )  # fmt: skip
+                self.player.number,
+                self.brain.full_name,
+                len(self._all),
+            )
         return slot
 
     def _observe(self, slots: list[int], infos: Sequence[Any], final: bool) -> None:

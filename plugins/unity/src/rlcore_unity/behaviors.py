@@ -89,7 +89,8 @@ def _actions(name: str, parameters: Any) -> tuple[int, tuple[int, ...]]:
     """The real parts and the options of each branch, of packages 2.x and later, or of 1.x."""
     if parameters.HasField("action_spec"):
         actions = parameters.action_spec
-        continuous, discrete = actions.num_continuous_actions, tuple(actions.discrete_branch_sizes)
+        continuous = actions.num_continuous_actions
+        discrete = tuple(actions.discrete_branch_sizes)
         if len(discrete) != actions.num_discrete_actions:
             raise UnusableBehavior(
                 f"behavior {name!r}: says it has {actions.num_discrete_actions} branches and lists {len(discrete)}"

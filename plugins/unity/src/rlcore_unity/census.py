@@ -118,7 +118,8 @@ class Census:
     """Counts the agents of one player. Its side channels are served meanwhile."""
 
     def __init__(self, player: Player, channels: Channels) -> None:
-        self._player, self._channels = player, channels
+        self._player = player
+        self._channels = channels
         self._found: dict[str, Counted] = {}
         self._subscribed: set[str] = set()  # behaviors and teams that messages list, also without agents
         # The most agents at once of all behaviors of one kind: any of them may have any of these behaviors, because

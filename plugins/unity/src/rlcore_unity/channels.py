@@ -137,7 +137,8 @@ class Channels:
             self._pending += [(channel.channel_id, bytes(each)) for each in channel.outgoing(self.env)]
         if not self._pending:
             return b""
-        pending, self._pending = self._pending, []
+        pending = self._pending
+        self._pending = []
         return encode_messages(pending)
 
     def hear(self, player: Player, data: bytes) -> None:
@@ -168,8 +169,9 @@ class Channels:
             log.warning(
                 "player %d: sends messages of side channel %s, which no plugin of environment.side_channels reads; "
                 "they are ignored (reported once)",
-                self.env, channel,
-            )  # fmt: skip
+                self.env,
+                channel,
+            )
 
 
 __all__ = ["Channels", "SideChannel", "SideChannelError", "engine_messages"]

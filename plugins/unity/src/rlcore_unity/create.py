@@ -44,7 +44,8 @@ def make_environment(settings: UnitySettings, run: RunContext) -> UnityEnvironme
 
 
 def _launch(settings: UnitySettings, run: RunContext) -> Launch:
-    first, waits = run.first_env, run.config.env_settings.timeout_wait
+    first = run.first_env
+    waits = run.config.env_settings.timeout_wait
     seed = run.seed if settings.seed is None else settings.seed
     folder = run.directory / "run_logs" if settings.log_folder is None else run.absolute(settings.log_folder)
     evaluates = "evaluation-" if run.purpose == "evaluate" else ""

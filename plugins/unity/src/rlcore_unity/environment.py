@@ -111,7 +111,9 @@ class UnityEnvironment:
         self.resume_limits = ("a player's state is neither saved nor set, so its next episodes are others",)
         self.statistics = Statistics()
         self.close_seconds = launch.end_seconds + CLOSE_MARGIN
-        self._settings, self._launch, self._limits = settings, launch, limits
+        self._settings = settings
+        self._launch = launch
+        self._limits = limits
         self._own: dict[UUID, SideChannel] = {each.channel_id: each for each in side_channels}
         self._games: list[_Game] = []
         self._sockets = selectors.DefaultSelector()  # of all players
@@ -158,9 +160,11 @@ class UnityEnvironment:
         try:
             return Player(number, self._launch, self._sockets)
         except PortTaken as error:
-            key, advice = "base_port", "leave base_port out to have free ports"
+            key = "base_port"
+            advice = "leave base_port out to have free ports"
             if self._launch.port(number) == 0:  # there are free ones, so it is not the port
-                key, advice = "address", "write an address of this machine, such as 127.0.0.1 or ::1"
+                key = "address"
+                advice = "write an address of this machine, such as 127.0.0.1 or ::1"
             elif self._launch.command is None:
                 advice = "stop the training that uses it"
             raise ConfigError(f"{error}; {advice}", key=("environment", key)) from error
@@ -187,8 +191,10 @@ class UnityEnvironment:
                 self._end(game.number, doing, failure, f"; it is not started again, because {refused}")
             log.warning(
                 "player %d failed in %s: %s; it is started again, and its open episodes are dropped",
-                game.number, doing, failure,
-            )  # fmt: skip
+                game.number,
+                doing,
+                failure,
+            )
             game.restarts.add()
             for agents in game.agents.values():
                 self._aborted += agents.abort()
@@ -202,7 +208,8 @@ class UnityEnvironment:
                 self._receive(game)
                 return
             except PlayerFailed as again:
-                failure, doing = again, "its start"
+                failure = again
+                doing = "its start"
 
     def _end(self, number: int, doing: str, failure: PlayerFailed, why: str = "") -> NoReturn:
         """Raise the error of the run for a player that failed in ``doing``."""
@@ -250,7 +257,9 @@ class UnityEnvironment:
         seats = [game.enlarged() for game in self._games]
         for game in self._games:
             self._aborted += sum(agents.moved for agents in game.agents.values())
-            game.newcomers, game.answered, game.strangers = {}, [], {}
+            game.newcomers = {}
+            game.answered = []
+            game.strangers = {}
         self._arrays = _arrays_of(seats)
         self._seat(seats)
         self.behaviors = {name: each.spec for name, each in self._arrays.items()}
@@ -319,8 +328,10 @@ class UnityEnvironment:
         """
         exchanges = 0
         while True:
-            output, acting = game.player.receive(), False
-            game.answered, game.strangers = [], {}
+            output = game.player.receive()
+            acting = False
+            game.answered = []
+            game.strangers = {}
             for name, listed in output.agentInfos.items():
                 if not listed.value:  # the behavior is subscribed, and none of its agents reports
                     continue
@@ -346,9 +357,10 @@ class UnityEnvironment:
             log.warning(
                 "player %d has agents of %r, which it did not have in its first decisions; they act with zeros and are "
                 "not learned from%s; list the behavior in behaviors, so that the start waits for it (reported once)",
-                game.number, brain.full_name[:200],
+                game.number,
+                brain.full_name[:200],
                 " until a training adds places at a summary" if brain.name in self.behaviors else "",
-            )  # fmt: skip
+            )
         if brain.name in self.behaviors and not spec_mismatch(self.behaviors[brain.name], brain.spec):
             game.newcomers.setdefault(name, Counted(brain)).add(agents)
         game.strangers[name] = neutral(brain, [info for info in agents if not info.done])

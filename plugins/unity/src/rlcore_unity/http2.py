@@ -16,9 +16,17 @@ from typing import Final
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20  # flags
-MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE = 3, 4  # numbers of settings
-NO_ERROR, REFUSED_STREAM = 0, 7
+# flags
+END_STREAM = 0x1
+ACK = 0x1
+END_HEADERS = 0x4
+PADDED = 0x8
+PRIORITIZED = 0x20
+# numbers of settings
+MAX_CONCURRENT_STREAMS = 3
+INITIAL_WINDOW_SIZE = 4
+NO_ERROR = 0
+REFUSED_STREAM = 7
 MAX_FRAME = 16_384  # bytes; the size that every end must take
 MAX_HEADERS = 65_536  # bytes of one call
 MAX_WINDOW = 2**31 - 1
@@ -100,13 +108,15 @@ class Connection:
         """
         incoming = self._incoming
         incoming += data
-        at, size = 0, len(incoming)
+        at = 0
+        size = len(incoming)
         if not self._began:
             if not PREFACE.startswith(incoming[: len(PREFACE)]):
                 raise BrokenConnection("does not speak HTTP/2")
             if size < len(PREFACE):
                 return None
-            self._began, at = True, len(PREFACE)
+            self._began = True
+            at = len(PREFACE)
         while size - at >= _HEAD.size:
             head, flags, stream = _HEAD.unpack_from(incoming, at)
             begin = at + _HEAD.size
@@ -118,7 +128,8 @@ class Connection:
             self._frame(head & 0xFF, flags, stream & MAX_WINDOW, bytes(incoming[begin:end]))
             at = end
         del incoming[:at]
-        message, self._complete = self._complete, None
+        message = self._complete
+        self._complete = None
         return message
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
@@ -157,12 +168,14 @@ class Connection:
             return
         if stream % 2 == 0 or stream <= self._latest:
             raise BrokenConnection("began a call with a number that it may not have")
-        self._latest, self._header_bytes = stream, len(payload)
+        self._latest = stream
+        self._header_bytes = len(payload)
         self._continued = 0 if flags & END_HEADERS else stream
         if self._stream:
             self.outgoing += _frame(RST_STREAM, 0, stream, _NUMBER.pack(REFUSED_STREAM))
             return
-        self._stream, self._stream_window = stream, self._client_window
+        self._stream = stream
+        self._stream_window = self._client_window
         if flags & END_STREAM:
             self.refuse(Status.INTERNAL, "the call has no message")
 
@@ -207,7 +220,8 @@ class Connection:
         if len(body) < PREFIX.size or len(body) < PREFIX.size + PREFIX.unpack_from(body)[1]:
             self.refuse(Status.INTERNAL, "a call without a whole message")
             return
-        self._complete, self._waiting = bytes(memoryview(body)[PREFIX.size :]), True
+        self._complete = bytes(memoryview(body)[PREFIX.size :])
+        self._waiting = True
         self._body = bytearray()
 
     def _settings(self, flags: int, payload: bytes) -> None:
@@ -279,7 +293,10 @@ class Connection:
 
     def _end(self) -> None:
         """The open call is over."""
-        self._stream, self._waiting, self._unsent, self._complete = 0, False, None, None
+        self._stream = 0
+        self._waiting = False
+        self._unsent = None
+        self._complete = None
         self._body = bytearray()
 
     @property

@@ -34,7 +34,8 @@ OF_ENGINE_SETTINGS = (
 
 def translate(document: dict[str, Any]) -> None:
     """Change ``document`` in place if its environment is a player."""
-    environment, evaluated = document.get("environment"), _evaluated(document)
+    environment = document.get("environment")
+    evaluated = _evaluated(document)
     if isinstance(environment, dict):
         _unname(document, environment)
         _executable_of_id(environment, environment.get("type"))
@@ -81,7 +82,8 @@ def _unname(document: dict[str, Any], environment: Mapping[str, Any]) -> None:
 
     The behaviors of a player have names of their own, and ``default_settings`` are for all of them.
     """
-    named, behaviors = environment.get("id"), document.get("behaviors")
+    named = environment.get("id")
+    behaviors = document.get("behaviors")
     if environment.get("type") is not None or not isinstance(named, str) or not names_a_player(named):
         return
     name = re.sub(r"[^A-Za-z0-9._-]", "_", re.split("[:/]", named)[-1])
@@ -90,7 +92,8 @@ def _unname(document: dict[str, Any], environment: Mapping[str, Any]) -> None:
 
 
 def _is_unity(document: Mapping[str, Any]) -> bool:
-    environment, env_settings = document.get("environment"), document.get("env_settings")
+    environment = document.get("environment")
+    env_settings = document.get("env_settings")
     if isinstance(environment, dict):
         if environment.get("type") is not None:
             return environment["type"] in TYPES
@@ -119,7 +122,8 @@ def _take(document: dict[str, Any], name: str, keys: Mapping[str, str], environm
 
 def _save_as_often(document: Mapping[str, Any]) -> None:
     """Save checkpoints as often as ML-Agents does where the file does not say how often."""
-    default, behaviors = document.get("default_settings"), document.get("behaviors")
+    default = document.get("default_settings")
+    behaviors = document.get("behaviors")
     blocks = [default, *(behaviors.values() if isinstance(behaviors, dict) else ())]
     inherited = default if isinstance(default, dict) else {}
     for block in blocks:

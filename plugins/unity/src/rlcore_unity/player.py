@@ -32,7 +32,9 @@ from rlcore_workers import PlayerEnded, PlayerFailed, PlayerProcess
 log = logging.getLogger("rlcore.plugin.unity")
 
 COMMUNICATION_VERSION = "1.5.0"
-OK, CLOSING = 200, 400  # of a header's status
+# of a header's status
+OK = 200
+CLOSING = 400
 LOOK_SECONDS = 0.2  # between two looks whether the process still runs
 END_SECONDS = 2.0  # that a player has to end which did not hear the goodbye, because it was within a step
 TEXT = 200  # characters of a player's texts that are shown
@@ -89,7 +91,8 @@ class Player:
 
         Raises PlayerFailed, and PortTaken.
         """
-        self.number, self._launch = number, launch
+        self.number = number
+        self._launch = launch
         self.package_version = ""
         self.capabilities: Any = Capabilities()
         self.described: dict[str, Any] = {}
@@ -117,8 +120,10 @@ class Player:
             self._warned = True
             log.warning(
                 "player %d: a second player, at %s, called port %d and was refused; start each with a port of its own",
-                self.number, peer, self._server.port,
-            )  # fmt: skip
+                self.number,
+                peer,
+                self._server.port,
+            )
 
     def greet(self, deadline: float) -> None:
         """Exchange the first two messages, so that the player waits for its first command. Raises PlayerFailed."""

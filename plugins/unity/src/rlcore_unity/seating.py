@@ -90,7 +90,8 @@ class Seating:
     def join(self, slot: int, group: int) -> int:
         """The agent of a slot has joined a ``group``. Return its slot from now on, another one if it has to move."""
         self.joins = True
-        block, own = self._block_of[slot], self._of(group)
+        block = self._block_of[slot]
+        own = self._of(group)
         if block is own:
             block.bind(group)
         elif block is not self._alone and not block.bound and (own is None or not own.bound):

@@ -87,7 +87,8 @@ class PlayerServer:
 
         Raises TimeoutError, TooLarge, and ConnectionError if the player hung up.
         """
-        deadline, left = monotonic() + seconds, seconds
+        deadline = monotonic() + seconds
+        left = seconds
         while self._message is None:
             if self._problem is not None:
                 raise self._problem
@@ -96,7 +97,8 @@ class PlayerServer:
             for key, _ in self._sockets.select(left):
                 key.data()
             left = deadline - monotonic()
-        message, self._message = self._message, None
+        message = self._message
+        self._message = None
         return message
 
     def reply(self, message: bytes) -> None:
@@ -145,8 +147,12 @@ class _Client:
     """
 
     def __init__(self, server: PlayerServer, end: socket.socket, peer: str, largest: int, sockets: Sockets) -> None:
-        self.peer, self.connection, self.gone = peer, Connection(largest), False
-        self._server, self._end, self._sockets = server, end, sockets
+        self.peer = peer
+        self.connection = Connection(largest)
+        self.gone = False
+        self._server = server
+        self._end = end
+        self._sockets = sockets
         end.setblocking(False)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sockets.register(end, selectors.EVENT_READ, self._read)

@@ -27,7 +27,8 @@ class StepsAlone:
 
         ``busy`` are the seconds that all workers together have spent in steps so far; 0 if that is unknown.
         """
-        took, self._busy = busy - self._busy, busy
+        took = busy - self._busy
+        self._busy = busy
         if 0 < self._step - SKIPPED <= 2 * MEASURED:
             self._seconds[self._step % 2] += took
         self._step += 1

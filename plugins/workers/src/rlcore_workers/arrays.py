@@ -16,7 +16,8 @@ from rlcore_workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 
 __all__ = ["PartArrays", "RunArrays"]
 
-NEEDS_ACTION, ACTION_MASK = OPTIONAL.index("needs_action"), OPTIONAL.index("action_mask")
+NEEDS_ACTION = OPTIONAL.index("needs_action")
+ACTION_MASK = OPTIONAL.index("action_mask")
 NOTHING_HAPPENED = ("reward", "terminated", "truncated", "group_reward", "aborted")  # if they are zero
 
 
@@ -209,7 +210,8 @@ class PartArrays:
     """The rows of one worker in the arrays of the run."""
 
     def __init__(self, arrays: RunArrays, number: int) -> None:
-        layout, self._number = arrays.layout, number
+        layout = arrays.layout
+        self._number = number
         envs = slice(layout.bounds[number], layout.bounds[number + 1])
         self.begin: NDArray[np.int64] = arrays.begin[envs]
         self.parameters: NDArray[np.float64] = arrays.parameters[envs]

@@ -8,7 +8,11 @@ import struct
 from typing import Any
 
 _HEADER = struct.Struct("<cI")
-STEP, CALL, ATTACH, ANSWER, FAILED = b"s", b"c", b"a", b"r", b"e"
+STEP = b"s"
+CALL = b"c"
+ATTACH = b"a"
+ANSWER = b"r"
+FAILED = b"e"
 _STEP_MESSAGE = _HEADER.pack(STEP, 0)
 _ANSWER_MESSAGE = _HEADER.pack(ANSWER, 0)
 

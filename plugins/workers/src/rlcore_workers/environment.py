@@ -75,7 +75,8 @@ class WorkerEnvironment:
         self._arrays: RunArrays = executor.arrays(layout)
         self._arrays.fill_defaults()
         # What the run is shown, and the parameters [N, P] of the next episodes: copies if workers step meanwhile.
-        self._shown, self._parameters = self._arrays, self._arrays.parameters
+        self._shown = self._arrays
+        self._parameters = self._arrays.parameters
         if self.overlaps:
             self._shown = RunArrays(layout, bytearray(layout.size))
             self._shown.fill_defaults()
@@ -219,7 +220,8 @@ class WorkerEnvironment:
             for part in again:
                 self._arrays.begin[self._envs(part)] += 1
             fresh |= {*again, *dropped}
-            failures, doing = self._started(again), "starting again"
+            failures = self._started(again)
+            doing = "starting again"
         return fresh
 
     def _revive(self, failures: Mapping[int, Any], doing: str) -> None:

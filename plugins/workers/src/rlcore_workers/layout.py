@@ -24,9 +24,13 @@ Rows = slice | NDArray[np.intp]
 ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays of different kinds
 # Arrays that a batch may leave out, and what leaving them out means.
 OPTIONAL_DEFAULTS = {
-    "needs_action": True, "action_mask": True, "group_reward": 0.0, "aborted": False, "final_action_mask": True,
+    "needs_action": True,
+    "action_mask": True,
+    "group_reward": 0.0,
+    "aborted": False,
+    "final_action_mask": True,
     "life_lost": False,
-}  # fmt: skip
+}
 OPTIONAL = tuple(OPTIONAL_DEFAULTS)
 
 
@@ -137,7 +141,8 @@ def _occurrence(env_index: NDArray[np.int64]) -> list[int]:
 
 def _groups(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Numbers of groups that are different in different workers, because no group has agents of two environments."""
-    shifted, start = [], 0
+    shifted = []
+    start = 0
     for group in parts:
         shifted.append(np.where(group < 0, group, group + start))  # a negative number: in no group
         start += int(group.max(initial=-1)) + 1

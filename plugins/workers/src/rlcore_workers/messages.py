@@ -90,7 +90,8 @@ def _store(message: bytes, places: Places) -> None:
     """Store ``message`` in its ``places``, which may depend on what was stored before."""
     at = 0
     for array, rows in places:
-        shape, size = array[rows].shape, array[rows].nbytes
+        shape = array[rows].shape
+        size = array[rows].nbytes
         if at + size > len(message):
             raise ValueError(f"a message of a worker has {len(message)} bytes, too few for its arrays")
         if size:

@@ -67,6 +67,7 @@ class AsynchronousEnvironment(OverlappingEnvironment):
 
     def _landing(self) -> set[int]:
         assert self._settings.wait_for is not None
-        supervisor, others = self._supervisor, self._settings.wait_for - len(self._fresh)
+        supervisor = self._supervisor
+        others = self._settings.wait_for - len(self._fresh)
         supervisor.land(lambda: len(supervisor.steps.landed) >= others)
         return {*supervisor.steps.landed, *self._fresh}

@@ -77,7 +77,8 @@ class Part:
         """Step with the actions in the arrays; ``names`` are those of parameters that changed since, None: none."""
         if names is not None:
             self._set_parameters(names)
-        actions, started = self._arrays.actions(), perf_counter()
+        actions = self._arrays.actions()
+        started = perf_counter()
         batches = self._environment.step(actions)
         self._arrays.busy += perf_counter() - started
         return self._arrays.put(batches, self._environment.episodes)

@@ -87,7 +87,8 @@ class PlayerProcess:
         self, command: Sequence[str | os.PathLike[str]], folder: Path, output: Path, log: Path | None = None
     ) -> None:
         """Start ``command`` in ``folder``; ``output`` is replaced, and ``log`` deleted. Raises OSError."""
-        self.output, self.log = output, log
+        self.output = output
+        self.log = log
         output.parent.mkdir(parents=True, exist_ok=True)
         if log is not None:
             log.unlink(missing_ok=True)

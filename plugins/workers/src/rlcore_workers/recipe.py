@@ -22,7 +22,8 @@ SENT = ("config", "directory", "seed", "purpose", "offline", "resumed_steps", "w
 def make_tasks(context: RunContext, counts: list[int]) -> list[Task]:
     """The tasks of workers with ``counts`` environments each. Raises ConfigError for what cannot leave the process."""
     recipe = plugins_recipe(context.plugins)
-    tasks, first = [], 0
+    tasks = []
+    first = 0
     for part, count in enumerate(counts):
         tasks.append(Task(part, first, count, recipe, context_recipe(context, first, count)))
         first += count

@@ -85,7 +85,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         self._load_states(saved_mapping(state, "in_flight"))
         fill(self.episodes, state, "episodes")
         self._shown.load_seen(saved_mapping(state, "seen"))
-        infos, answers = saved_mapping(state, "infos"), saved_mapping(state, "answers")
+        infos = saved_mapping(state, "infos")
+        answers = saved_mapping(state, "answers")
         for part in answers:
             data = saved_array(answers, part, np.uint8, (None,))
             try:
@@ -119,7 +120,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
 
     def _require_blocks(self, state: Mapping[str, Any]) -> None:
         """Raise SavedValueError unless ``state`` is of workers with the same environments."""
-        bounds, ours = list(saved_entry(state, "bounds")), list(self._layout.bounds)
+        bounds = list(saved_entry(state, "bounds"))
+        ours = list(self._layout.bounds)
         if bounds != ours:
             raise SavedValueError(
                 f"the environments were saved by {len(bounds) - 1} workers with the blocks {bounds}, and are {ours} "

@@ -121,7 +121,8 @@ class Supervisor:
 
     def start(self, parts: Iterable[int]) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         """Start workers and have them make their environments."""
-        parts, refused = list(parts), {}
+        parts = list(parts)
+        refused = {}
         for part in parts:
             try:
                 self.workers[part] = self._executor.start(self._tasks[part])
@@ -171,7 +172,8 @@ class Supervisor:
         return calls.take(calls.landed)
 
     def _wait(self, calls: Calls, enough: Callable[[], bool] | None = None) -> None:
-        flying, started = calls.flying, monotonic()
+        flying = calls.flying
+        started = monotonic()
         try:
             while flying and (enough is None or not enough()):
                 first = min(overdue for _, overdue in flying.values())
@@ -199,7 +201,8 @@ class Supervisor:
 
     def _give_up(self, calls: Calls) -> None:
         """Stop waiting for workers that are overdue, unless their answers are there."""
-        now, seconds = monotonic(), self._seconds.get(calls.method, self._settings.reset_timeout)
+        now = monotonic()
+        seconds = self._seconds.get(calls.method, self._settings.reset_timeout)
         while late := [worker for worker, (_, overdue) in calls.flying.items() if overdue <= now]:
             if not self._receive(calls, late, 0.0):
                 for worker in late:
@@ -218,7 +221,8 @@ class Supervisor:
         for part, failure in sorted(failures.items()):
             if failure.final and failure.raised is not None:
                 raise failure.raised from WorkerTraceback(failure.details)
-            policy, refused = self._settings.on_failure, self._history[part].refused(self._limits)
+            policy = self._settings.on_failure
+            refused = self._history[part].refused(self._limits)
             text = f"{self._called(part)} failed in {doing}: {failure}"
             if policy == "fail":
                 raise self._error(text, failure)
@@ -266,7 +270,8 @@ class Supervisor:
         """Close the environments, as far as workers still answer, and kill all workers."""
         self._seconds["close"] = self.close_seconds
         try:
-            soon, flying = monotonic() + CLOSE_SECONDS, self.steps.flying
+            soon = monotonic() + CLOSE_SECONDS
+            flying = self.steps.flying
             flying |= {worker: (part, min(soon, overdue)) for worker, (part, overdue) in flying.items()}
             self.land()
             for part in self.steps.take(range(self.size))[1]:

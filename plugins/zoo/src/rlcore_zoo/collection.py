@@ -20,7 +20,8 @@ def path_of(name: str) -> Path:
     Raises ConfigError for an unknown name, with the nearest one. A name without a trainer, such as ``CartPole-v1``, is
     answered with the trainers that have a file for it.
     """
-    name, known = name.removesuffix(".yaml"), names()
+    name = name.removesuffix(".yaml")
+    known = names()
     if name in known:
         return FILES / f"{name}.yaml"
     same = [each for each in known if each.rpartition("/")[2] == name.rpartition("/")[2]]

@@ -21,7 +21,8 @@ from rlcore import ConfigError, read_document
 from rlcore_zoo.collection import FILES, names, path_of
 from rlcore_zoo.intervals import prediction_interval
 
-INDEX, MEASURED = FILES / "index.yaml", FILES / "measured.jsonl"
+INDEX = FILES / "index.yaml"
+MEASURED = FILES / "measured.jsonl"
 Kind = Literal["classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"]
 KINDS: tuple[str, ...] = get_args(Kind)
 _IS = attrs.validators.instance_of
@@ -214,7 +215,8 @@ def read_index(path: Path = INDEX) -> dict[str, World]:
 
 def entries() -> list[Entry]:
     """Return all entries, sorted by name. Raises ConfigError if files and index do not have the same names."""
-    worlds, known = read_index(), names()
+    worlds = read_index()
+    known = names()
     if odd := set(worlds) ^ set(known):
         raise ConfigError(f"{INDEX}: {', '.join(sorted(odd))}: in the index or among the files, but not in both")
     measured = read_measurements()

@@ -24,7 +24,8 @@ def prediction_interval(scores: Sequence[float]) -> tuple[float, float]:
 
     if len(scores) < 2:
         raise ValueError("an interval needs the scores of at least two seeds")
-    mean, count = fmean(scores), len(scores)
+    mean = fmean(scores)
+    count = len(scores)
     half = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * stdev(scores) * sqrt(1 + 1 / count)
     half = max(half, LEAST * abs(mean))
     return mean - half, mean + half

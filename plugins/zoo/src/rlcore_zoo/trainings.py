@@ -34,9 +34,11 @@ def train(entry: Entry, seed: int, results: Path, env: str | None = None) -> Mea
     words = ["run", f"zoo:{entry.name}", "--seed", f"{seed}", "--run-id", run, "--results-dir", f"{results}"]
     words += ["--env", env] if env is not None else []
     whole = not (directory / "configuration.yaml").exists()
-    started, before = perf_counter(), _cpu_seconds()
+    started = perf_counter()
+    before = _cpu_seconds()
     _rlcore(words if whole else [*words, "--resume"])
-    seconds, cpu = perf_counter() - started, _cpu_seconds() - before
+    seconds = perf_counter() - started
+    cpu = _cpu_seconds() - before
     drawn = [] if entry.deterministic else ["--stochastic"]
     text = _rlcore(["evaluate", f"{directory}", "--episodes", f"{entry.episodes}", "--json", *drawn], captured=True)
     return Measurement(

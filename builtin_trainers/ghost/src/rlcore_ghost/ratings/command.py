@@ -118,7 +118,8 @@ def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, list[floa
         )
     try:
         saved = saved_mapping(state, STATE_ENTRY)
-        matches, elo = saved_mapping(saved, "log"), saved_mapping(saved, "elo")
+        matches = saved_mapping(saved, "log")
+        elo = saved_mapping(saved, "elo")
         log = MatchLog(saved_count(matches, "teams"))
         log.load_state_dict(matches)
         return log, saved_array(elo, "ratings", np.float64, (None,)).tolist(), saved_float(elo, "initial")

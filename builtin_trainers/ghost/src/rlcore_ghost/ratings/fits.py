@@ -50,7 +50,8 @@ def bradley_terry(matches: Matches, anchor: str, initial: float = 1200.0) -> Bra
     one, other, share, games, first, second = (each[np.isin(pairs[0], rated)] for each in pairs)
     played = np.bincount(one, games, len(matches.names)) + np.bincount(other, games, len(matches.names))
     drawn = games * (1.0 / played[one] + 1.0 / played[other]) / 2.0
-    size, teams = len(rated), matches.players.shape[1]
+    size = len(rated)
+    teams = matches.players.shape[1]
     columns = np.stack((*np.searchsorted(rated, (one, other)), size + first, size + second))  # [4, U]
     # Weak priors decide what the games leave open: the level of all ratings, which the anchor then shifts, and
     # advantages where teams cannot be told from the players in them.
@@ -80,10 +81,12 @@ def _logistic_fit(columns: NDArray[np.int64], points: Floats, games: Floats, hol
         odds = SIGNS @ weights[columns]
         return float(games @ np.logaddexp(0.0, odds) - points @ odds + 0.5 * holds @ weights**2)
 
-    weights, step = np.zeros(size), np.ones(size)
+    weights = np.zeros(size)
+    step = np.ones(size)
     for _ in range(100):
         expected = 0.5 * (1.0 + np.tanh(0.5 * (SIGNS @ weights[columns])))
-        left, spread = points - games * expected, games * expected * (1.0 - expected)
+        left = points - games * expected
+        spread = games * expected * (1.0 - expected)
         gradient = sum(sign * np.bincount(at, left, size) for sign, at in signed) - holds * weights
         curvature = np.diag(holds)
         for (sign, at), (other_sign, other) in product(signed, signed):

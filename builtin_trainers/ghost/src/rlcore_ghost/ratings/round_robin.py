@@ -100,7 +100,8 @@ class Contestants(GhostTrainer):
     def take_up(self, state: Mapping[str, Any], model: Mapping[str, Any]) -> list[int]:
         """Take the policies of a checkpoint, and return their players. Raises RunStateError for a wrong ``state``."""
         self._stopped = True
-        pool, names = self.ghosts.pool, self.controller.log.names
+        pool = self.ghosts.pool
+        names = self.controller.log.names
         pool.load_state_dict(saved_mapping(state, ENTRY), self.trainer.snapshot)
         self.trainer.load_model(model)
         self._places = {pool.member(place).player: place for place in pool.candidates}
@@ -146,7 +147,8 @@ def add_round_robin(
         blocks = behaviors_with_self_play(context)
         controller = controller_of(context, blocks)
         controller.log = log
-        contestants, players = {}, {}
+        contestants = {}
+        players = {}
         for name, (spec, block) in blocks.items():
             settings = _settings(context, spec)
             opponents = fixed_opponents(spec, blocks, context)
@@ -199,7 +201,8 @@ def _play(
 ) -> int:
     """Play the ``games`` [G, T], add those with a result to the log, and return their number."""
     controller = next(iter(contestants.values())).controller
-    evaluation, envs = saved.config.evaluation, environment.num_envs
+    evaluation = saved.config.evaluation
+    envs = environment.num_envs
     limit = np.inf if evaluation is None or evaluation.max_episode_steps is None else evaluation.max_episode_steps
     table = np.full((len(games) // envs + 2, envs, games.shape[1]), FILLER)
     table.reshape(-1, games.shape[1])[: len(games)] = games
@@ -212,14 +215,17 @@ def _play(
         least: NDArray[np.int64] = np.min([trainer.game for trainer in contestants.values()], axis=0)
         return least
 
-    finished, episodes = [], np.zeros(envs, np.int64)
+    finished = []
+    episodes = np.zeros(envs, np.int64)
     while (row() < last).any():
         batches = environment.reset(EpisodeSeeds(seed), episodes)
         for name, trainer in contestants.items():
             trainer.begin(batches[name])
         for player in others.values():
             player.begin()
-        played, steps = row(), np.zeros(envs, np.int64)  # of the open games
+        # of the open games
+        played = row()
+        steps = np.zeros(envs, np.int64)
         while ((played <= last) & (steps < limit)).any():  # else all games that are left go on and on
             actions = {name: trainer.act(batches[name]) for name, trainer in contestants.items()}
             actions |= {name: player.act(batches[name], deterministic=False) for name, player in others.items()}
@@ -229,7 +235,8 @@ def _play(
             for name, player in others.items():
                 player.observe(batches[name])
             finished.append(controller.finished.take())
-            before, played = played, row()
+            before = played
+            played = row()
             steps = np.where(played == before, steps + 1, 0)
         episodes = environment.episodes + 1
     rated = np.concatenate(finished) if finished else controller.finished.take()

@@ -203,7 +203,8 @@ def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
 def _players(
     log: MatchLog, matches: Matches, live: Sequence[float], fit: Mapping[str, float]
 ) -> tuple[PlayerStanding, ...]:
-    skills, games = weng_lin(matches), matches.games.sum(axis=1)
+    skills = weng_lin(matches)
+    games = matches.games.sum(axis=1)
     points = (matches.wins + matches.draws / 2.0).sum(axis=1)
     shown = {name: (index, index) for index, name in enumerate(log.names)}  # with the places of results and live rating
     newest = {}  # version of each learner
@@ -243,7 +244,9 @@ def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:
     kept = snapshots[-max(1, MOST_PLAYERS - len(fixed)) :] + fixed[:MOST_PLAYERS]
     names = tuple(generations.names[index] for index in kept)
     at = np.ix_(kept, kept)
-    wins, draws, games = generations.wins[at], generations.draws[at], generations.games[at]
+    wins = generations.wins[at]
+    draws = generations.draws[at]
+    games = generations.games[at]
     points = wins + draws / 2.0 - _by_teams(generations, fitted)[at]
     cycles = _cycles(names, np.clip(_shares(points, games), 0.0, 1.0), games)
     learners = {(snapshot_parts(name) or ("",))[0] for name in names} - {""}
@@ -257,7 +260,8 @@ def _by_teams(matches: Matches, fitted: BradleyTerry) -> NDArray[np.float64]:
     if fitted.advantages:
         one, other, _, games, first, second = pairs_that_met(matches.players, matches.ranks, matches.count)
         ratings = np.array([fitted.ratings.get(name, 0.0) for name in matches.names])
-        difference, advantages = ratings[one] - ratings[other], np.array(fitted.advantages)
+        difference = ratings[one] - ratings[other]
+        advantages = np.array(fitted.advantages)
         more = expected_score(difference + advantages[first] - advantages[second]) - expected_score(difference)
         np.add.at(owed, (one, other), games * more)
     return owed - owed.T

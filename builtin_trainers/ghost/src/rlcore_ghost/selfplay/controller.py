@@ -103,7 +103,8 @@ class Controller:
         self.learning_team = 0
         self.changes = 0
         self.retired: set[int] = set()  # indices of teams whose trainers have reached max_steps
-        envs, count = len(agents), len(self.teams)
+        envs = len(agents)
+        count = len(self.teams)
         self.acting = IdleGroups(self.exchange, count)
         self.first = ""
         self.team = np.zeros(envs, np.int64)  # [N]
@@ -223,8 +224,10 @@ class Controller:
                 f"team {team}",
                 "the agents of team %d, behavior %r, have not acted for %d steps of the environments; other teams "
                 "learn until they act",
-                self.teams[team], behavior, self.acting.window,
-            )  # fmt: skip
+                self.teams[team],
+                behavior,
+                self.acting.window,
+            )
 
     def _begin_step(self) -> None:
         """Decide, for all behaviors alike, who plays in the games that begin in the step that they observe now.
@@ -257,9 +260,14 @@ class Controller:
         """
         reported = self._reported[name]
         new = ~reported[slots]
-        slots, player, value, void, cut_off = slots[new], player[new], value[new], void[new], cut_off[new]
+        slots = slots[new]
+        player = player[new]
+        value = value[new]
+        void = void[new]
+        cut_off = cut_off[new]
         reported[slots] = True
-        env, team = self._envs[name][slots], self._teams[name][slots]
+        env = self._envs[name][slots]
+        team = self._teams[name][slots]
         number = ~np.isnan(value)
         np.add.at(self._value, (env[number], team[number]), value[number])
         np.add.at(self._counted, (env[number], team[number]), 1)
@@ -271,7 +279,8 @@ class Controller:
             return
         rated = over & ~self._void & self._counted.all(1)
         self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
-        players, owners = self._players[rated], self._owner[rated]
+        players = self._players[rated]
+        owners = self._owner[rated]
         values = self._value[rated] / self._counted[rated]
         self._clear(over)
         if len(players):
@@ -289,8 +298,11 @@ class Controller:
         rated = rated[np.argsort(self._envs[name][sides.slot[rated]], kind="stable")]
         if not len(rated):
             return
-        slot, value = sides.slot[rated], sides.value[rated]
-        env, own, row = self._envs[name][slot], self._teams[name][slot], np.arange(len(rated))
+        slot = sides.slot[rated]
+        value = sides.value[rated]
+        env = self._envs[name][slot]
+        own = self._teams[name][slot]
+        row = np.arange(len(rated))
         teams = len(self.teams)
         for next_one in range(1, teams):
             other = (own + next_one) % teams
@@ -312,7 +324,7 @@ class Controller:
                 "no game has been rated: a time limit ended %d games, and such games are not rated; set "
                 "self_play.truncated_games: rate if their results are to count",
                 self._cut_off,
-            )  # fmt: skip
+            )
 
     def _clear(self, over: NDArray[np.bool_]) -> None:
         self._open[over] = self._agents[over]
@@ -330,8 +342,9 @@ class Controller:
                 ZERO_SUM,
                 "in %d of %d games, the results of the teams do not add up to 0. Ratings compare who got more, and "
                 "cannot tell a better policy in a game in which all teams may win",
-                self.log.not_zero_sum, self.rated,
-            )  # fmt: skip
+                self.log.not_zero_sum,
+                self.rated,
+            )
 
     def settle(self) -> None:
         """Rate and log the games that are over, and remember how learning policies did against each opponent.
@@ -342,7 +355,9 @@ class Controller:
         finished = self.finished.take_of_all()
         if not len(finished):
             return
-        players, ranks, owners = finished["players"], finished["ranks"], finished["owners"]
+        players = finished["players"]
+        ranks = finished["ranks"]
+        owners = finished["owners"]
         self._note_zero_sum(finished["uneven"])
         self.elo.update(players, ranks)
         learns = np.isin(players, list(self._steps))  # [M, T]
@@ -379,7 +394,8 @@ class Controller:
         Returns their number, where later games count more, and the mean result, from 0 to 1; 0.5 without games.
         """
         owner = self.behaviors.index(name)
-        games, score = self.games[owner, players], self.score[owner, players]
+        games = self.games[owner, players]
+        score = self.score[owner, players]
         return games, np.where(games > 0, score / np.maximum(games, 1e-12), 0.5)
 
     # ------------------------------------------------------------ state
@@ -405,7 +421,8 @@ class Controller:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit, and is in no use then."""
         self.load_learned(state)
-        behaviors, players = saved_mapping(state, "reported"), len(self.log.names)
+        behaviors = saved_mapping(state, "reported")
+        players = len(self.log.names)
         self.finished.load_state_dict(saved_mapping(state, "pending"), len(self._reported), players)
         for name in ARRAYS:
             fill(getattr(self, name), state, name.lstrip("_"))

@@ -94,9 +94,11 @@ def ghost_around(
 
 def _shares(behavior: BehaviorSpec, block: SelfPlaySettings, run: RunContext) -> list[Any]:
     """The slots of the main policy of a league, and of each exploiter. Raises ConfigError for a run without room."""
-    settings, envs = block.league, np.unique(behavior.env_index)
+    settings = block.league
+    envs = np.unique(behavior.env_index)
     assert settings is not None
-    parts, problem = shares(settings, len(envs)), None
+    parts = shares(settings, len(envs))
+    problem = None
     if run.ranks.size > 1:
         problem = "a league does not learn in several ranks; run it in one process, without torchrun"
     elif parts is None:
@@ -126,7 +128,8 @@ def fixed_opponents(behavior: BehaviorSpec, blocks: Blocks, run: RunContext) -> 
 
     Raises ConfigError if a fixed opponent is called like a behavior.
     """
-    key, block = ("behaviors", behavior.name, ENTRY, "fixed_opponents"), blocks[behavior.name][1]
+    key = ("behaviors", behavior.name, ENTRY, "fixed_opponents")
+    block = blocks[behavior.name][1]
     for name in block.fixed_opponents:
         if name in blocks:
             raise ConfigError(
@@ -199,7 +202,8 @@ def status(run: RunContext) -> dict[str, Any] | None:
     if CONTROLLER not in run.stash:
         return None
     controller = run.stash[CONTROLLER]
-    team, learners = controller.learning_team, controller.behaviors
+    team = controller.learning_team
+    learners = controller.behaviors
     ratings = {name: round(controller.elo.rating(index), 1) for index, name in enumerate(controller.log.names)}
     opponents = [name for name in ratings if name not in learners][-NEWEST:]
     return {

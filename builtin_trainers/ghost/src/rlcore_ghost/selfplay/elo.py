@@ -124,7 +124,8 @@ class EloTable:
                 f"the ratings have advantages of {len(advantages)} teams, not of {len(self._sides)}; resume with the "
                 "elo_advantage that the run had"
             )
-        self._ratings, self.advantages = ratings.copy(), advantages.copy()
+        self._ratings = ratings.copy()
+        self.advantages = advantages.copy()
 
 
 def pairs_that_met(
@@ -137,10 +138,12 @@ def pairs_that_met(
     """
     teams = players.shape[1]
     first, second = np.triu_indices(teams, 1)
-    one, other = players[:, first].ravel().astype(np.int64), players[:, second].ravel().astype(np.int64)
+    one = players[:, first].ravel().astype(np.int64)
+    other = players[:, second].ravel().astype(np.int64)
     score = (np.sign(ranks[:, second].astype(np.int64) - ranks[:, first]).ravel() + 1) / 2.0
     swapped = one > other
-    low, high = np.where(swapped, other, one), np.where(swapped, one, other)
+    low = np.where(swapped, other, one)
+    high = np.where(swapped, one, other)
     score = np.where(swapped, 1.0 - score, score)
     seats = np.zeros(len(low), np.int64)
     if by_team:
@@ -149,10 +152,14 @@ def pairs_that_met(
         )
     met = low != high
     played = np.repeat(count, len(first))[met]
-    low, high, score, seats = low[met], high[met], score[met], seats[met]
+    low = low[met]
+    high = high[met]
+    score = score[met]
+    seats = seats[met]
     size = int(high.max()) + 1 if len(high) else 1
     pairs, at = np.unique((low * size + high) * teams**2 + seats, return_inverse=True)
     games = np.bincount(at, played, len(pairs))
-    seats, pairs = pairs % teams**2, pairs // teams**2
+    seats = pairs % teams**2
+    pairs = pairs // teams**2
     mean = np.bincount(at, score * played, len(games)) / games
     return pairs // size, pairs % size, mean, games, seats // teams, seats % teams

@@ -36,7 +36,8 @@ class FinishedGames:
 
     def __init__(self, teams: int, exchange: Ranks, first_env: int) -> None:
         """``first_env`` is the number, in the run, of the first environment of this process."""
-        self._exchange, self._first_env = exchange, first_env
+        self._exchange = exchange
+        self._first_env = first_env
         fields = [(name, np.int64, (teams,)) for name in ("players", "ranks", "owners")]
         self._games: Games = np.zeros(0, [*fields, ("uneven", np.bool_), ("order", np.int64, (2,))])
         self.step = 0
@@ -51,12 +52,14 @@ class FinishedGames:
 
     def take(self) -> Games:
         """Take the games of this process."""
-        games, self._games = self._games, self._games[:0]
+        games = self._games
+        self._games = self._games[:0]
         return games
 
     def take_of_all(self) -> Games:
         """Take the games of all processes, which call this at the same step."""
-        observed, self.step = self.step, 0
+        observed = self.step
+        self.step = 0
         if self._exchange.size == 1:
             return self.take()
         if not observed:  # by no process since the last time

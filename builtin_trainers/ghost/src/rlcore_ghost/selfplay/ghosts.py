@@ -47,8 +47,17 @@ __all__ = ["LEARNER", "Ghosts", "Role"]
 LEARNER = -1  # the place of the policy that learns
 # Whole numbers of the state.
 COUNTS = (
-    "acts", "ghost_steps", "unshared", "look_at", "swapped_at", "changes_seen", "swaps", "saves", "saved_at", "version",
-)  # fmt: skip
+    "acts",
+    "ghost_steps",
+    "unshared",
+    "look_at",
+    "swapped_at",
+    "changes_seen",
+    "swaps",
+    "saves",
+    "saved_at",
+    "version",
+)
 
 
 @attrs.frozen
@@ -105,8 +114,13 @@ class Ghosts:
         The behavior joins the controller; its name is that of the player that learns.
         """
         assert behavior.team is not None
-        self.trainer, self.settings, self._sampler, self.controller = trainer, settings, sampler, controller
-        self._name, self._deterministic, self.role = behavior.name, deterministic, role
+        self.trainer = trainer
+        self.settings = settings
+        self._sampler = sampler
+        self.controller = controller
+        self._name = behavior.name
+        self._deterministic = deterministic
+        self.role = role
         self._seed = derive_seed(seed, f"{behavior.name}/self_play")
         self._generator = derive_generator(seed, f"{behavior.name}/self_play")
         self.team = np.searchsorted(controller.teams, behavior.team)
@@ -160,7 +174,8 @@ class Ghosts:
 
     def act(self, batch: AgentBatch, actions: Actions) -> None:
         """Write the actions of the ghosts that need one into ``actions`` [S]."""
-        ghosts, needed = self.slots, batch.needs_action
+        ghosts = self.slots
+        needed = batch.needs_action
         if needed is not None:
             ghosts = ghosts[needed[ghosts]]
         if ghosts.size:

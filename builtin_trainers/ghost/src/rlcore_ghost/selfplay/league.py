@@ -93,8 +93,10 @@ class Exploiter:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError if it does not fit, and is in no use then."""
-        self.reset_at, self.resets = saved_count(state, "reset_at"), saved_count(state, "resets")
-        self.result, self.first_model = saved_float(state, "result"), FrozenState(saved_mapping(state, "first"))
+        self.reset_at = saved_count(state, "reset_at")
+        self.resets = saved_count(state, "resets")
+        self.result = saved_float(state, "result")
+        self.first_model = FrozenState(saved_mapping(state, "first"))
         self.trainer.load_state_dict(saved_mapping(state, "trainer"))
 
 
@@ -120,7 +122,8 @@ class League(TrainerWrapper):
         """
         main, *_ = self._trainers = list(trainers.values())
         super().__init__(main)
-        self._settings, self._slots = settings, list(slots)
+        self._settings = settings
+        self._slots = list(slots)
         self._reset_steps = settings.reset_steps or 10 * save_steps
         self.exploiters = {
             name: Exploiter(trainer, FrozenState(trainer.state_dict()["model"]))
@@ -140,7 +143,8 @@ class League(TrainerWrapper):
     def _each(self, batch: AgentBatch) -> Iterator[tuple[GhostTrainer, Slots, AgentBatch]]:
         """Each trainer with its slots, and their part of the batch."""
         if self._parts_of is not batch:
-            self._parts, self._parts_of = [batch.take(slots) for slots in self._slots], batch
+            self._parts = [batch.take(slots) for slots in self._slots]
+            self._parts_of = batch
         return zip(self._trainers, self._slots, self._parts, strict=True)
 
     def begin(self, batch: AgentBatch) -> None:
@@ -182,7 +186,8 @@ class League(TrainerWrapper):
         steps = exploiter.trainer.steps
         if exploiter.result >= self._settings.reset_result or steps - exploiter.reset_at >= self._reset_steps:
             exploiter.trainer.restart(exploiter.first_model)
-            exploiter.reset_at, exploiter.result = steps, 0.0
+            exploiter.reset_at = steps
+            exploiter.result = 0.0
             exploiter.resets += 1
 
     def stop_learning(self) -> None:

@@ -94,10 +94,13 @@ class Matches:
         if size > MAX_RATED:
             raise RunStateError(f"the match log has {size:,} players; at most {MAX_RATED:,} are rated")
         first, second = np.triu_indices(self.players.shape[1], 1)
-        one, other = self.players[:, first], self.players[:, second]  # [rows, pairs of teams]
+        # [rows, pairs of teams]
+        one = self.players[:, first]
+        other = self.players[:, second]
         order = np.sign(self.ranks[:, second] - self.ranks[:, first])
         count = np.broadcast_to(self.count[:, None], one.shape)
-        wins, draws = np.zeros((size, size), np.int64), np.zeros((size, size), np.int64)
+        wins = np.zeros((size, size), np.int64)
+        draws = np.zeros((size, size), np.int64)
         for sign, table, row, column in ((1, wins, one, other), (-1, wins, other, one), (0, draws, one, other)):
             at = (order == sign) & (one != other)
             np.add.at(table, (row[at], column[at]), count[at])
@@ -161,8 +164,10 @@ class MatchLog:
     def matches(self) -> Matches:
         """Return all matches, with each learner as one player between two of its snapshots."""
         found = {name: column.copy() for name, column in self.rows.items()}
-        known, logged = found.pop("known"), self.rows["players"]
-        names, players = list(self.names), found["players"]
+        known = found.pop("known")
+        logged = self.rows["players"]
+        names = list(self.names)
+        players = found["players"]
         snapshots: dict[int, list[int]] = {}  # of each learner
         for index, name in enumerate(self.names):
             learner, _ = snapshot_parts(name) or ("", 0)
@@ -189,14 +194,16 @@ class MatchLog:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
-        teams, names = saved_count(state, "teams"), saved_entry(state, "names")
+        teams = saved_count(state, "teams")
+        names = saved_entry(state, "names")
         if teams != self.teams:
             raise SavedValueError(f"the match log has {teams} teams, and the game {self.teams}")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise SavedValueError("the entry 'names' is not a list of names")
         if len(set(names)) != len(names):
             raise SavedValueError("the entry 'names' has a name twice")
-        not_zero_sum, max_rows = saved_count(state, "not_zero_sum"), saved_count(state, "max_rows")
+        not_zero_sum = saved_count(state, "not_zero_sum")
+        max_rows = saved_count(state, "max_rows")
         saved = saved_mapping(state, "rows")
         rows = len(saved_array(saved, "step", np.int64, (None,)))
         columns = {
@@ -207,8 +214,11 @@ class MatchLog:
         for name, end in ends.items():
             if rows and not 0 <= columns[name].min() <= columns[name].max() < end:
                 raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")
-        self.names, self._index = list(names), {name: index for index, name in enumerate(names)}
-        self.not_zero_sum, self._max_rows, self.rows = not_zero_sum, max_rows, columns
+        self.names = list(names)
+        self._index = {name: index for index, name in enumerate(names)}
+        self.not_zero_sum = not_zero_sum
+        self._max_rows = max_rows
+        self.rows = columns
 
     def _added_up(self, rows: Mapping[str, Ints]) -> dict[str, Ints]:
         """One row for equal matches between two snapshots. The step of all these rows is the last one among them."""

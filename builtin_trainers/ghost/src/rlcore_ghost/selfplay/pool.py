@@ -68,7 +68,8 @@ class Pool:
 
     def __init__(self, window: int, fixed: Sequence[Member], plays_itself: bool = True) -> None:
         """``plays_itself``: opponents are chosen from the window too."""
-        self.size, self.plays_itself = window, plays_itself
+        self.size = window
+        self.plays_itself = plays_itself
         self.members: list[Member | None] = list(fixed)
         self.fixed = list(range(len(fixed)))
         self.window: list[int] = []
@@ -129,12 +130,16 @@ class Pool:
         """Every snapshot with its place, and the window."""
         snapshots = {
             str(place): {
-                "name": member.name, "player": member.player, "step": member.step, "version": member.version,
-                "policy": member.state, "guest": member.guest,
+                "name": member.name,
+                "player": member.player,
+                "step": member.step,
+                "version": member.version,
+                "policy": member.state,
+                "guest": member.guest,
             }
             for place, member in enumerate(self.members)
             if member is not None and not member.fixed
-        }  # fmt: skip
+        }
         fixed = [self.member(place).name for place in self.fixed]
         return {"fixed": fixed, "window": list(self.window), "guests": list(self.guests), "snapshots": snapshots}
 
@@ -158,13 +163,19 @@ class Pool:
         self.members = [*fixed, *[None] * (max(places, default=-1) + 1 - len(fixed))]
         for place in places:
             saved = saved_mapping(snapshots, str(place))
-            name, frozen = saved_entry(saved, "name"), saved_mapping(saved, "policy")
+            name = saved_entry(saved, "name")
+            frozen = saved_mapping(saved, "policy")
             if not isinstance(name, str):
                 raise SavedValueError(f"the entry 'name' of the snapshot at place {place} is not a text")
             self.members[place] = Member(
-                name, saved_count(saved, "player"), snapshot(frozen), saved_count(saved, "step"),
-                saved_count(saved, "version"), FrozenState(frozen), saved_bool(saved, "guest"),
-            )  # fmt: skip
+                name,
+                saved_count(saved, "player"),
+                snapshot(frozen),
+                saved_count(saved, "step"),
+                saved_count(saved, "version"),
+                FrozenState(frozen),
+                saved_bool(saved, "guest"),
+            )
         for name in ("window", "guests"):
             listed = saved_entry(state, name)
             if not isinstance(listed, list) or any(str(place) not in snapshots for place in listed):

@@ -83,7 +83,8 @@ class Seats:
         sat, was_taken = (self.slot, self.taken) if before is None else before
         seated = np.zeros(len(batch.reward), np.bool_)  # [S]
         seated[sat[was_taken]] = True
-        shared, aborted = batch.group_reward, batch.aborted
+        shared = batch.group_reward
+        aborted = batch.aborted
         received = attrs.evolve(
             batch,
             reward=np.where(seated, batch.reward, np.float32(0)),

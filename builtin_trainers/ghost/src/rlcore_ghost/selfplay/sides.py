@@ -98,9 +98,12 @@ class Sides:
         self.there[slots] = False
         left = np.bincount(self._side, self.there, self._sides)
         last = self.rated[slots] & (left[self._side[slots]] == 0)
-        slots, value, void = slots[last], value[last], void[last]
+        slots = slots[last]
+        value = value[last]
+        void = void[last]
         _, first, side = np.unique(self._side[slots], return_index=True, return_inverse=True)
-        side, count = side.reshape(-1), len(first)
+        side = side.reshape(-1)
+        count = len(first)
         number = ~np.isnan(value)
         numbers = np.bincount(side[number], minlength=count)
         total = np.bincount(side[number], value[number], count)

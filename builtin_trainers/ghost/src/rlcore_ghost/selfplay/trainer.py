@@ -63,10 +63,16 @@ class GhostTrainer(TrainerWrapper):
     def __init__(self, behavior: BehaviorSpec, seats: Seats, ghosts: Ghosts) -> None:
         """``ghosts`` are those of ``behavior``, and of the inner trainer, which learns ``seats.behavior(behavior)``."""
         super().__init__(ghosts.trainer)
-        self.ghosts, self.seats, self.controller, self.settings = ghosts, seats, ghosts.controller, ghosts.settings
-        self.name, self._player, self._team = behavior.name, ghosts.player, ghosts.team
+        self.ghosts = ghosts
+        self.seats = seats
+        self.controller = ghosts.controller
+        self.settings = ghosts.settings
+        self.name = behavior.name
+        self._player = ghosts.player
+        self._team = ghosts.team
         self.teams = np.unique(self._team)
-        slots, envs = behavior.slots, len(self.controller.team)
+        slots = behavior.slots
+        envs = len(self.controller.team)
         self._env = np.asarray(behavior.env_index, np.int64)  # [S]
         self._agents = np.bincount(self._env, minlength=envs)  # [N]
         self._playing = self._agents.copy()  # [N] agents that have not ended their episode of this game
@@ -107,12 +113,14 @@ class GhostTrainer(TrainerWrapper):
         self.controller.reset(self._resets, self._game)
         self._done[:] = False
         self._playing[:] = self._agents
-        everyone, learned = np.arange(len(self._env)), self._awake
+        everyone = np.arange(len(self._env))
+        learned = self._awake
         self._forget(everyone)
         self._assign(everyone)
         if self._sides is not None:
             self._sides.reset()
-        self._rows, self._rows_of = self.seats.batch(batch), batch
+        self._rows = self.seats.batch(batch)
+        self._rows_of = batch
         self._awake = self._is_awake()
         if learned or self._awake:
             self.trainer.begin(self._rows)
@@ -127,7 +135,8 @@ class GhostTrainer(TrainerWrapper):
         )
         if self._awake:
             if self._rows_of is not batch or self._rows is None:
-                self._rows, self._rows_of = self.seats.batch(batch), batch
+                self._rows = self.seats.batch(batch)
+                self._rows_of = batch
             self.seats.place(self.trainer.act(self._rows), actions)
         needed = slice(None) if batch.needs_action is None else batch.needs_action
         acted = self.controller.acting.acted
@@ -142,7 +151,8 @@ class GhostTrainer(TrainerWrapper):
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Pass on what the seats saw; where games ended, rate them and begin the next ones."""
         if self.settings.result == "return":
-            closed, shared = batch.transition_closed, batch.group_reward
+            closed = batch.transition_closed
+            shared = batch.group_reward
             reward = batch.reward if shared is None else batch.reward + shared
             self._returns += reward if closed is None else np.where(closed, reward, 0)
         self.controller.observed(self.name)
@@ -153,10 +163,12 @@ class GhostTrainer(TrainerWrapper):
         if over.size:
             before = self.seats.copy()
             self._episodes_over(over, batch)
-        learned, self._awake = self._awake, self._is_awake()
+        learned = self._awake
+        self._awake = self._is_awake()
         if learned or self._awake:
             sat = self.seats.slot if before is None else before[0]
-            self._rows, self._rows_of = self.seats.batch(batch, before), batch
+            self._rows = self.seats.batch(batch, before)
+            self._rows_of = batch
             if learned:
                 self.trainer.observe(actions.take(sat), self._rows)
             else:
@@ -174,7 +186,8 @@ class GhostTrainer(TrainerWrapper):
     def statistics(self) -> dict[str, float]:
         """The statistics of self-play by tag, since the last call."""
         self.controller.settle()
-        ghosts, elo = self.ghosts, self.controller.elo
+        ghosts = self.ghosts
+        elo = self.controller.elo
         total, count = self.controller.results.pop(self._player, (0.0, 0))
         players = [ghosts.pool.member(place).player for place in ghosts.in_any_rank(ghosts.place[ghosts.slots])]
         team = self.controller.learning_team
@@ -232,7 +245,8 @@ class GhostTrainer(TrainerWrapper):
         pool = self.ghosts.pool.members
         players = np.array([self._player, *(-1 if each is None else each.player for each in pool)])
         cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
-        value, void = self._value(over, batch), self._void(over, batch)
+        value = self._value(over, batch)
+        void = self._void(over, batch)
         self.controller.report(self.name, over, players[self.ghosts.place[over] + 1], value, void, cut_off)
         if finished.any():
             self.controller.next_game(finished, self._game)
@@ -264,7 +278,8 @@ class GhostTrainer(TrainerWrapper):
         if not rule.startswith(INFO):
             final = batch.reward[over].astype(np.float64)
             return np.sign(final if batch.group_reward is None else final + batch.group_reward[over])
-        reported, name = batch.final_info or {}, rule.removeprefix(INFO)
+        reported = batch.final_info or {}
+        name = rule.removeprefix(INFO)
         if name not in reported:
             there = ", ".join(sorted(reported)) or "none"
             problem = f"the environment reports no number {name!r} at the end of an episode; it reports {there}"
@@ -310,7 +325,8 @@ class GhostTrainer(TrainerWrapper):
 
     def _boundaries(self) -> None:
         """Save a snapshot, change the team and swap opponents where they are due."""
-        controller, steps = self.controller, self.trainer.steps
+        controller = self.controller
+        steps = self.trainer.steps
         self.ghosts.save_if_due()
         if controller.learning_team < 0 and not self._stopped:  # max_steps was raised after all had reached it
             controller.change_team()

@@ -97,7 +97,10 @@ class EpisodeStatistics:
         close: its first turn adds no step.
         """
         self.steps += 1
-        reward, ended, acts, acted = batch.reward, batch.ended, batch.needs_action, self._acted
+        reward = batch.reward
+        ended = batch.ended
+        acts = batch.needs_action
+        acted = self._acted
         closed: Any = True if acts is None else batch.transition_closed  # [S]
         if acts is None and acted is None:
             if reward.dtype is not self._held_dtype:
@@ -267,7 +270,8 @@ class BehaviorRun:
 
     def set_boundaries(self) -> None:
         """Set the next boundaries: multiples of the intervals after the trainer's step."""
-        steps, settings = self.steps, self.settings
+        steps = self.steps
+        settings = self.settings
         inference = self.policy_steps is not None
         self.learning = self.playing = steps < settings.max_steps and not inference
         if not (self.learning or self.offline or inference) and isinstance(self.trainer, PlayingTrainer):
@@ -365,7 +369,8 @@ class BehaviorRun:
 
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
         """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
-        returns, lengths = finished.returns.tolist(), [*map(float, finished.lengths.tolist())]
+        returns = finished.returns.tolist()
+        lengths = [*map(float, finished.lengths.tolist())]
         self.ended_at = self.steps
         self.recent.extend(returns)
         for window in (self.window, self.epoch_episodes):
@@ -384,15 +389,19 @@ class BehaviorRun:
         wanted = self.episodes.info
         if self._info_is_known or wanted is None or wanted == "all":
             return
-        self._info_is_known, seen = True, self.mean_info
+        self._info_is_known = True
+        seen = self.mean_info
         for name in wanted:
             if name not in seen:
                 has = f"they have {', '.join(sorted(seen))}" if seen else "they have no numbers of this list"
                 log.warning(
                     "environment.info: %r is not a number of the last infos of the first episodes of behavior %r that "
                     "ended; %s%s",
-                    name, self.name, has, did_you_mean(name, seen),
-                )  # fmt: skip
+                    name,
+                    self.name,
+                    has,
+                    did_you_mean(name, seen),
+                )
 
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
         """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
@@ -445,8 +454,11 @@ class BehaviorRun:
 
     def succeed(self, other: BehaviorRun) -> None:
         """Take over from the same behavior with other slots what no checkpoint has."""
-        self.ended_at, self.evaluated, self.inferred = other.ended_at, other.evaluated, other.inferred
-        self._info_is_known, self._pace = other._info_is_known, other._pace
+        self.ended_at = other.ended_at
+        self.evaluated = other.evaluated
+        self.inferred = other.inferred
+        self._info_is_known = other._info_is_known
+        self._pace = other._pace
 
     def _load_statistics(self, state: Mapping[str, Any]) -> None:
         self.recent.extend(saved_entry(state, "recent"))

@@ -28,7 +28,8 @@ FEW_NUMBERS = 128
 # How many batches of a behavior, from the first, have their values compared with bounds.
 FIRST_BATCHES = 100
 
-_BOOL, _REAL = np.dtype(np.bool_), np.dtype(np.float32)
+_BOOL = np.dtype(np.bool_)
+_REAL = np.dtype(np.float32)
 # The bytes of float32 numbers that have the sign and all but one bit of the exponent.
 _EXPONENTS = slice(3 if sys.byteorder == "little" else 0, None, 4)
 _NOTHING: NDArray[np.float32] = np.empty(0, np.float32)
@@ -109,16 +110,21 @@ class BatchCheck:
                 "it must return a batch for each of its behaviors"
             ) from None
         try:
-            reward, terminated, truncated, rewards = batch.reward, batch.terminated, batch.truncated, self._rewards
+            reward = batch.reward
+            terminated = batch.terminated
+            truncated = batch.truncated
+            rewards = self._rewards
             if reward is not rewards.array or terminated is not self._terminated or truncated is not self._truncated:
                 self._require("reward", reward, self._flat, _REAL)
                 self._require("terminated", terminated, self._flat, _BOOL)
                 self._require("truncated", truncated, self._flat, _BOOL)
                 rewards.note(reward)
-                self._terminated, self._truncated = terminated, truncated
+                self._terminated = terminated
+                self._truncated = truncated
             # x . x is small, and no exponent in x is 0xfe or 0xff, unless x has a NaN or an infinity, or is huge: only
             # then look closer.
-            observations, few = batch.observations, reward.tobytes() if rewards.few else b""
+            observations = batch.observations
+            few = reward.tobytes() if rewards.few else b""
             sound = rewards.few or float(reward.dot(reward)) <= LARGEST
             for observed in self._observed:
                 array = observations[observed.spec.name]
@@ -136,8 +142,11 @@ class BatchCheck:
             # Bytes show whether a flag is set in a tenth of the time of any().
             if batch.ended.size or terminated.tobytes() != self._unset or truncated.tobytes() != self._unset:
                 self._check_ended(batch)
-            acts, mask, shared = batch.needs_action, batch.action_mask, batch.group_reward
-            lost, aborted = batch.life_lost, batch.aborted
+            acts = batch.needs_action
+            mask = batch.action_mask
+            shared = batch.group_reward
+            lost = batch.life_lost
+            aborted = batch.aborted
             if acts is not None or mask is not None or shared is not None or lost is not None or aborted is not None:
                 self._check_options(batch)
         except (AttributeError, LookupError, TypeError):
@@ -167,11 +176,14 @@ class BatchCheck:
         flagged = (batch.terminated | batch.truncated).nonzero()[0]
         if flagged.tolist() != ended.tolist():
             self._refuse("ended", f"is {_some(ended)} where terminated or truncated are set in {_some(flagged)}")
-        finals, count, mask = batch.final_observations, len(ended), batch.final_action_mask
+        finals = batch.final_observations
+        count = len(ended)
+        mask = batch.final_action_mask
         if not isinstance(finals, Mapping):
             self._refuse("final_observations", f"{shown(finals)} although episodes ended in slots {_some(ended)}")
         for observed in self._observed:
-            what, spec = f"final {observed.what}", observed.spec
+            what = f"final {observed.what}"
+            spec = observed.spec
             final = self._present(finals, spec.name, what)
             self._require(what, final, (count, *spec.shape), spec.dtype)
             if spec.dtype.kind == "f" and not float(np.vdot(final, final)) <= LARGEST:
@@ -234,8 +246,12 @@ class BatchCheck:
             log.warning(
                 "behavior %r: %s of %s is %g %s, although needs_action is False and no episode ended there; it is "
                 "ignored: add up what the agent gets until it acts next, and give the sum then (reported once)",
-                self._name, what, slot_named(self._spec, slot), rewards[slot], self._when(),
-            )  # fmt: skip
+                self._name,
+                what,
+                slot_named(self._spec, slot),
+                rewards[slot],
+                self._when(),
+            )
             return
 
     # ------------------------------------------------------------ the first batches
@@ -264,9 +280,14 @@ class BatchCheck:
         log.warning(
             "behavior %r: %s of %s is %g%s %s, outside %s; it is used as it is: correct the environment or what it "
             "declares (reported once)",
-            self._name, what, slot_named(self._spec, int(slots[row])), values[(row, *index)],
-            f" at {index}" if index else "", self._when(), allowed,
-        )  # fmt: skip
+            self._name,
+            what,
+            slot_named(self._spec, int(slots[row])),
+            values[(row, *index)],
+            f" at {index}" if index else "",
+            self._when(),
+            allowed,
+        )
 
     def _check_digits(self, batch: AgentBatch) -> None:
         """Warn, after the last of the first batches, of observations of which float32 keeps no digits."""

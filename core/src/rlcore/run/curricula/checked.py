@@ -67,7 +67,8 @@ class CheckedCurriculum:
         """Return the values [K, P] of the episodes ``episodes`` [K] of the environments ``env_index`` [K]."""
         with blamed(self.described, "in draw"):
             drawn = self.curriculum.draw(env_index, episodes)
-            values, draw_id = drawn.values, drawn.draw_id
+            values = drawn.values
+            draw_id = drawn.draw_id
         shape = self._check_values("draw", values, env_index, episodes)
         if not isinstance(draw_id, np.ndarray) or draw_id.shape != shape or draw_id.dtype.kind not in "iu":
             self.refuse("draw", f"returned as draw_id {_shown(draw_id)}, not an array of integers of shape {shape}")

@@ -109,14 +109,18 @@ class RunCurricula:
                 any_began = True
         if not any_began and not any(each.every_step for each in self._curricula.values()):
             return False
-        finished, self._finished = self._finished, []
+        finished = self._finished
+        self._finished = []
         for each in finished:
             self._report(*each)
         return self._advance(began, any_began)
 
     def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
-        slots, shared, agents = finished.slots, finished.group_returns, self._agents[behavior.name]
-        env_index, settled = behavior.spec.env_index.take(slots), agents.settled
+        slots = finished.slots
+        shared = finished.group_returns
+        agents = self._agents[behavior.name]
+        env_index = behavior.spec.env_index.take(slots)
+        settled = agents.settled
         late = None if self._warned_of_late else agents.late
         if late is not None:
             self._warned_of_late = True
@@ -124,18 +128,28 @@ class RunCurricula:
                 "behavior %r: an episode of environment %d has not ended while %d later ones began; lessons and other "
                 "curricula go on without it, and count it when it ends; if it should end, have the environment "
                 "terminate or truncate it, for example with environment.max_episode_steps (reported once)",
-                behavior.name, behavior.spec.env_index[late], agents.patience,
-            )  # fmt: skip
+                behavior.name,
+                behavior.spec.env_index[late],
+                agents.patience,
+            )
         if shared is None:
             shared = np.zeros(len(slots))
         numbers, values, draw_id = of
         for curriculum, columns in zip(self._curricula.values(), self._columns, strict=True):
             curriculum.episodes_ended(
                 EndedEpisodes(
-                    behavior.name, slots, env_index, numbers, settled, finished.returns, shared, finished.lengths,
-                    values[:, columns], draw_id[:, columns],
+                    behavior.name,
+                    slots,
+                    env_index,
+                    numbers,
+                    settled,
+                    finished.returns,
+                    shared,
+                    finished.lengths,
+                    values[:, columns],
+                    draw_id[:, columns],
                 )
-            )  # fmt: skip
+            )
 
     def _advance(self, began: NDArray[np.int64], any_began: bool) -> bool:
         """``began`` are environments [K] that need a new draw; ``any_began``: an episode of an agent ended."""
@@ -146,7 +160,8 @@ class RunCurricula:
             if any_began or curriculum.every_step:
                 changes = curriculum.advance(steps)
                 lessons += changes.lessons
-                redraw, reset = redraw or changes.redraw, reset or changes.reset
+                redraw = redraw or changes.redraw
+                reset = reset or changes.reset
         self._feed.restage(None if redraw else began)
         if lessons:
             self.lessons = {**self.lessons, **{change.parameter: change.lesson for change in lessons}}

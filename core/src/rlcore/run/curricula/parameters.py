@@ -44,13 +44,15 @@ class ParameterFeed:
 
         ``drawing`` is the environment if it draws parameters by itself, those that ``samplers`` returns.
         """
-        self._samplers, self._drawing = samplers, drawing
+        self._samplers = samplers
+        self._drawing = drawing
         self.sampled: Mapping[str, ParameterSampler] = {}  # parameters whose values only the environment knows
         self._environment = environment
         self._named = named
         self._draw = draw
         self.names = tuple(names)
-        num_envs, columns = environment.num_envs, len(self.names)
+        num_envs = environment.num_envs
+        columns = len(self.names)
         self._env_index: NDArray[np.int64] = _read_only(np.arange(num_envs))
         self._none: NDArray[np.int64] = self._env_index[:0]
         self.playing: NDArray[np.int64] = np.full(num_envs, -1, np.int64)  # [N] the episode of each environment
@@ -156,7 +158,8 @@ class AgentEpisodes:
         """``env_index`` [S] says in which environment each agent is."""
         self._feed = feed
         self._env_index = env_index
-        slots, columns = len(env_index), len(feed.names)
+        slots = len(env_index)
+        columns = len(feed.names)
         self._values: NDArray[np.float64] = np.zeros((slots, columns))  # [S, P]
         self._draw_id: NDArray[np.int64] = np.zeros((slots, columns), np.int64)  # [S, P]
         self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
@@ -166,7 +169,8 @@ class AgentEpisodes:
     @property
     def settled(self) -> int:
         """All episodes with smaller numbers are over, or are :attr:`late`."""
-        oldest, waited_for = int(np.minimum.reduce(self._numbers)), self._begun - self.patience
+        oldest = int(np.minimum.reduce(self._numbers))
+        waited_for = self._begun - self.patience
         if oldest >= waited_for:
             return oldest
         return int(self._numbers[self._numbers >= waited_for].min(initial=self._begun))

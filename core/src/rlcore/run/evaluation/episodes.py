@@ -250,7 +250,8 @@ class PlayedEnvironment:
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begin episode ``episodes[c]`` in every environment c. Raises EnvironmentFailed."""
         for check in self._checks.values():
-            check.environment, check.began = self.named, None if self.feed is None else self.feed.described
+            check.environment = self.named
+            check.began = None if self.feed is None else self.feed.described
         if self.feed is not None:
             self.feed.before_reset(episodes)
         seed_process(seeds, episodes)

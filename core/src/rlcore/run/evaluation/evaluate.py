@@ -102,10 +102,17 @@ class Evaluator:
                 environment.feed = self._feed(environment, seed)
                 results.append(
                     play(
-                        policies, environment, episodes, seed, deterministic, recorders, self._max_episode_steps,
-                        stop_requested, lineup,
+                        policies,
+                        environment,
+                        episodes,
+                        seed,
+                        deterministic,
+                        recorders,
+                        self._max_episode_steps,
+                        stop_requested,
+                        lineup,
                     )
-                )  # fmt: skip
+                )
         result = self._plan.result(lineups, results) if self._plan is not None and lineups else results[0]
         self._warn_of_cuts(result)
         return result
@@ -130,8 +137,10 @@ class Evaluator:
             log.warning(
                 "evaluation: %d of %d episodes had not ended after %d environment steps and count as truncated there; "
                 "evaluation.max_episode_steps sets the limit",
-                cut, sum(behavior.episodes for behavior in result.behaviors.values()), self._max_episode_steps,
-            )  # fmt: skip
+                cut,
+                sum(behavior.episodes for behavior in result.behaviors.values()),
+                self._max_episode_steps,
+            )
 
     @kept_process_generators()
     @_of_an_evaluation()
@@ -154,7 +163,8 @@ class Evaluator:
 
     def close(self) -> None:
         """Close the environment; a later evaluation creates another one."""
-        environment, self._environment = self._environment, None
+        environment = self._environment
+        self._environment = None
         if environment is not None:
             environment.close()
 

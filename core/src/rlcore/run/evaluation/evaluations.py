@@ -56,7 +56,9 @@ class Scores:
 
     def add(self, score: float, step: int, stop_at: StopAt, info: Mapping[str, float] = NO_INFO) -> bool:
         """Note the latest score and means. Returns whether the score is the best so far."""
-        self.score, self.step, self.info = score, step, dict(info)
+        self.score = score
+        self.step = step
+        self.info = dict(info)
         self.stopped = self.reached(stop_at)
         best = (
             self.best_score is None
@@ -64,7 +66,8 @@ class Scores:
             or rank(score, step) > rank(self.best_score, self.best_step)
         )
         if best:
-            self.best_score, self.best_step = score, step
+            self.best_score = score
+            self.best_step = step
         return best
 
 
@@ -95,7 +98,8 @@ class RunEvaluation:
         """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""
         known = attrs.fields_dict(Scores)
         self.scores = Scores(**{name: value for name, value in (state or {}).items() if name in known})
-        scores, settings = self.scores, self.settings
+        scores = self.scores
+        settings = self.settings
         stop_at = None if settings is None else settings.stop_at
         # A run whose `stop_at` was raised or removed continues.
         scores.stopped = scores.stopped and scores.reached(stop_at)
@@ -134,7 +138,8 @@ class RunEvaluation:
         Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
         ``about``, of the run, stands beside those policies, as it does in every checkpoint.
         """
-        settings, interval = self.settings, self._interval
+        settings = self.settings
+        interval = self._interval
         assert settings is not None and interval is not None, "one was due"
         policies = {name: behavior.policy for name, behavior in behaviors.items()}
 
@@ -189,8 +194,9 @@ class RunEvaluation:
                 log.warning(
                     "evaluation.stop_at: no episode of the evaluation reported %r, so the run cannot end there; name "
                     "it in environment.info%s",
-                    name, did_you_mean(name, result.mean_info),
-                )  # fmt: skip
+                    name,
+                    did_you_mean(name, result.mean_info),
+                )
 
     def _abandon(self, behaviors: Behaviors) -> None:
         """Leave the evaluation, and the summaries of its step, to the resumed run."""

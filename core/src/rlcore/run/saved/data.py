@@ -122,7 +122,8 @@ def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
     copy = next((each / CONFIGURATION for each in intact if (each / CONFIGURATION).is_file()), None)
     if copy is None:
         return read_document(path)
-    document, problem = read_document(copy), "is missing or damaged"
+    document = read_document(copy)
+    problem = "is missing or damaged"
     if text:
         with suppress(ConfigError):
             found = changes(document.data, parse_document(text, str(path)).data)
@@ -132,8 +133,10 @@ def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
     log.log(
         logging.DEBUG if silent else logging.WARNING,
         "%s: %s; the configuration in checkpoint %s is used (to use another, give a file as CONFIG or keys with --set)",
-        path, problem, copy.parent.name,
-    )  # fmt: skip
+        path,
+        problem,
+        copy.parent.name,
+    )
     return document
 
 

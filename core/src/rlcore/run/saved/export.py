@@ -145,7 +145,8 @@ class Export:
 
     def write(self, output: str | Path | None, force: bool) -> dict[str, WrittenExport]:
         """Write the files, and return them by behavior, each with the report of the exporter."""
-        files, saved = self.files(output), self.saved
+        files = self.files(output)
+        saved = self.saved
         for path in files.values():
             require_output(path, force, new_directory=True)  # files() has checked where it will be
         (settings,) = saved.config.export.values()

@@ -32,7 +32,8 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
     mark = read_mark(run)
     if mark is None:
         raise RunStateError(f"{run}: has no mark of rlcore (rlcore_run.json), so nothing in it is deleted")
-    there, lock = (run / LOCK).exists(), RunLock(run)
+    there = (run / LOCK).exists()
+    lock = RunLock(run)
     with failing_as(f"{run}: cannot be written to"):
         lock.acquire()
 

@@ -50,7 +50,8 @@ from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
 if TYPE_CHECKING:
     from rlcore import RunContext
 
-LOW, HIGH = 0, 1
+LOW = 0
+HIGH = 1
 # Bounds are compared with this tolerance, as a share of a step: sums of steps are not exact.
 TOLERANCE = 1e-6
 
@@ -103,7 +104,8 @@ class Bound:
         return {"steps": self.steps, "moves": self.moves, "measures": list(self.measures), "judged": self.judged}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.steps, self.moves = saved_count(state, "steps"), saved_count(state, "moves")
+        self.steps = saved_count(state, "steps")
+        self.moves = saved_count(state, "moves")
         self.measures = [float(measure) for measure in saved_entry(state, "measures")]
         self.judged = None if saved_entry(state, "judged") is None else saved_float(state, "judged")
 
@@ -154,7 +156,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         for row, column, draw_id in zip(
             rows.tolist(), columns.tolist(), over.draw_id[rows, columns].tolist(), strict=True
         ):
-            measures, bound = of_block[column], self.bounds[column][HIGH if draw_id > 0 else LOW]
+            measures = of_block[column]
+            bound = self.bounds[column][HIGH if draw_id > 0 else LOW]
             if measures is not None and abs(draw_id) == bound.moves + 1:
                 self._moved |= bound.add(float(measures[row]))
 
@@ -210,7 +213,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
             section = sections.get(name)
             if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
                 continue
-            low, high = float(section["low"]), float(section["high"])
+            low = float(section["low"])
+            high = float(section["high"])
             limits = self.blocks[name].limits
             if not limits[LOW] <= low <= high <= limits[HIGH]:
                 raise RunStateError(

@@ -180,5 +180,6 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
 def _likeliest(regions: Regions) -> str:
     """Return the region with the largest share."""
     low, high = regions.block.limits
-    width, region = (high - low) / regions.block.bins, int(regions.shares.argmax())
+    width = (high - low) / regions.block.bins
+    region = int(regions.shares.argmax())
     return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"

@@ -73,10 +73,13 @@ class LevelScores:
             # If a level ended in several environments at once, add its episodes one after another.
             first = np.unique(levels, return_index=True)[1]
             self._add_once_each(levels[first], measures[first], order[first])
-            levels, measures, order = np.delete(levels, first), np.delete(measures, first), np.delete(order, first)
+            levels = np.delete(levels, first)
+            measures = np.delete(measures, first)
+            order = np.delete(order, first)
 
     def _add_once_each(self, levels: Levels, measures: Array, order: Levels) -> None:
-        before, memory = self.plays[levels], self.block.memory
+        before = self.plays[levels]
+        memory = self.block.memory
         means = self.means[levels]
         if self.block.success is not None:
             seen = (measures >= self.block.success).astype(np.float64)
@@ -153,7 +156,9 @@ class LevelReplay(Part):
         self.counted = 0
 
     def _use_shares(self, shares: Array, played: NDArray[np.bool_]) -> None:
-        self.shares, self.played = shares, played  # [L] probabilities in repeats; whether the level had been played
+        # [L] probabilities in repeats; whether the level had been played
+        self.shares = shares
+        self.played = played
         self._cumulated = np.cumsum(shares)
         self._new = (~played).nonzero()[0]  # levels that had not been played
         self.replay = float(played.mean())  # share of episodes that repeat a level
@@ -164,7 +169,8 @@ class LevelReplay(Part):
         """Convert numbers [K, 2] from [0, 1) into levels [K]."""
         levels = np.empty(len(uniforms), np.int64)
         replayed = uniforms[:, 0] < self.replay
-        again, fresh = uniforms[replayed, 1], uniforms[~replayed, 1]
+        again = uniforms[replayed, 1]
+        fresh = uniforms[~replayed, 1]
         if again.size:
             # The last sum is 1 except for rounding; numbers beyond the previous sum belong to the last played level.
             levels[replayed] = self._cumulated.searchsorted(again * self._cumulated[-1], side="right")

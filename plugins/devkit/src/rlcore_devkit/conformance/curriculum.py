@@ -98,7 +98,8 @@ class CurriculumConformance(RecordRules):
 
     def _behaviors(self) -> tuple[str, ...]:
         """Return two behaviors if these blocks name a behavior, else one."""
-        plugins, both = self.plugins(), (self.behavior, f"Not{self.behavior}")
+        plugins = self.plugins()
+        both = (self.behavior, f"Not{self.behavior}")
         built = {name: self.block(**block) for name, block in self.blocks.items()}
         return both if not self._problems(self._config(built, *both), plugins) else both[:1]
 
@@ -112,7 +113,8 @@ class CurriculumConformance(RecordRules):
     def test_draws_are_finite_and_one_for_each_episode(self) -> None:
         made = self.make()
         for numbers in (np.arange(self.num_envs), np.full(self.num_envs, 100)):
-            env_index, episodes = read_only(np.arange(self.num_envs)), read_only(numbers)
+            env_index = read_only(np.arange(self.num_envs))
+            episodes = read_only(numbers)
             drawn = made.draw(env_index, episodes)
             shape = (self.num_envs, len(self.blocks))
             assert drawn.values.shape == drawn.draw_id.shape == shape
@@ -122,9 +124,11 @@ class CurriculumConformance(RecordRules):
             assert np.issubdtype(drawn.values.dtype, np.floating) and np.issubdtype(target.dtype, np.floating)
 
     def test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked(self) -> None:
-        made, env_index = Game(self.make(), self).play(30).curriculum, np.arange(self.num_envs)
+        made = Game(self.make(), self).play(30).curriculum
+        env_index = np.arange(self.num_envs)
         episodes = 7 + env_index
-        whole, target = made.draw(env_index, episodes), made.draw_target(env_index, episodes)
+        whole = made.draw(env_index, episodes)
+        target = made.draw_target(env_index, episodes)
         for env in reversed(env_index):
             one = slice(env, env + 1)
             drawn = made.draw(env_index[one], episodes[one])
@@ -133,18 +137,21 @@ class CurriculumConformance(RecordRules):
             np.testing.assert_array_equal(made.draw_target(env_index[one], episodes[one]), target[one])
 
     def test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for(self) -> None:
-        forth, back = self.make(), self.make()
+        forth = self.make()
+        back = self.make()
         numbers = [1, *range(BLOCK - 3, BLOCK + 3), 2 * BLOCK]
         drawn = {number: self._drawn(forth, number) for number in numbers}
         assert {number: self._drawn(back, number) for number in reversed(numbers)} == drawn
 
     def _drawn(self, made: Curriculum, number: int) -> Any:
-        env_index, episodes = np.array([self.num_envs - 1]), np.array([number])
+        env_index = np.array([self.num_envs - 1])
+        episodes = np.array([number])
         drawn = made.draw(env_index, episodes)
         return drawn.values.tolist(), drawn.draw_id.tolist(), made.draw_target(env_index, episodes).tolist()
 
     def test_drawing_changes_nothing(self) -> None:
-        game, other = Game(self.make(), self).play(30), Game(self.make(), self).play(30)
+        game = Game(self.make(), self).play(30)
+        other = Game(self.make(), self).play(30)
         for episode in (3, 200, 5):
             numbers = np.full(self.num_envs, episode)
             game.curriculum.draw(np.arange(self.num_envs), numbers)
@@ -187,13 +194,15 @@ class CurriculumConformance(RecordRules):
             assert sorted(status) == sorted(self.blocks)
 
     def test_a_status_without_its_sections_is_accepted(self) -> None:
-        made, other = self.make(), self.make()
+        made = self.make()
+        other = self.make()
         made.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
         assert Game(made, self).play(30).history == Game(other, self).play(30).history
 
     def test_a_status_that_makes_no_sense_changes_nothing(self) -> None:
         """Either RunStateError refuses the status, or nothing changes."""
-        expected, names = Game(self.make(), self).play(30).history, list(self.blocks)
+        expected = Game(self.make(), self).play(30).history
+        names = list(self.blocks)
         made = self.make()
         for nonsense in NONSENSE:
             wrong = {names[-1]: {"lesson_num": nonsense}}
@@ -300,11 +309,15 @@ class Game:
         env_index = np.repeat(np.arange(rules.num_envs), agents)
         self.behaviors: dict[str, Any] = {
             name: SimpleNamespace(
-                name=name, steps=0, learning=True, episodes=EpisodeStatistics(len(env_index)), batch=None,
+                name=name,
+                steps=0,
+                learning=True,
+                episodes=EpisodeStatistics(len(env_index)),
+                batch=None,
                 spec=SimpleNamespace(slots=len(env_index), env_index=env_index),
             )
             for name in behaviors or (rules.behavior,)
-        }  # fmt: skip
+        }
         self._ask(curriculum)
         self._begin(self.environment.episodes.copy())
 

@@ -70,7 +70,8 @@ class ActionDistributionConformance(RecordRules):
     @pytest.mark.parametrize("parts", [1, 3])
     def test_results_have_a_row_for_each_observation(self, rows: int, parts: int) -> None:
         made = self.make(parts)
-        columns, noise = self.columns(made, rows), normal(rows, made.noise_size)
+        columns = self.columns(made, rows)
+        noise = normal(rows, made.noise_size)
         raw = made.sample(columns, noise)
         assert raw.shape == made.deterministic(columns).shape == (rows, parts)
         assert made.log_prob(columns, raw).shape == (rows,)
@@ -79,7 +80,8 @@ class ActionDistributionConformance(RecordRules):
 
     def test_a_draw_is_a_function_of_its_row_and_its_noise(self) -> None:
         made = self.make(2)
-        columns, noise = self.columns(made), normal(ROWS, made.noise_size)
+        columns = self.columns(made)
+        noise = normal(ROWS, made.noise_size)
         before = torch.random.get_rng_state()
         raw = made.sample(columns, noise)
         torch.testing.assert_close(made.sample(columns, noise), raw, rtol=0.0, atol=0.0)
@@ -109,7 +111,8 @@ class ActionDistributionConformance(RecordRules):
     def test_the_deterministic_action_is_the_mode_the_mean_or_the_median(self) -> None:
         made = self.make()
         for column in self.columns(made).unsqueeze(1):
-            action, draws = made.deterministic(column), self.draws(made, column)
+            action = made.deterministic(column)
+            draws = self.draws(made, column)
             if self.deterministic == "mode":
                 log_prob = made.log_prob(column.expand(DRAWS, -1), draws)
                 assert made.log_prob(column, action).item() >= log_prob.max().item() - 1e-4
@@ -143,7 +146,9 @@ class ActionDistributionConformance(RecordRules):
 
     def test_numpy_draws_are_those_of_the_module(self) -> None:
         made = self.make(2)
-        draw, columns, noise = made.numpy_draw(), self.columns(made), normal(ROWS, made.noise_size)
+        draw = made.numpy_draw()
+        columns = self.columns(made)
+        noise = normal(ROWS, made.noise_size)
         if draw is not None:
             for ours, theirs in ((noise.numpy(), made.sample(columns, noise)), (None, made.deterministic(columns))):
                 np.testing.assert_allclose(draw(columns.numpy(), ours), theirs.numpy(), rtol=1e-4, atol=1e-5)
@@ -178,6 +183,7 @@ def grid(draws: Tensor, bounded: bool) -> tuple[Tensor, Tensor]:
         t = torch.linspace(-8.0, 8.0, 20_001, dtype=torch.float64)
         edges = t.tanh()
     else:
-        middle, reach = draws.mean().double().item(), 12.0 * draws.std().double().item()
+        middle = draws.mean().double().item()
+        reach = 12.0 * draws.std().double().item()
         edges = torch.linspace(middle - reach, middle + reach, 20_001, dtype=torch.float64)
     return ((edges[1:] + edges[:-1]) / 2).to(torch.float32), edges.diff()

@@ -87,7 +87,8 @@ class EncoderConformance(RecordRules):
     def test_a_row_depends_on_no_other_row_and_on_no_earlier_call(self) -> None:
         """A policy acts for each agent alone. Layers such as batch normalization break it."""
         for observation in self.read():
-            encoder, seen = self.make(observation), batch(observation, 4)
+            encoder = self.make(observation)
+            seen = batch(observation, 4)
             together = encoder(seen)
             for _ in range(3):
                 encoder(batch(observation, 4, seed=2, scale=3.0))
@@ -97,8 +98,10 @@ class EncoderConformance(RecordRules):
     def test_reading_changes_neither_the_observation_nor_random_numbers(self) -> None:
         """Dropout and other noise would give a resumed run other actions."""
         for observation in self.read():
-            encoder, seen = self.make(observation), batch(observation, 3)
-            given, before = seen.clone(), torch.random.get_rng_state()
+            encoder = self.make(observation)
+            seen = batch(observation, 3)
+            given = seen.clone()
+            before = torch.random.get_rng_state()
             encoder(seen)
             assert torch.equal(seen, given), "the encoder changed its argument"
             assert torch.equal(torch.random.get_rng_state(), before), "the encoder drew random numbers"
@@ -119,7 +122,9 @@ class EncoderConformance(RecordRules):
 
     def test_saved_weights_restore_the_features(self) -> None:
         for observation in self.read():
-            one, other, seen = self.make(observation), self.make(observation, seed=2), batch(observation, 3)
+            one = self.make(observation)
+            other = self.make(observation, seed=2)
+            seen = batch(observation, 3)
             other.load_state_dict({name: value.clone() for name, value in one.state_dict().items()})
             torch.testing.assert_close(other(seen), one(seen), rtol=0.0, atol=0.0)
 

@@ -90,7 +90,8 @@ class EnvironmentConformance(ParameterRules):
     def test_equal_seeds_and_actions_give_equal_batches(self) -> None:
         if not self.deterministic:
             return
-        first, second = self.opened(), self.opened()
+        first = self.opened()
+        second = self.opened()
         for ours, theirs in zip(play(first, self.steps), play(second, self.steps), strict=True):
             assert_equal_batches(ours, theirs)
 
@@ -111,7 +112,8 @@ class EnvironmentConformance(ParameterRules):
         """
         if self.one_generator or not self.deterministic:
             return
-        environment, other = self.opened(), self.opened()
+        environment = self.opened()
+        other = self.opened()
         checked = 0
         before = np.zeros(self.num_envs, np.int64)
         for batches in play(environment, self.steps):

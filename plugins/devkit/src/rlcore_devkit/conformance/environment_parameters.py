@@ -109,7 +109,8 @@ class ParameterRules:
         if self.one_generator:
             return
         for name, (_, second) in self._playable().items():
-            environment, checked = self._with_first_values(), 0
+            environment = self._with_first_values()
+            checked = 0
             seen: list[tuple[Batches, Mapping[str, Actions] | None, list[int]]] = []
             for batches, actions in played(environment, self.steps):
                 if not seen:
@@ -126,11 +127,13 @@ class ParameterRules:
         """The parameters of one environment do not affect others, unless they share a generator."""
         for name, (first, second) in self._playable().items():
             for odd in range(self.num_envs):
-                alike, apart = self._with_first_values(), self._with_first_values()
+                alike = self._with_first_values()
+                apart = self._with_first_values()
                 values = np.full(self.num_envs, first)
                 values[odd] = second
                 self._set(apart, {name: values})
-                differs, began = False, False
+                differs = False
+                began = False
                 for ours, theirs in zip(play(alike, self.steps), play(apart, self.steps), strict=True):
                     differs = differs or not equal_batches(ours, theirs)
                     began = began or bool(alike.episodes.any() or apart.episodes.any())
@@ -145,7 +148,8 @@ class ParameterRules:
         if len(self._playable()) < 2:
             return
         (name, (_, second)), (other, (_, others)) = list(self.parameters.items())[:2]
-        once, twice = self._with_first_values(), self._with_first_values()
+        once = self._with_first_values()
+        twice = self._with_first_values()
         self._set(once, {name: second, other: others})
         self._set(twice, {name: second})
         self._set(twice, {other: others})
@@ -154,7 +158,8 @@ class ParameterRules:
 
     def test_a_restored_environment_has_the_parameters_of_its_open_episodes(self) -> None:
         for name, (_, second) in self._playable().items():
-            saved, restored = self._with_first_values(), self.opened()
+            saved = self._with_first_values()
+            restored = self.opened()
             if not isinstance(saved, SavesState) or not isinstance(restored, SavesState):
                 return
             *_, ours = play(saved, 2)
@@ -192,7 +197,8 @@ class ParameterRules:
 
         The first entry of ``seen`` is the step that ended the previous episode.
         """
-        environment, generator = self._with_first_values(), np.random.default_rng(5)
+        environment = self._with_first_values()
+        generator = np.random.default_rng(5)
         self._set(environment, values)
         batches: Batches = environment.reset(EpisodeSeeds(1), np.ones(self.num_envs, np.int64))
         for step, (wanted, actions) in enumerate(seen):

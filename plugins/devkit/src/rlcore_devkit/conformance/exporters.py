@@ -147,7 +147,8 @@ class ExporterConformance(RecordRules):
     @pytest.mark.parametrize("kind", list(BEHAVIORS))
     def test_an_exported_policy_acts_as_before_or_is_refused(self, kind: str) -> None:
         """For one row and for several; with masks; with memory over several steps and a new episode."""
-        policy, path = self.policy(kind), self.file()
+        policy = self.policy(kind)
+        path = self.file()
         if kind not in self.kinds:
             with pytest.raises(UnsupportedExport):
                 self.make().export(policy, BEHAVIORS[kind], path, _ABOUT)
@@ -159,7 +160,8 @@ class ExporterConformance(RecordRules):
             self._compare(policy, loaded, BEHAVIORS[kind], rows)
 
     def _compare(self, policy: Any, loaded: LoadedPolicy, behavior: BehaviorSpec, rows: int) -> None:
-        generator, size = np.random.default_rng(rows), policy.memory_size
+        generator = np.random.default_rng(rows)
+        size = policy.memory_size
         expected_memory = np.zeros((rows, size), np.float32) if size else None
         memory = None if expected_memory is None else expected_memory.copy()
         for step in range(4):
@@ -191,7 +193,8 @@ class ExporterConformance(RecordRules):
 
     def test_exports_are_independent(self) -> None:
         """One exporter exports every policy of a run, of several behaviors and at several times."""
-        kind, exporter = self.claimed(), self.make()
+        kind = self.claimed()
+        exporter = self.make()
         policies = [self.policy(kind, seed) for seed in (1, 2)]
         behavior = attrs.evolve(BEHAVIORS[kind], name="Other")
         exporter.export(policies[0], BEHAVIORS[kind], self.file(), _ABOUT)
@@ -202,10 +205,12 @@ class ExporterConformance(RecordRules):
     def test_exporting_changes_neither_the_policy_nor_global_random_numbers(self) -> None:
         """A run with exports learns what it would learn without them."""
         kind = self.claimed()
-        policy, behavior = self.policy(kind), BEHAVIORS[kind]
+        policy = self.policy(kind)
+        behavior = BEHAVIORS[kind]
         seen = random_observations(behavior, 5, np.random.default_rng(0))
         mask = random_mask(behavior, 5, np.random.default_rng(0))
-        before, generators = policy.act(seen, mask), _generators()
+        before = policy.act(seen, mask)
+        generators = _generators()
         weights = copied(policy.state_dict())
         self.make().export(policy, behavior, self.file(), _ABOUT)
         assert _generators() == generators, "an export drew from a global generator, or left another setting of PyTorch"

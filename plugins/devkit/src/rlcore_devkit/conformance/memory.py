@@ -35,7 +35,9 @@ from rlcore_devkit.playing import random_observations
 
 __all__ = ["MemoryTrainerConformance"]
 
-STEPS, END = 8, 3  # steps of a scripted game, and the step in which episodes end
+# steps of a scripted game, and the step in which episodes end
+STEPS = 8
+END = 3
 TERMINATED, TRUNCATED, ABORTED, OPEN = range(4)  # the slots of a scripted game
 
 
@@ -73,7 +75,8 @@ class MemoryTrainerConformance(TrainerConformance):
         first = policy.act(seen[0], None, True, memory)
         assert_equal(as_state(first), as_state(policy.act(seen[0])), "without memory, an episode begins in every row")
         assert memory.any(axis=1).all(), "the memory must be overwritten with what the rows remember next"
-        later, fresh = memory.copy(), np.zeros_like(memory)
+        later = memory.copy()
+        fresh = np.zeros_like(memory)
         policy.act(seen[1], None, True, later)
         policy.act(seen[1], None, True, fresh)
         assert not np.allclose(later, fresh), "the memory has no effect"
@@ -126,7 +129,8 @@ class MemoryTrainerConformance(TrainerConformance):
         self, behavior: BehaviorSpec, policy: MemoryPolicy, script: list[AgentBatch]
     ) -> list[NDArray[np.float32]]:
         """Return what a player remembers after each step of the script."""
-        player, memories = Player(policy, behavior.slots), []
+        player = Player(policy, behavior.slots)
+        memories = []
         for batch, following in pairwise(script):
             player.act(batch)
             assert player.memory is not None
@@ -155,11 +159,13 @@ class MemoryTrainerConformance(TrainerConformance):
     def test_learns_to_remember(self) -> None:
         if "discrete" not in self.spaces:
             pytest.skip("has no discrete actions")
-        environment, measured = RememberedCue(self.num_envs), RememberedCue(50)
+        environment = RememberedCue(self.num_envs)
+        measured = RememberedCue(50)
         trainer = self.make(environment)
         batch = first_batch(environment)
         trainer.begin(batch)
-        steps, reached = self.remembers_within // self.num_envs, 0.0
+        steps = self.remembers_within // self.num_envs
+        reached = 0.0
         for _ in range(8):  # a trainer that learns sooner is done sooner
             batch, _ = _continue(trainer, environment, batch, steps // 8)
             reached = _mean_return(trainer, measured)
@@ -184,10 +190,15 @@ def _script(behavior: BehaviorSpec, other: bool) -> list[AgentBatch]:
         terminated, truncated, aborted = flags
         batches.append(
             AgentBatch(
-                seen, np.zeros(4, np.float32), terminated, truncated, np.flatnonzero(terminated | truncated), final,
+                seen,
+                np.zeros(4, np.float32),
+                terminated,
+                truncated,
+                np.flatnonzero(terminated | truncated),
+                final,
                 aborted=aborted if aborted.any() else None,
             )
-        )  # fmt: skip
+        )
     return batches
 
 
@@ -214,7 +225,8 @@ def _mean_return(trainer: Trainer, environment: RememberedCue) -> float:
     """Return the mean reward of two episodes in each environment, from new episodes on."""
     [name] = environment.behaviors
     batch = first_batch(environment, seed=99)
-    player, rewards = Player(trainer.policy, environment.num_envs), 0.0
+    player = Player(trainer.policy, environment.num_envs)
+    rewards = 0.0
     for _ in range(2 * RememberedCue.LENGTH):
         batch = environment.step({name: player.act(batch)})[name]
         player.observe(batch)

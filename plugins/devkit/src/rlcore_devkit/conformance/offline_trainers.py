@@ -85,7 +85,8 @@ class OfflineTrainerConformance(TrainerRules):
 
         Without ``readable``, there is no recording any more.
         """
-        plugins, behavior = self.plugins(), recording.behavior
+        plugins = self.plugins()
+        behavior = recording.behavior
         if readable:
             plugins.register(_Demonstrations(recording), "demonstrations")
         config = config_from_mapping({"behaviors": {behavior.name: {**self.block(), **settings}}}, plugins)
@@ -140,7 +141,8 @@ class OfflineTrainerConformance(TrainerRules):
                 stats = trainer.update()
                 assert all(isinstance(tag, str) and np.isfinite(np.mean(value)) for tag, value in stats.items()), stats
             assert trainer.steps == 3, "steps count gradient steps"
-            before, batch = copied(trainer.state_dict()), first_batch(environment)
+            before = copied(trainer.state_dict())
+            batch = first_batch(environment)
             for step in range(20):
                 answers = []
                 for _ in range(2):
@@ -158,7 +160,8 @@ class OfflineTrainerConformance(TrainerRules):
     # ------------------------------------------------------------ learning
 
     def test_equal_seeds_learn_equally_and_others_do_not(self) -> None:
-        recording, outcomes = self.recording(), []
+        recording = self.recording()
+        outcomes = []
         for seed in (1, 1, 2):
             trainer = self.make(recording, seed)
             updates = [trainer.update() for _ in range(4)]

@@ -32,7 +32,8 @@ from rlcore_ghost import OpponentSpec, create_opponents
 __all__ = ["OpponentConformance"]
 
 _SEEN = (ObservationSpec("board", (6,), np.float32), ObservationSpec("camera", (8, 8, 3), np.uint8, "image"))
-_LOW, _HIGH = np.array([-2.0, 0.0], np.float32), np.array([1.0, 5.0], np.float32)
+_LOW = np.array([-2.0, 0.0], np.float32)
+_HIGH = np.array([1.0, 5.0], np.float32)
 
 BEHAVIORS: dict[str, BehaviorSpec] = {
     "continuous": BehaviorSpec("Player", _SEEN, 2, (), _LOW, _HIGH),
@@ -90,7 +91,8 @@ class OpponentConformance(RecordRules):
             with pytest.raises(UnsupportedSpace):
                 self.make(kind)
             return
-        policy, behavior = self.make(kind), self.behaviors[kind]
+        policy = self.make(kind)
+        behavior = self.behaviors[kind]
         for rows in (1, 2, 7):
             for seed in range(20):
                 for deterministic in (True, False):
@@ -105,7 +107,8 @@ class OpponentConformance(RecordRules):
     def test_a_row_without_an_allowed_option_needs_no_action_and_breaks_nothing(self) -> None:
         """An agent that waits for its turn has a row whose mask may allow nothing."""
         for kind in self.spaces - {"continuous"}:
-            behavior, generator = self.behaviors[kind], np.random.default_rng(1)
+            behavior = self.behaviors[kind]
+            generator = np.random.default_rng(1)
             mask = random_mask(behavior, 3, generator)
             assert mask is not None
             mask[1] = False
@@ -115,7 +118,8 @@ class OpponentConformance(RecordRules):
     def test_equal_seeds_give_equal_actions_whatever_was_played_before(self) -> None:
         """Every evaluation plays the same games."""
         for kind in self.spaces:
-            fresh, used = self.make(kind), self.make(kind)
+            fresh = self.make(kind)
+            used = self.make(kind)
             for seed in range(5):
                 self.act(used, kind, 3, 100 + seed)
             for seed in range(5):

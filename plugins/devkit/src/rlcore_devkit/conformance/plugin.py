@@ -33,7 +33,8 @@ class PluginConformance(Rules):
 
     def loaded(self) -> Plugins:
         """Return the plugin, loaded together with the plugins whose hooks it may implement."""
-        plugin, plugins = self.installed(), load_plugins(Selection())
+        plugin = self.installed()
+        plugins = load_plugins(Selection())
         assert plugin.label not in plugins.broken, plugins.broken[plugin.label]
         return plugins
 

@@ -70,7 +70,8 @@ class ThreadRanks(Ranks):
     """One rank of a run whose ranks are threads."""
 
     def __init__(self, table: Table, rank: int, size: int) -> None:
-        self.rank, self.size = rank, size
+        self.rank = rank
+        self.size = size
         self._table = table
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:

@@ -36,7 +36,8 @@ _STATE = ObservationSpec("state", (3,), np.float32)
 _WIND = ObservationSpec("wind", (2, 2), np.float64)
 _ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")
 _CAMERA = ObservationSpec("camera", (40, 40, 3), np.uint8, "image")
-_LOW, _HIGH = np.array([-2.0, 0.0], np.float32), np.array([1.0, np.inf], np.float32)
+_LOW = np.array([-2.0, 0.0], np.float32)
+_HIGH = np.array([1.0, np.inf], np.float32)
 
 BEHAVIORS: dict[str, BehaviorSpec] = {
     "continuous": BehaviorSpec("Walker", (_STATE,), 2, (), _LOW, _HIGH),
@@ -104,7 +105,8 @@ class RecordingFormatConformance(RecordRules):
             assert array.dtype == expected.observations[name].dtype, f"observation {name!r} has another type"
 
     def test_a_path_names_a_recording_only_when_it_is_complete(self) -> None:
-        path, made = self.directory / "Walker", self.make()
+        path = self.directory / "Walker"
+        made = self.make()
         recording = recorded(min(self.kinds), (2, 3))
         writer = made.writer(path, recording.behavior, RecordingAbout())
         writer.write(recording)
@@ -115,7 +117,8 @@ class RecordingFormatConformance(RecordRules):
         assert [each for each in self.directory.iterdir() if each != path] == [], "close() left something"
 
     def test_an_existing_path_is_refused_and_kept(self) -> None:
-        path, recording = self.directory / "Walker", recorded(min(self.kinds), (2, 3))
+        path = self.directory / "Walker"
+        recording = recorded(min(self.kinds), (2, 3))
         self.write(path, recording)
         with pytest.raises(ConfigError):
             self.make().writer(path, recording.behavior, RecordingAbout())
@@ -123,7 +126,9 @@ class RecordingFormatConformance(RecordRules):
 
     def test_other_paths_are_not_recordings(self) -> None:
         """Every installed format is asked for every path that a configuration names."""
-        made, text, empty = self.make(), self.directory / "notes.txt", self.directory / "empty"
+        made = self.make()
+        text = self.directory / "notes.txt"
+        empty = self.directory / "empty"
         text.write_bytes(b"\x00\xff not a recording")
         empty.mkdir()
         for path in (text, empty, self.directory / "missing", text / "below a file"):
@@ -132,7 +137,8 @@ class RecordingFormatConformance(RecordRules):
 
     def test_a_damaged_file_is_an_error_and_never_a_part_of_a_recording(self) -> None:
         """Each file of the recording is cut in half, and overwritten."""
-        path, recording = self.directory / "Walker", recorded(min(self.kinds), (20, 30))
+        path = self.directory / "Walker"
+        recording = recorded(min(self.kinds), (20, 30))
         self.write(path, recording)
         files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
         refused = 0
@@ -163,7 +169,10 @@ def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
 def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
     """Check that two behaviors are equal, with equal bounds and types."""
     assert (one.name, one.observations, one.continuous, one.discrete) == (
-        other.name, other.observations, other.continuous, other.discrete,
-    )  # fmt: skip
+        other.name,
+        other.observations,
+        other.continuous,
+        other.discrete,
+    )
     np.testing.assert_array_equal(one.low, other.low)
     np.testing.assert_array_equal(one.high, other.high)

@@ -75,7 +75,8 @@ class ReplaySamplerConformance(RecordRules):
 
     def make(self, slots: int = 3, n_steps: int = 1, **settings: Any) -> ReplaySampler:
         """Create the sampler for ``slots`` agents as a trainer does; ``settings`` differ from those of the class."""
-        plugins, behavior = self.plugins(), self.behavior(slots)
+        plugins = self.plugins()
+        behavior = self.behavior(slots)
         hyperparameters = OffPolicySettings(n_steps=n_steps, replay_sampler=self.block(**settings))
         config = RunConfig(behaviors={behavior.name: BehaviorSettings(hyperparameters=hyperparameters)})
         run = RunContext(config, plugins, self.directory, 1, slots)
@@ -90,7 +91,8 @@ class ReplaySamplerConformance(RecordRules):
     @pytest.mark.parametrize("slots", [1, 3])
     def test_samples_hold_stored_transitions_while_the_buffer_fills_and_wraps(self, slots: int) -> None:
         """From the first transition on, until each ring was written four times, with every kind of episode end."""
-        history, generator = self.history(slots), np.random.default_rng(2)
+        history = self.history(slots)
+        generator = np.random.default_rng(2)
         for step in history.steps(5 * ROWS_PER_SLOT):
             size = (1, self.batch_size, 2 * len(history.buffer))[step % 3]
             self._check_sample(history.sample(size, generator), history.buffer, size)
@@ -104,7 +106,8 @@ class ReplaySamplerConformance(RecordRules):
         np.testing.assert_array_equal(sample.rows, np.zeros(self.batch_size, np.int64))
 
     def test_sampling_and_learning_change_no_stored_transition(self) -> None:
-        history, generator = self.history(), np.random.default_rng(2)
+        history = self.history()
+        generator = np.random.default_rng(2)
         for _ in history.steps(3 * ROWS_PER_SLOT):
             before = stored(history.buffer)
             sample = history.sample(self.batch_size, generator)
@@ -121,7 +124,8 @@ class ReplaySamplerConformance(RecordRules):
         for seed in (1, 2):
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002
-            history, generator = self.history(), np.random.default_rng(2)
+            history = self.history()
+            generator = np.random.default_rng(2)
             samples = [history.draw(self.batch_size, generator) for _ in history.steps(3 * ROWS_PER_SLOT)]
             drawn.append({"samples": samples, "next": generator.random(3)})
         first, second = drawn
@@ -129,7 +133,8 @@ class ReplaySamplerConformance(RecordRules):
 
     def test_a_resumed_sampler_continues_as_if_never_stopped(self) -> None:
         for played in (1, ROWS_PER_SLOT, 3 * ROWS_PER_SLOT):
-            history, generator = self.history(), np.random.default_rng(2)
+            history = self.history()
+            generator = np.random.default_rng(2)
             for _ in history.steps(played):
                 history.draw(self.batch_size, generator)
             state = history.sampler.state_dict()
@@ -139,7 +144,8 @@ class ReplaySamplerConformance(RecordRules):
             resumed = history.resumed(self.make(), load_checkpoint(path))
             again = deepcopy(generator)
             for _ in zip(history.steps(ROWS_PER_SLOT), resumed.steps(ROWS_PER_SLOT), strict=True):
-                ours, theirs = history.draw(self.batch_size, generator), resumed.draw(self.batch_size, again)
+                ours = history.draw(self.batch_size, generator)
+                theirs = resumed.draw(self.batch_size, again)
                 assert_equal(ours, theirs, f"resumed after {played} steps")
 
     def test_several_steps_start_at_the_rows_of_a_sample(self) -> None:
@@ -159,7 +165,8 @@ class ReplaySamplerConformance(RecordRules):
     # ------------------------------------------------------------ inside
 
     def _check_sample(self, sample: Sample, buffer: ReplayBuffer, size: int) -> None:
-        rows, weight = sample.rows, sample.weight
+        rows = sample.rows
+        weight = sample.weight
         assert rows.dtype == np.int64 and rows.shape == (size,)
         inside = (rows >= 0) & (rows < buffer.capacity)
         assert inside.all() and buffer.flags[rows].all(), "rows must hold transitions"
@@ -168,7 +175,8 @@ class ReplaySamplerConformance(RecordRules):
             assert np.isfinite(weight).all() and (weight > 0).all(), "weights must be finite and positive"
         if sample.steps is None:
             return
-        ours, theirs = arrays_of(sample.steps), arrays_of(buffer.transitions(rows))
+        ours = arrays_of(sample.steps)
+        theirs = arrays_of(buffer.transitions(rows))
         assert ours.keys() == theirs.keys(), "steps must have the parts of buffer.transitions(rows)"
         for name, array in ours.items():
             assert array.dtype == theirs[name].dtype and array.shape == theirs[name].shape, name
@@ -180,7 +188,8 @@ class History:
     """Fills a replay buffer with random episodes, some agents at a time, and draws from it as a trainer does."""
 
     def __init__(self, sampler: ReplaySampler, behavior: BehaviorSpec, seed: int) -> None:
-        self.sampler, self.behavior = sampler, behavior
+        self.sampler = sampler
+        self.behavior = behavior
         self.buffer = ReplayBuffer(behavior, ROWS_PER_SLOT * behavior.slots, sampler.priority_alpha)
         self.random = np.random.default_rng(seed)
         self.step = 0
@@ -201,7 +210,8 @@ class History:
 
     def steps(self, count: int) -> Iterator[int]:
         """Take ``count`` environment steps; after each one the buffer holds a transition."""
-        behavior, slots = self.behavior, self.behavior.slots
+        behavior = self.behavior
+        slots = self.behavior.slots
         for _ in range(count):
             self.episode[self.buffer.head] = self.current
             choices = self.random.integers(behavior.discrete, size=(slots, len(behavior.discrete)))

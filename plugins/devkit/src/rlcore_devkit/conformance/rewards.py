@@ -58,7 +58,8 @@ class RewardProviderConformance(RecordRules):
 
     def make(self, **settings: Any) -> RewardProvider:
         """Create the provider; ``settings`` override those of the class."""
-        plugins, behavior = self.plugins(), self.behavior()
+        plugins = self.plugins()
+        behavior = self.behavior()
         learning = BehaviorSettings(reward_signals={self.reward: self.block(**settings)})
         run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
         [provider] = run.create_reward_providers(behavior, learning)
@@ -89,7 +90,9 @@ class RewardProviderConformance(RecordRules):
 
     def test_an_update_does_not_depend_on_the_shape_that_transitions_in_order_have(self) -> None:
         """A rollout is [N] with slots instead of [T, S] where agents do not act together."""
-        provider, other, given = self.make(), self.make(), self.transitions()
+        provider = self.make()
+        other = self.make()
+        given = self.transitions()
         update(provider, given)
         update(other, in_one_row(given))
         np.testing.assert_allclose(evaluate(other, given), evaluate(provider, given), rtol=1e-5, atol=1e-6)
@@ -104,7 +107,9 @@ class RewardProviderConformance(RecordRules):
         assert np.isfinite(evaluate(provider, self.transitions(3))).all()
 
     def test_what_it_is_shown_stays_as_it_is(self) -> None:
-        provider, given, untouched = self.make(), self.transitions(), self.transitions()
+        provider = self.make()
+        given = self.transitions()
+        untouched = self.transitions()
         evaluate(provider, given)
         update(provider, given)
         for ours, theirs in zip(arrays_of(given), arrays_of(untouched), strict=True):
@@ -115,7 +120,8 @@ class RewardProviderConformance(RecordRules):
         assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items())
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
-        provider, resumed = self.make(), self.make()
+        provider = self.make()
+        resumed = self.make()
         for seed in range(3):
             evaluate(provider, self.transitions(seed))
             update(provider, self.transitions(seed))
@@ -138,7 +144,8 @@ def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int 
         }
 
     terminated = random.random(lead) < 0.2
-    observations, following = values(), values()
+    observations = values()
+    following = values()
     return Transitions(
         observations=observations,
         actions=Actions(
@@ -167,10 +174,13 @@ def update(provider: RewardProvider, transitions: Transitions) -> Mapping[str, f
 def arrays_of(transitions: Transitions) -> list[Any]:
     actions = (transitions.actions.continuous, transitions.actions.discrete)
     return [
-        *transitions.observations.values(), *transitions.next_observations.values(),
+        *transitions.observations.values(),
+        *transitions.next_observations.values(),
         *(part for part in actions if part is not None),
-        transitions.reward, transitions.terminated, transitions.truncated,
-    ]  # fmt: skip
+        transitions.reward,
+        transitions.terminated,
+        transitions.truncated,
+    ]
 
 
 def in_one_row(transitions: Transitions) -> Transitions:

@@ -21,8 +21,11 @@ from rlcore_devkit.playing import random_observations
 __all__ = ["Script", "ScriptedSlots", "play_script"]
 
 EPISODE = 6  # steps of an episode that is neither cut nor lost
-CUT_EVERY, CUT_AT = 8, 3  # the steps after which a reset cuts all episodes: 3, 11, 19, ...
-LOST_EVERY, LOST_AT = 17, 9
+# the steps after which a reset cuts all episodes: 3, 11, 19, ...
+CUT_EVERY = 8
+CUT_AT = 3
+LOST_EVERY = 17
+LOST_AT = 9
 
 Columns = dict[str, NDArray[Any]]
 
@@ -202,7 +205,9 @@ def play_script(
     cuts = np.zeros(script.steps, np.bool_)
     batch = script.first()
     trainer.begin(batch)
-    learned, began, was_ready = 0, script.steps, False
+    learned = 0
+    began = script.steps
+    was_ready = False
     for step in range(script.steps):
         if learned >= updates and step >= began + steps_learning:
             break

@@ -83,7 +83,8 @@ class StatusSectionConformance(Rules):
     # ------------------------------------------------------------ rules
 
     def test_what_it_reports_is_json_and_reporting_changes_nothing(self) -> None:
-        plugins, run = self.plugins(), self.run()
+        plugins = self.plugins()
+        run = self.run()
         self.change(plugins, run)
         reported = plugins.report_status(run)
         assert reported, "the plugin reports no section; override change() so that there is something to report"
@@ -91,16 +92,19 @@ class StatusSectionConformance(Rules):
 
     def test_a_resumed_run_reports_what_was_restored(self) -> None:
         """In an empty directory: everything that a resumed run needs is in the checkpoint."""
-        plugins, run = self.plugins(), self.run()
+        plugins = self.plugins()
+        run = self.run()
         self.change(plugins, run)
         reported = from_checkpoint(plugins.report_status(run))
         for unknown in ({}, {"acme-other": {"kept": [1, None]}, "metadata": {"run_steps": 1000}}):
-            resumed, again = self.plugins(), self.run(f"resumed-{len(unknown)}", 1000)
+            resumed = self.plugins()
+            again = self.run(f"resumed-{len(unknown)}", 1000)
             resumed.restore_status(again, from_checkpoint({**unknown, **reported}))
             assert from_checkpoint(resumed.report_status(again)) == reported, "what was reported is lost"
 
     def test_a_run_that_began_without_the_plugin_can_be_resumed_with_it(self) -> None:
-        plugins, run = self.plugins(), self.run(steps=1000)
+        plugins = self.plugins()
+        run = self.run(steps=1000)
         before = plugins.report_status(run)
         plugins.restore_status(run, {"acme-other": {"kept": 1}})
         assert plugins.report_status(run) == before
@@ -110,11 +114,13 @@ class StatusSectionConformance(Rules):
     @pytest.mark.parametrize("wrong", ["text", 7, [[]]], ids=str)
     def test_a_section_of_another_form_is_refused_and_changes_nothing(self, wrong: Any) -> None:
         """A section of an older version of the plugin may have any form; the error names the section."""
-        plugins, run = self.plugins(), self.run()
+        plugins = self.plugins()
+        run = self.run()
         self.change(plugins, run)
         reported = from_checkpoint(plugins.report_status(run))
         for name in reported:
-            resumed, again = self.plugins(), self.run(f"resumed-{name}", 1000)
+            resumed = self.plugins()
+            again = self.run(f"resumed-{name}", 1000)
             before = resumed.report_status(again)
             with pytest.raises(RunStateError) as refused:
                 resumed.restore_status(again, {**reported, name: wrong})
@@ -129,7 +135,8 @@ class StatusSectionConformance(Rules):
         assert plugins.report_status(self.run("second")) == untouched
 
     def test_inference_leaves_the_files_of_the_run_alone(self) -> None:
-        plugins, run = self.plugins(), self.run()
+        plugins = self.plugins()
+        run = self.run()
         self.change(plugins, run)
         reported = from_checkpoint(plugins.report_status(run))
         before = contents(run.directory)
@@ -206,7 +213,8 @@ class StatusStoreConformance(Rules):
         assert as_stored(json.loads(ran.stdout)) == as_stored(STATUS)
 
     def test_the_newest_status_replaces_the_older_one(self) -> None:
-        logs, plugins = self.logs(), self.plugins()
+        logs = self.logs()
+        plugins = self.plugins()
         plugins.write_status(STATUS, logs)
         later = {"metadata": {**STATUS["metadata"], "run_steps": 2000}, "Walker": {"checkpoints": []}}
         for status in (later, {**later, "Walker": {"checkpoints": [], "final_checkpoint": {"steps": 2000}}}):
@@ -224,9 +232,11 @@ class StatusStoreConformance(Rules):
 
     def test_damage_is_an_error_and_never_a_part_of_a_status(self) -> None:
         """Reading raises RunStateError, or returns a status that was written. Restoring the files repairs it."""
-        logs, plugins = self.logs(), self.plugins()
+        logs = self.logs()
+        plugins = self.plugins()
         plugins.write_status(STATUS, logs)
-        damages, whole = self.damage(logs), contents(logs)
+        damages = self.damage(logs)
+        whole = contents(logs)
         if not damages:
             pytest.skip("the store has no files in the run directory; override damage()")
         refused = 0
@@ -255,10 +265,17 @@ STATUS: dict[str, Any] = {
     "Walker": {"checkpoints": [{"steps": 500, "reward": None}, {"steps": 1000, "reward": 0.1}]},
     "gravity": {"lesson_num": 2},
     "acme-unknown": {
-        "whole": 2**53 + 1, "real": 1e-300, "same": 1.0, "yes": True, "none": None, "empty": {}, "list": [],
-        "text": "Größe \u2603 \\ \" ' ;\n", "": {"deep": [[{"er": [1]}]]},
+        "whole": 2**53 + 1,
+        "real": 1e-300,
+        "same": 1.0,
+        "yes": True,
+        "none": None,
+        "empty": {},
+        "list": [],
+        "text": "Größe \u2603 \\ \" ' ;\n",
+        "": {"deep": [[{"er": [1]}]]},
     },
-}  # fmt: skip
+}
 
 
 def as_stored(status: Any) -> str:

@@ -86,13 +86,15 @@ class TensorEnvironmentConformance(EnvironmentConformance):
             assert_equal(state, environment.state_dict())
 
     def test_actions_may_be_overwritten_after_the_step(self) -> None:
-        ours, theirs = self.opened_tensors(), self.opened_tensors()
+        ours = self.opened_tensors()
+        theirs = self.opened_tensors()
         if not self.deterministic:
             return
         first, second = (each.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64)) for each in (ours, theirs))
         generators = np.random.default_rng(1), np.random.default_rng(1)
         for _ in range(self.steps):
-            chosen, kept = _random(ours, first, generators[0]), _random(theirs, second, generators[1])
+            chosen = _random(ours, first, generators[0])
+            kept = _random(theirs, second, generators[1])
             first = ours.step(chosen)
             for actions in chosen.values():
                 for part in (actions.continuous, actions.discrete):

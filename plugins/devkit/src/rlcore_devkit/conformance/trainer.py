@@ -180,9 +180,11 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         """
         trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
         block = {**self.settings, **settings}
-        ranks, first_env = None, 0
+        ranks = None
+        first_env = 0
         if isinstance(environment, ScriptedSlots):
-            ranks, first_env = environment.ranks, environment.first_env
+            ranks = environment.ranks
+            first_env = environment.first_env
         return trainings.trainer(
             environment,
             block=block,
@@ -238,11 +240,15 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
         environment = self.environment()
         trainer = self.make(environment)
-        batch, everyone = first_batch(environment, seed=1), np.ones(self.num_envs, np.bool_)
+        batch = first_batch(environment, seed=1)
+        everyone = np.ones(self.num_envs, np.bool_)
         trainer.begin(batch)  # which decides who learns
-        updates, learned, learning = [], 0, int(np.sum(getattr(trainer, "learning_slots", everyone)))
+        updates = []
+        learned = 0
+        learning = int(np.sum(getattr(trainer, "learning_slots", everyone)))
         for _, _, stats, _ in play_on(trainer, environment, batch, self.steps):
-            learned, learning = learned + learning, int(np.sum(getattr(trainer, "learning_slots", everyone)))
+            learned = learned + learning
+            learning = int(np.sum(getattr(trainer, "learning_slots", everyone)))
             updates += [] if stats is None else [stats]
         assert trainer.steps == learned
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
@@ -265,7 +271,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         candidates = (self.make(environment, seed) for seed in range(1, 10))
         # Initial weights sometimes solve the task, which would prove nothing.
         trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
-        steps, reached = self.learns_within // self.num_envs, 0.0
+        steps = self.learns_within // self.num_envs
+        reached = 0.0
         measured_after = {steps * part // 4 for part in (1, 2, 3, 4)}  # a trainer that learns sooner is done sooner
         for step, _ in enumerate(play(trainer, environment, steps), start=1):
             if step in measured_after:
@@ -310,7 +317,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         assert_equal(outcomes[0], outcomes[1], "a batch was read after it became invalid")
 
     def test_steps_call_no_hooks(self) -> None:
-        environment, plugins = self.environment(), self.plugins()
+        environment = self.environment()
+        plugins = self.plugins()
         trainer = self.make(environment, plugins=plugins)
         before = dict(plugins.hook_calls)
         learn(trainer, environment, self.steps)
@@ -328,7 +336,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     # ------------------------------------------------------------ saving
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
-        environment, other = self.environment(), self.environment()
+        environment = self.environment()
+        other = self.environment()
         trainer = self.make(environment)
         learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
         state = copied(trainer.state_dict())
@@ -343,7 +352,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         environment = self.environment()
         trainer = self.make(environment)
         batch = first_batch(environment)
-        seen, mask = copied(batch.observations), copied(batch.action_mask)
+        seen = copied(batch.observations)
+        mask = copied(batch.action_mask)
 
         def acts(policy: Policy) -> dict[str, Any]:
             policy.seed(5)
@@ -362,7 +372,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
         """PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
-        environment, other = self.environment(), self.environment()
+        environment = self.environment()
+        other = self.environment()
         trainer, reward = self.make_with_a_reward_that_learns(environment)
         untrained = copied(reward.state_dict())
         updates = learn(trainer, environment, self.steps)
@@ -395,7 +406,8 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
 
     def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, Any]:
         """Create a trainer with two rewards with different discounts; the second one changes with every update."""
-        plugins, maker = self.plugins(), LearningRewards()
+        plugins = self.plugins()
+        maker = LearningRewards()
         plugins.register(maker, "learning-reward")
         signals = {"extrinsic": {}, LearningReward.name: {"gamma": 0.5, "strength": 0.1}}
         trainer = self.make(environment, plugins=plugins, reward_signals=signals)

@@ -92,8 +92,10 @@ def _is_address(text: str) -> bool:
 def _labeled(text: str) -> tuple[str, str]:
     label, separator, address = text.partition("=")
     if not separator or "/" in label or ":" in label:  # the equals sign is part of the address
-        label, address = "Source", text
-    label, address = label.strip(), address.strip()
+        label = "Source"
+        address = text
+    label = label.strip()
+    address = address.strip()
     if not label or len(label) > _LONGEST_LABEL or not label.isprintable():
         raise ConfigError(f"url {text!r}: a label has 1 to {_LONGEST_LABEL} characters")
     try:

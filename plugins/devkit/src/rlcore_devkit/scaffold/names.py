@@ -52,7 +52,8 @@ class Package:
 
     def class_name(self, kind: str) -> str:
         """``FastTrainer`` for the trainer ``fast``, and ``MyTrainer`` for ``my-trainer``, which ends with the word."""
-        parts, words = _capitalized(self.name), KINDS[kind].words
+        parts = _capitalized(self.name)
+        words = KINDS[kind].words
         return "".join([*(parts[:-1] if parts[-1] in words else parts), words[0]])
 
     def settings_class(self, kind: str) -> str:
@@ -190,7 +191,8 @@ def _check_module(module: str) -> None:
 
 def _check_provided(package: Package, commands: Collection[str]) -> None:
     """Refuse names of what rlcore's own plugins provide: a configuration could not name the new one."""
-    plugins, own = load_plugins(), _own_distributions()
+    plugins = load_plugins()
+    own = _own_distributions()
     for kind in package.kinds:
         what = KINDS[kind]
         records = plugins.records(what.record) if what.record in plugins.kinds else ()

@@ -133,7 +133,8 @@ def _values(package: Package, about: About) -> dict[str, Any]:
 
 def _values_of(package: Package, name: str, about: About) -> dict[str, Any]:
     """The values of the templates of one kind."""
-    kind, file = KINDS[name], name.replace("-", "_")
+    kind = KINDS[name]
+    file = name.replace("-", "_")
     files = {module: file if module == kind.module else module for module in kind.modules}
     if kind.settings is not None:
         files[package.settings_module(name)] = "settings"

@@ -115,7 +115,8 @@ class EnvPoolEnvironment:
 
     def _start_episodes(self, batch: AgentBatch, action: Any) -> None:
         """Start an episode in the environments that ended one, and write its beginning into the batch."""
-        ended, rows = batch.ended, len(batch.ended)
+        ended = batch.ended
+        rows = len(batch.ended)
         batch.final_observations = {name: array[ended] for name, array in batch.observations.items()}
         batch.final_action_mask = self._spaces.final(batch.action_mask, ended)
         # EnvPool ignores the action; the other environments do not move.

@@ -127,7 +127,8 @@ class ActionCodec:
         keys: tuple[Any, ...] | None = None
         leaves: tuple[spaces.Space[Any], ...] = (space,)
         if isinstance(space, spaces.Dict):
-            keys, leaves = tuple(space.spaces), tuple(space.spaces.values())
+            keys = tuple(space.spaces)
+            leaves = tuple(space.spaces.values())
             where = f"{where}: {space!r}"
         elif isinstance(space, spaces.Tuple):
             leaves = tuple(space.spaces)

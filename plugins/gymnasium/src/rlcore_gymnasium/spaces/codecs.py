@@ -103,7 +103,8 @@ class ObservationPart:
         if image is None:
             return cls(ObservationSpec(name, shape, np.float32, low=low, high=high), key)
         if space.dtype == np.uint8 and _any_byte(space):
-            low, high = None, None
+            low = None
+            high = None
         low, high = (
             each.transpose(image.axes).reshape(image.shape) if each is not None and each.ndim else each
             for each in (low, high)
@@ -127,7 +128,9 @@ class ObservationPart:
             buffer = self._as_in_space(buffer)
         elif self.spec.shape != self.shape:
             buffer = buffer.reshape(len(buffer), *self.shape)
-        name, shape, dtype = self.spec.name, self.shape, self.spec.dtype
+        name = self.spec.name
+        shape = self.shape
+        dtype = self.spec.dtype
         kinds = "fiub" if dtype.kind == "f" else ""  # kinds of numbers that the buffer holds without a check of values
 
         def write(row: int, value: Any) -> None:
@@ -142,7 +145,9 @@ class ObservationPart:
         return write
 
     def _choice_writer(self, buffer: NDArray[Any]) -> RowWriter:
-        name, start, options = self.spec.name, int(self.start), self.spec.size
+        name = self.spec.name
+        start = int(self.start)
+        options = self.spec.size
 
         def write_indicator(row: int, value: Any) -> None:
             choice = choice_of(value, start, options, name)
@@ -156,7 +161,8 @@ class ObservationPart:
 
         ``rows`` is K, if given.
         """
-        name, count = self.spec.name, len(values) if rows is None else rows
+        name = self.spec.name
+        count = len(values) if rows is None else rows
         if self.options is not None:
             choices = choices_of(values, self.start, self.options, count, name)
             columns = np.cumsum(self.options).reshape(self.options.shape) - self.options
@@ -258,8 +264,10 @@ class ObservationCodec:
                 log.warning(
                     "%s: the observation %r is observed, and masks nothing: it is not one zero or one for each of %s "
                     "options, as a mask is",
-                    where, ACTION_MASK, " + ".join(map(str, acting.discrete)),
-                )  # fmt: skip
+                    where,
+                    ACTION_MASK,
+                    " + ".join(map(str, acting.discrete)),
+                )
         if not named:
             raise UnsupportedSpace(f"{whole}: there is nothing to observe: the observation space has no entries")
         beside = {how.present for how in said.values() if isinstance(how, ObservationSettings)}

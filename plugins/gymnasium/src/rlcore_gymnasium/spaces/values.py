@@ -85,7 +85,8 @@ def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64],
     wrong = (choices < 0) | (choices >= options)
     if wrong.any():
         _, *index = np.argwhere(wrong)[0].tolist()
-        first, count = int(start[tuple(index)]), int(options[tuple(index)])
+        first = int(start[tuple(index)])
+        count = int(options[tuple(index)])
         at = f" at {index}" if index else ""
         refuse(name, array[wrong][0], f"expected an integer from {first} to {first + count - 1}{at}")
     return choices

@@ -82,7 +82,8 @@ def _value_clip(c: Conversion) -> None:
 def _updates(c: Conversion) -> tuple[float, int]:
     """``train_freq`` and ``gradient_steps``: agent steps for a gradient step, and those between blocks of them."""
     entry = c.entry
-    starts, batch_size = c.values["learning_starts"], c.values["batch_size"]
+    starts = c.values["learning_starts"]
+    batch_size = c.values["batch_size"]
     if starts < batch_size:
         c.differences.append(
             f"learning_starts: Stable-Baselines3 learns from step {starts} on; rlcore from step {batch_size} on, when "
@@ -125,7 +126,8 @@ def _temperature(c: Conversion) -> None:
     c.put("hyperparameters.init_entcoef", initial, f"ent_coef: {given}")
     c.put("hyperparameters.learn_entcoef", auto is not None)
     if c.entry.raw("target_entropy", "auto") == "auto":
-        entropy, comment = -1.0, "target_entropy: auto, -1 for each part of an action"
+        entropy = -1.0
+        comment = "target_entropy: auto, -1 for each part of an action"
     else:
         actions = len(c.world.half_ranges or (1.0,))
         entropy = c.entry.number("target_entropy", -1.0) / actions

@@ -122,7 +122,8 @@ class OnnxPolicy:
         """
         seen = checked_observations(self.behavior, observations)
         rows = len(next(iter(seen.values())))
-        mask, remembered = self._mask(action_mask, rows), self._memory(memory, rows)
+        mask = self._mask(action_mask, rows)
+        remembered = self._memory(memory, rows)
         epsilon = (
             None if deterministic else self._generator.standard_normal((rows, self._session.epsilon_size), np.float32)
         )

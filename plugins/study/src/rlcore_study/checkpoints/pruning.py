@@ -40,7 +40,8 @@ def prune_plan(found: Sequence[CheckpointDetails], keep: int | None, older_than:
     newest = intact[-1]
     among = {each.step for each in intact[-keep:]} if keep is not None else set()
     now = time.time()
-    delete, stay = [], {}
+    delete = []
+    stay = {}
     for each in regular:
         reason = ""
         if each.step >= newest.step:

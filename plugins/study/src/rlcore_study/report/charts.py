@@ -114,7 +114,8 @@ def efficiency_charts(groups: Sequence[Group], behaviors: Sequence[str], evaluat
                 runs = [shortened(each) for each in series.values()]
                 drawn.append(_drawn(index, list(series), runs, [(efficiency(runs), runs)]))
         if drawn:
-            element, title = f"efficiency-{number}", f"{_title(tag)} of {behavior}"
+            element = f"efficiency-{number}"
+            title = f"{_title(tag)} of {behavior}"
             data = {"id": element, "held": False, "fixed": True, "groups": drawn}
             charts.append(Chart(element, _title(tag) if len(behaviors) == 1 else title, tag, "", data, ()))
     return charts
@@ -160,7 +161,8 @@ def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Ch
             for weight in SMOOTHINGS.values()
         ]
         bands = [band(runs, held) for runs in levels]
-        raw, whole = bands[0], np.flatnonzero(bands[0].count == len(found))
+        raw = bands[0]
+        whole = np.flatnonzero(bands[0].count == len(found))
         averaged = max(averaged, *(series.averaged for series in levels[0]))
         drawn.append(_drawn(index, list(found), levels[0], list(zip(bands, levels, strict=True))))
         if len(whole):

@@ -98,7 +98,8 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
     from rlcore_study.report.render import Report, value_text
     from rlcore_study.scores import compared
 
-    chosen, no_defaults = {}, ""
+    chosen = {}
+    no_defaults = ""
     if len(groups) == 1:
         try:
             chosen = chosen_values(groups[0].runs[0].data)

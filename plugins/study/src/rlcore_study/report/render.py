@@ -109,7 +109,8 @@ def page(report: Report) -> str:
     from plotly.offline import get_plotlyjs  # the largest part of the page: 4.8 MB
 
     own = files("rlcore_study.report") / "page"
-    library, script = _script(get_plotlyjs()), _script((own / "report.js").read_text("utf-8"))
+    library = _script(get_plotlyjs())
+    script = _script((own / "report.js").read_text("utf-8"))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
     )

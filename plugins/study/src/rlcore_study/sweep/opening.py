@@ -116,7 +116,8 @@ def _require_scores(settings: SweepSettings, base: RunConfig) -> None:
 
 
 def _require_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    old, new = _compared(before), _compared(now)
+    old = _compared(before)
+    new = _compared(now)
     keys = [dotted(key) for key in {**old, **new} if old.get(key, ...) != new.get(key, ...)]
     if not keys:
         return

@@ -93,10 +93,13 @@ def _history(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
     traces: list[dict[str, Any]] = [
         _points("complete", complete, {"color": "--g0", "size": 8}),
         {
-            "x": list(complete), "y": best, "name": "best so far", "mode": "lines",
+            "x": list(complete),
+            "y": best,
+            "name": "best so far",
+            "mode": "lines",
             "line": {"color": "--g1", "shape": "hv"},
         },
-    ]  # fmt: skip
+    ]
     if pruned:
         traces.append(_points("pruned, last value", pruned, {"color": "--quiet", "symbol": "x", "size": 8}))
     axes = {"xaxis": {"title": {"text": "trial"}}, "yaxis": {"title": {"text": "value"}}, "showlegend": True}
@@ -132,7 +135,8 @@ def _parallel(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
     if len(ranked) < 2:
         return None
     values = [each.value or 0.0 for each in ranked]
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     parameters = saved.settings.parameters
     names = short_names(parameters)
     traces = []
@@ -140,19 +144,21 @@ def _parallel(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
         own = {name: trial.parameters[name] for name in parameters if name in trial.parameters}
         texts = [f"{short} {text_of(own[name]) if name in own else 'not searched'}" for name, short in names.items()]
         best = rank == len(ranked)
-        traces.append({
-            "x": [*names.values(), "value"],
-            "y": [
-                *(_height(parameters[name], own[name]) if name in own else None for name in parameters),
-                (value - low) / (high - low) if high > low else 1.0,
-            ],
-            "text": [f"{trial.name}: {text}" for text in (*texts, f"value {value:g}")],
-            "hoverinfo": "text",
-            "mode": "lines+markers",
-            "showlegend": False,
-            "opacity": 0.15 + 0.85 * rank / len(ranked),
-            "line": {"color": "--g1" if best else "--g0", "width": 3 if best else 1},
-        })  # fmt: skip
+        traces.append(
+            {
+                "x": [*names.values(), "value"],
+                "y": [
+                    *(_height(parameters[name], own[name]) if name in own else None for name in parameters),
+                    (value - low) / (high - low) if high > low else 1.0,
+                ],
+                "text": [f"{trial.name}: {text}" for text in (*texts, f"value {value:g}")],
+                "hoverinfo": "text",
+                "mode": "lines+markers",
+                "showlegend": False,
+                "opacity": 0.15 + 0.85 * rank / len(ranked),
+                "line": {"color": "--g1" if best else "--g0", "width": 3 if best else 1},
+            }
+        )
     caption = "Each line is a trial, from the lower to the upper limit of each parameter; the darkest are the best."
     layout = {"yaxis": {"showticklabels": False, "range": [-0.05, 1.05]}, "hovermode": "closest"}
     return Figure("Parallel coordinates", traces, layout, caption)
@@ -166,7 +172,8 @@ def _height(parameter: ParameterSettings, value: Any) -> float:
     if isinstance(found, CategoricalDistribution):
         return found.choices.index(label(value)) / max(1, len(found.choices) - 1)
     assert parameter.low is not None and parameter.high is not None
-    low, high = float(parameter.low), float(parameter.high)
+    low = float(parameter.low)
+    high = float(parameter.high)
     if parameter.log:
         return log(float(value) / low) / log(high / low)
     return (float(value) - low) / (high - low)

@@ -58,7 +58,10 @@ def distribution(parameter: ParameterSettings) -> BaseDistribution:
 
     if parameter.choices is not None:
         return CategoricalDistribution([label(each) for each in parameter.choices])
-    low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
+    low = parameter.low
+    high = parameter.high
+    log = parameter.log
+    step = parameter.step
     assert low is not None and high is not None
     if parameter.whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
@@ -80,7 +83,10 @@ def suggested(parameters: Parameters, trial: Trial) -> dict[str, Any]:
             options = [label(each) for each in parameter.choices]
             values[name] = parameter.choices[options.index(trial.suggest_categorical(name, options))]
             continue
-        low, high, log, step = parameter.low, parameter.high, parameter.log, parameter.step
+        low = parameter.low
+        high = parameter.high
+        log = parameter.log
+        step = parameter.step
         assert low is not None and high is not None
         if parameter.whole:
             values[name] = trial.suggest_int(name, int(low), int(high), log=log, step=int(step or 1))
@@ -97,7 +103,8 @@ def grid(parameters: Parameters) -> dict[str, list[Any]]:
         if parameter.choices is not None:
             found[name] = [label(each) for each in parameter.choices]
             continue
-        low, high = parameter.low, parameter.high
+        low = parameter.low
+        high = parameter.high
         assert low is not None and high is not None
         step = parameter.step or 1
         found[name] = [min(low + number * step, high) for number in range(parameter.points)]

@@ -65,7 +65,8 @@ class Sweep:
 
         Raises RunStateError if a run cannot write its files.
         """
-        jobs, lag = self.saved.settings.jobs, self.saved.settings.lag
+        jobs = self.saved.settings.jobs
+        lag = self.saved.settings.lag
         at_once = min(jobs, lag + 1)
         if at_once < jobs:
             self._say_once(f"at most {at_once} trials train at the same time, because this sweep has unseen: {lag}")

@@ -33,7 +33,8 @@ __all__ = [
     "writing",
 ]
 
-SWEEP, TRIAL = "sweep.json", "trial.json"
+SWEEP = "sweep.json"
+TRIAL = "trial.json"
 FORMAT = 1
 ENDED = ("complete", "pruned", "failed")
 _DIRECTORY = re.compile(r"trial-(\d{4,})")
@@ -271,7 +272,8 @@ def _is_sound(trial: Trial) -> bool:
 
 def _is_of(trial: Trial, saved: SavedSweep) -> bool:
     """Whether the sweep has the parameters of the record, their values and its runs."""
-    searched, runs = saved.settings.parameters, {name for name, _, _ in saved.runs()}
+    searched = saved.settings.parameters
+    runs = {name for name, _, _ in saved.runs()}
     known = all(name in searched and searched[name].has(value) for name, value in trial.parameters.items())
     return known and trial.runs.keys() <= runs and (trial.state != "complete" or trial.runs.keys() == runs)
 

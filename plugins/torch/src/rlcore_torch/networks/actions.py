@@ -66,7 +66,8 @@ class ActionLayout:
         self.high = np.asarray(behavior.high, np.float32)
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         # Halved before they are added or subtracted: the widest bounds of float32 would overflow.
-        low, high = np.where(bounded, self.low / 2, -0.5), np.where(bounded, self.high / 2, 0.5)
+        low = np.where(bounded, self.low / 2, -0.5)
+        high = np.where(bounded, self.high / 2, 0.5)
         self.middle = (high + low).astype(np.float32)  # [continuous]
         self.half_range = (high - low).astype(np.float32)
         self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
@@ -152,7 +153,8 @@ class ActionNoise:
         alone = share is None or share.total == behavior.slots
         self._total = behavior.slots if alone else share.total  # type: ignore[union-attr]
         self._own: Any = slice(None) if alone else share.numbers  # type: ignore[union-attr]
-        self._hold, held = hold, -(-rows // hold)
+        self._hold = hold
+        held = -(-rows // hold)
         self._continuous = (held, behavior.slots, behavior.continuous if noise_size is None else noise_size)
         self._logits = (held * hold, behavior.slots, behavior.mask_size)
         self._row = held * hold

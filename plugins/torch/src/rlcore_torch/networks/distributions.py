@@ -215,7 +215,8 @@ class StateDependentGaussian(ActionDistribution):
         return gaussian_entropy(self.mean_log_std(columns)[1])
 
     def numpy_draw(self) -> NumpyDraw | None:
-        parts, limits = self.parts, self.limits
+        parts = self.parts
+        limits = self.limits
 
         def draw(columns: FloatArray, noise: FloatArray | None) -> FloatArray:
             mean: FloatArray = columns[:, :parts]
@@ -269,7 +270,9 @@ class SquashedGaussian(StateDependentGaussian):
         is u - v, and E|x| of a Gaussian is known.
         """
         mean, log_std = self.mean_log_std(columns)
-        mean, variance = mean.unsqueeze(2), (2.0 * log_std).exp().unsqueeze(2) + self.nodes  # [B, C, 6]
+        # [B, C, 6]
+        mean = mean.unsqueeze(2)
+        variance = (2.0 * log_std).exp().unsqueeze(2) + self.nodes
         ratio = mean * (2.0 * variance).rsqrt()
         distance = (variance * (2.0 / math.pi)).sqrt() * (-ratio.square()).exp() + mean * ratio.erf()
         return gaussian_entropy(log_std) - 2.0 * (distance * self.weights).sum((1, 2)) + LOG_4 * self.parts
@@ -391,7 +394,8 @@ def _problem(distribution: ActionDistribution) -> str | None:
     generator = torch.Generator().manual_seed(0)
     columns = torch.zeros(_ROWS, distribution.width)
     raw = distribution.sample(columns, torch.randn(_ROWS, distribution.noise_size, generator=generator))
-    actions, numbers = (_ROWS, distribution.parts), (_ROWS,)
+    actions = (_ROWS, distribution.parts)
+    numbers = (_ROWS,)
     results: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
         "sample": (raw, [actions]),
         "deterministic": (distribution.deterministic(columns), [actions]),

@@ -49,9 +49,14 @@ def convolutions(kind: str, channels: int) -> nn.Module:
         return nn.Sequential(nn.Conv2d(channels, 16, 8, 4), leaky(), nn.Conv2d(16, 32, 4, 2), leaky(), nn.Flatten())
     if kind == "nature_cnn":  # Mnih et al. 2015, doi:10.1038/nature14236
         return nn.Sequential(
-            nn.Conv2d(channels, 32, 8, 4), leaky(), nn.Conv2d(32, 64, 4, 2), leaky(),
-            nn.Conv2d(64, 64, 3, 1), leaky(), nn.Flatten(),
-        )  # fmt: skip
+            nn.Conv2d(channels, 32, 8, 4),
+            leaky(),
+            nn.Conv2d(32, 64, 4, 2),
+            leaky(),
+            nn.Conv2d(64, 64, 3, 1),
+            leaky(),
+            nn.Flatten(),
+        )
     if kind == "match3":
         return nn.Sequential(nn.Conv2d(channels, 35, 3, 1), leaky(), nn.Conv2d(35, 144, 3, 1), leaky(), nn.Flatten())
     if kind == "resnet":
@@ -95,7 +100,9 @@ class ImpalaEncoder(nn.Module):
         for made in settings.channels:
             layers += [nn.Conv2d(channels, made, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
             layers += [ResidualBlock(made), ResidualBlock(made)]
-            channels, height, width = made, (height + 1) // 2, (width + 1) // 2
+            channels = made
+            height = (height + 1) // 2
+            width = (width + 1) // 2
         self.convolutions = nn.Sequential(*layers, nn.Flatten(), nn.ReLU())
         self.dense = nn.Sequential(nn.Linear(channels * height * width, settings.features), nn.ReLU())
 
@@ -112,7 +119,8 @@ def impala(settings: ImpalaSettings | None, observation: ObservationSpec, featur
 
 def require_size(kind: str, observation: ObservationSpec) -> None:
     """Raise UnsupportedSpace for an image that is too small for the encoder ``kind``; the message names others."""
-    smallest, pixels = MINIMUM_SIZE[kind], min(observation.shape[:2])
+    smallest = MINIMUM_SIZE[kind]
+    pixels = min(observation.shape[:2])
     if pixels < smallest:
         fit = [other for other, needed in MINIMUM_SIZE.items() if needed <= pixels]
         flat = f"environment.observations: {{{observation.name}: {{flatten: true}}}}"

@@ -38,7 +38,8 @@ class FeatureNoise(ActionDistribution):
     gsde: GSDESettings
 
     def read_features(self, features: int) -> None:
-        self.features, self.hold = features, self.gsde.resample_every
+        self.features = features
+        self.hold = self.gsde.resample_every
         columns = self.parts if self.gsde.full_std else 1
         self.log_std = nn.Parameter(torch.full((features, columns), self.gsde.initial_log_std))
 
@@ -56,7 +57,8 @@ class FeatureNoise(ActionDistribution):
 
     def mean_log_std(self, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Means [B, C] and logarithms of standard deviations [B, C], those of all W."""
-        mean, features = columns[:, : self.parts], columns[:, self.parts :]
+        mean = columns[:, : self.parts]
+        features = columns[:, self.parts :]
         if not self.gsde.learn_features:
             features = features.detach()
         variance = features.square() @ self.sigma().square() + LEAST_VARIANCE

@@ -22,12 +22,11 @@ class HyperLinear(nn.Module):
     def __init__(self, inputs: int, outputs: int, goal: int) -> None:
         """Map ``inputs`` numbers to ``outputs``, with weights made of ``goal`` numbers."""
         super().__init__()
-        self.inputs, self.outputs = inputs, outputs
-        first, second, last = (
-            nn.Linear(goal, outputs),
-            nn.Linear(outputs, outputs),
-            nn.Linear(outputs, inputs * outputs),
-        )
+        self.inputs = inputs
+        self.outputs = outputs
+        first = nn.Linear(goal, outputs)
+        second = nn.Linear(outputs, outputs)
+        last = nn.Linear(outputs, inputs * outputs)
         norm = nn.LayerNorm(outputs, elementwise_affine=False)
         self.weights = nn.Sequential(first, nn.SiLU(), second, nn.SiLU(), norm, last)
         self.bias = nn.Parameter(torch.zeros(outputs))

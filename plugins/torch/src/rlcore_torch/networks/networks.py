@@ -212,7 +212,8 @@ class LearnerInputs:
     def split(self, inputs: Inputs) -> tuple[Inputs, Inputs]:
         """Return the inputs of the policy, and those of critics alone."""
         of_actor, of_critics = self._parts
-        columns, images = inputs[: bool(self.vectors)], inputs[bool(self.vectors) :]
+        columns = inputs[: bool(self.vectors)]
+        images = inputs[bool(self.vectors) :]
         own = [x[:, : of_actor.vector_size] for x in columns if of_actor.vectors]
         others = [x[:, of_actor.vector_size :] for x in columns if of_critics.vectors]
         count = len(of_actor.images)
@@ -253,7 +254,8 @@ class Body(nn.Module):
         self.memory_place = memory_place
         self.bf16 = False
         self.activation = settings.activation
-        self.images, self.vectors = inputs.images, inputs.vectors
+        self.images = inputs.images
+        self.vectors = inputs.vectors
         self.encoders, of_images = _encoders(settings, inputs.images)
         for place, image in enumerate(inputs.images):
             scale = image_scale(image)
@@ -293,7 +295,8 @@ class Body(nn.Module):
             self.features = self.recurrent.features
             for width in settings.widths if extra else ():
                 self.later_layers.append(_hidden_layer(self.features + extra, width, settings))
-                self.features, extra = width, 0
+                self.features = width
+                extra = 0
             self.features += extra
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
@@ -324,7 +327,8 @@ class Body(nn.Module):
                 if self.entities is not None:
                     parts.append(self.entities(sets, torch.cat(parts, dim=1) if parts else None))
         if self.bf16:
-            parts, goals = [part.float() for part in parts], [goal.float() for goal in goals]
+            parts = [part.float() for part in parts]
+            goals = [goal.float() for goal in goals]
         if extra is not None:
             parts.append(extra)
         encoded = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
@@ -362,7 +366,8 @@ class Body(nn.Module):
     def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
         assert self.recurrent is not None
-        x, memory = sequences.padded(self(inputs)), memory.index_select(0, sequences.order)
+        x = sequences.padded(self(inputs))
+        memory = memory.index_select(0, sequences.order)
         return sequences.unpadded(self.recurrent(x, memory, sequences.segments))
 
     @torch.no_grad()
@@ -376,13 +381,15 @@ class Body(nn.Module):
 
     def _burn_in(self, starts: SequenceStarts) -> Tensor:
         assert self.recurrent is not None
-        size, place = self.recurrent.memory_size, self.memory_place
+        size = self.recurrent.memory_size
+        place = self.memory_place
         memory = starts.stored.new_zeros(len(starts.stored), size)
         if place is not None and starts.stored.shape[1]:
             memory = starts.stored[:, place * size : (place + 1) * size]
         if starts.layout is None:
             return memory
-        lead, led = starts.layout.padded(self(starts.lead)), starts.led.index_select(0, starts.layout.order)
+        lead = starts.layout.padded(self(starts.lead))
+        led = starts.led.index_select(0, starts.layout.order)
         after = self.recurrent.after(lead, memory.index_select(0, led), starts.layout.segments)
         return memory.index_copy(0, led, after)
 

@@ -75,7 +75,8 @@ class Recurrent(nn.Module):
         ``memory`` [C, M] is the memory before the first step of the C sequences of the first of the ``segments``; see
         :class:`~rlcore_torch.networks.sequence_inputs.SequenceLayout`.
         """
-        state, outputs = self._state(memory), []
+        state = self._state(memory)
+        outputs = []
         parts: Any = x.split([steps * count for steps, count in segments])  # type: ignore[no-untyped-call]
         for (steps, count), part in zip(segments, parts, strict=True):
             output, state = self.layer(part.view(steps, count, -1), self._first(state, count))

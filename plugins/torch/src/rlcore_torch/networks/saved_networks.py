@@ -25,7 +25,8 @@ def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
 def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
     """Raises RunStateError unless every name, shape and type fits."""
     own = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
-    missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+    missing = sorted(own.keys() - state.keys())
+    unknown = sorted(state.keys() - own.keys())
     others = [
         f"{name} is {_kind(state[name])} in the checkpoint and {_kind(own[name])} in this run"
         for name in sorted(own.keys() & state.keys())

@@ -101,7 +101,8 @@ def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
     Numbers of steps and of sequences are rounded up to few different ones. oneDNN, which PyTorch calls, makes a program
     for each pair of them and keeps it: making one takes longer than a minibatch of a small network.
     """
-    longest, grid = int(lengths[0]), 1
+    longest = int(lengths[0])
+    grid = 1
     if len(lengths) < FEW:
         return [(longest, len(lengths))]
     while longest > 16 * grid or grid < min(8, longest):
@@ -109,13 +110,15 @@ def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
     edges = [*range(0, longest, grid), -(-longest // grid) * grid]
     counts = [_rounded_up(int((lengths > edge).sum())) for edge in edges[:-1]]
     # The least cost from each edge on, and the edge at which the segment that begins there ends.
-    cost, until = [0] * len(edges), [0] * len(counts)
+    cost = [0] * len(edges)
+    until = [0] * len(counts)
     for begin in reversed(range(len(counts))):
         cost[begin], until[begin] = min(
             (CALL + (edges[end] - edges[begin]) * counts[begin] + cost[end], end)
             for end in range(begin + 1, len(edges))
         )
-    segments, begin = [], 0
+    segments = []
+    begin = 0
     while begin < len(counts):
         segments.append((edges[until[begin]] - edges[begin], counts[begin]))
         begin = until[begin]
@@ -179,12 +182,17 @@ class SequenceInputs(Inputs):
     def of(cls, steps: Sequence[Tensor], layout: SequenceLayout, chosen: Tensor, starts: SequenceStarts) -> Self:
         """Return the inputs of the rows ``chosen`` [B] among ``steps``, normalized observations, each [N, ...]."""
         made = cls(each.index_select(0, chosen) for each in steps)
-        made.steps, made.layout, made.chosen, made.starts = tuple(steps), layout, chosen, starts
+        made.steps = tuple(steps)
+        made.layout = layout
+        made.chosen = chosen
+        made.starts = starts
         return made
 
     def map(self, function: Callable[[Inputs], Inputs]) -> SequenceInputs:
         """Return the same steps with ``function`` of their inputs, such as a part of the observations."""
         made = SequenceInputs(function(self))
-        made.steps, made.layout, made.chosen = function(self.steps), self.layout, self.chosen
+        made.steps = function(self.steps)
+        made.layout = self.layout
+        made.chosen = self.chosen
         made.starts = attrs.evolve(self.starts, lead=function(self.starts.lead))
         return made

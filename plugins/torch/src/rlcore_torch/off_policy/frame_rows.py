@@ -48,7 +48,9 @@ class FrameRows:
 
     def __init__(self, observation: ObservationSpec, capacity: int, slots: int) -> None:
         *size, channels = observation.shape
-        self._count, self._slots = observation.frames, slots  # F, S
+        # F, S
+        self._count = observation.frames
+        self._slots = slots
         self.shape = (capacity, *observation.shape)
         self.dtype = observation.dtype
         self.numbers = np.full((capacity, self._count), NONE, np.int32)
@@ -94,7 +96,8 @@ class FrameRows:
 
     def _put(self, rows: Rows, stacks: NDArray[Any]) -> None:
         """Write rows of different slots."""
-        count, channels = self._count, self.pool.shape[-1]
+        count = self._count
+        channels = self.pool.shape[-1]
         frames = np.moveaxis(stacks.reshape(*stacks.shape[:-1], count, channels), -2, 1)  # [B, F, height, width, ...]
         frames = np.ascontiguousarray(frames, self.dtype)
         before = self.numbers[(rows - self._slots) % len(self)]  # [B, F]

@@ -55,7 +55,8 @@ class OfflineTrainer(MinibatchTrainer):
         if run.inference:  # the data is not needed, and may not be there
             return
         recording = run.read_recording(self.hyperparameters.demo_path, behavior.name)
-        inputs, layout = self.model.inputs, self.policy.layout
+        inputs = self.model.inputs
+        layout = self.policy.layout
         self.buffer = recorded_transitions(recording, behavior, layout)
         self._recorded = recording.rows  # [N] rows of the buffer that hold a transition, in the order of time
         self.reader = BatchReader(self.buffer, inputs, layout, self.providers, self.device)
@@ -137,7 +138,8 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
     count = recording.transitions + recording.episodes
     # Recorded stacks are stored whole: they are written in one piece, not step by step.
     whole = tuple(attrs.evolve(observation, frames=1) for observation in behavior.observations)
-    agent, size = attrs.evolve(one_slot(behavior), observations=whole), max(count, LEAST_ROWS)
+    agent = attrs.evolve(one_slot(behavior), observations=whole)
+    size = max(count, LEAST_ROWS)
     require_memory(agent, size, what="recorded data")
     buffer = ReplayBuffer(agent, size)
     buffer.rewrite(slice(count), observations=recording.observations)

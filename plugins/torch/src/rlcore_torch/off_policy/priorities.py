@@ -33,7 +33,9 @@ class SumTree:
     """
 
     def __init__(self, size: int) -> None:
-        lengths, below = [-(-size // FANOUT) * FANOUT], -(-size // FANOUT)  # whole families
+        # whole families
+        lengths = [-(-size // FANOUT) * FANOUT]
+        below = -(-size // FANOUT)
         while below > 1:
             below = -(-below // FANOUT)
             lengths.append(below * FANOUT)

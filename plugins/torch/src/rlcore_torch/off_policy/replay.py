@@ -45,7 +45,8 @@ class ReplayBuffer(ReplayRings):
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError unless the state is of a buffer made like this one. SavedValueError is one."""
-        saved, own = saved_mapping(state, "layout"), self._layout()
+        saved = saved_mapping(state, "layout")
+        own = self._layout()
         for key, value in own.items():
             if saved.get(key) != value:
                 raise RunStateError(
@@ -165,7 +166,8 @@ def _segments_in(state: Mapping[str, Any]) -> tuple[int, list[tuple[int, int, Ma
 
     Raises SavedValueError.
     """
-    used, length = saved_count(state, "rows"), saved_count(state, "segment_rows")
+    used = saved_count(state, "rows")
+    length = saved_count(state, "segment_rows")
     saved = saved_entry(state, "segments")
     wanted = -(-used // max(length, 1))
     if not isinstance(saved, list | tuple) or len(saved) != wanted or wanted < 1:

@@ -33,7 +33,10 @@ FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
 """Rows of a replay buffer, [B] of int64."""
 
-CLOSED, TERMINATED, TRUNCATED = 1, 2, 4  # flags of a row; a truncated one bootstraps, also where an episode was cut
+# flags of a row; a truncated one bootstraps, also where an episode was cut
+CLOSED = 1
+TERMINATED = 2
+TRUNCATED = 4
 LEAST_ROWS = 4  # of a ring: a transition, its final observation, the current one, and one to spare
 
 
@@ -70,7 +73,8 @@ class TakenRows(Mapping[str, NDArray[Any]]):
     """Rows of arrays by name. An array is gathered when it is asked for: most rewards look at no observation."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
-        self._arrays, self._rows = arrays, rows
+        self._arrays = arrays
+        self._rows = rows
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         taken: NDArray[Any] = self._arrays[name].take(self._rows, 0)
@@ -184,7 +188,8 @@ class ReplayRings:
     def rows_after_ends(self, rows: Rows) -> Rows:
         """The rows that follow, past the final observations of episodes that ended, where the next one has begun."""
         following = self.next_rows(rows)
-        first, slots = self.next_rows(following), rows % self.slots
+        first = self.next_rows(following)
+        slots = rows % self.slots
         unseen = (first == self.head[slots]) & ~(self.open | self.awaiting)[slots]
         ended = (self.flags[rows] & (TERMINATED | TRUNCATED)) != 0
         return np.where(ended & ~unseen, first, following)
@@ -217,7 +222,9 @@ class ReplayRings:
         if batch.aborted is not None and batch.aborted.any():
             self.open[batch.aborted] = False
             self._cut(np.flatnonzero(batch.aborted))
-        ended, finals, final_mask = batch.ended, batch.final_observations, batch.final_action_mask
+        ended = batch.ended
+        finals = batch.final_observations
+        final_mask = batch.final_action_mask
         moved = batch.transition_closed
         moves = self.open if moved is None else self.open & moved
         closing = np.flatnonzero(moves)
@@ -394,7 +401,8 @@ class ReplayRings:
         last = rows if last is None else last
         following = self.next_rows(last)
         flags = self.flags.take(last)
-        masks, group_reward = self.masks, self.group_reward
+        masks = self.masks
+        group_reward = self.group_reward
         return Steps(
             TakenRows(self.observations, rows),
             TakenRows(self.observations, following),

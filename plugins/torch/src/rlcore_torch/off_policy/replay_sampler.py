@@ -153,7 +153,8 @@ def _problem(sample: object, buffer: ReplayBuffer, batch_size: int, changes_step
     """What is wrong with a sample; empty if nothing is."""
     if not isinstance(sample, Sample):
         return f"a {type(sample).__name__} instead of a Sample"
-    rows, weight = sample.rows, sample.weight
+    rows = sample.rows
+    weight = sample.weight
     if not isinstance(rows, np.ndarray) or rows.dtype != np.int64 or rows.shape != (batch_size,):
         return f"rows that are not an int64 array of {batch_size} numbers"
     if rows.min() < 0 or rows.max() >= buffer.capacity or not buffer.flags.take(rows).all():
@@ -195,7 +196,9 @@ class JoinedReplay:
     """The rows of the replay buffers of all ranks, S* slots in the run."""
 
     def __init__(self, buffer: ReplayBuffer, share: SlotShare, ranks: Ranks) -> None:
-        self._buffer, self._share, self._ranks = buffer, share, ranks
+        self._buffer = buffer
+        self._share = share
+        self._ranks = ranks
         self._rows_of_slot = buffer.capacity // buffer.slots
         self._sent = np.zeros(buffer.capacity, np.bool_)  # which own rows the others know to hold a transition
         self._flags: NDArray[np.bool_] = np.zeros((self._rows_of_slot, share.total), np.bool_)
@@ -211,7 +214,8 @@ class JoinedReplay:
 
     def exchange(self, lists: Lists) -> Lists:
         """Learn which rows of the other ranks hold a transition. Returns the joined ``lists`` of all ranks, by name."""
-        buffer, share = self._buffer, self._share
+        buffer = self._buffer
+        share = self._share
         holds = buffer.flags != 0
         changed = np.flatnonzero(holds != self._sent)
         last = buffer.filled - 1
@@ -254,7 +258,8 @@ class JoinedReplay:
                 f"rank {self._ranks.rank} has stored no transition yet; raise buffer_init_steps",
                 key=("behaviors", self._buffer.behavior.name, "hyperparameters", "buffer_init_steps"),
             )
-        part, none = RowShare(batch_size, np.zeros(1, np.int64), 0.0), np.zeros(1, np.int64)
+        part = RowShare(batch_size, np.zeros(1, np.int64), 0.0)
+        none = np.zeros(1, np.int64)
         return stored[:1] if memory is None else SequenceRows(stored[:1], none, stored[:1], none), part
 
     def _own(self, rows: Rows) -> tuple[Rows, Rows]:

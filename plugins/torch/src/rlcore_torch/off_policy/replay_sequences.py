@@ -54,14 +54,17 @@ def sequences_around(
     ``flags`` of all rows of the ring of ``slots`` say which hold a transition, as :class:`~rlcore_torch.ReplayRings`
     has them.
     """
-    length, capacity = memory.sequence_length, len(flags)
+    length = memory.sequence_length
+    capacity = len(flags)
     before = _transitions(drawn, -slots, length - 1 + memory.lead, flags)  # [D] in the same episode
     back = np.minimum(generator.integers(length, size=len(drawn)), before)
     starts = (drawn - slots * back) % capacity
     lengths = _transitions(starts, slots, length - 1, flags) + 1
     ends = np.cumsum(lengths)
     count = int(np.searchsorted(ends, len(drawn))) + 1  # Q
-    starts, lengths, before = starts[:count], lengths[:count], before[:count]
+    starts = starts[:count]
+    lengths = lengths[:count]
+    before = before[:count]
     lengths[-1] -= ends[count - 1] - len(drawn)
     sequence = np.repeat(np.arange(count), lengths)
     rows = (starts[sequence] + slots * steps_within(lengths)) % capacity

@@ -92,12 +92,14 @@ class StoredEpisodeRewards:
         """Compute the rewards of all transitions so far."""
         if not self._rows:
             return
-        buffer, rows = self.reader.buffer, np.concatenate(self._rows)
+        buffer = self.reader.buffer
+        rows = np.concatenate(self._rows)
         step = np.repeat(np.arange(len(self._rows)), [len(part) for part in self._rows])
         at = step, rows % buffer.slots
         ended = np.zeros((len(self._rows), buffer.slots), np.bool_)
         ended[at] = (buffer.flags.take(rows) & (TERMINATED | TRUNCATED)) != 0
-        providers, scaling = self.reader.providers, self.reader.scaling
+        providers = self.reader.providers
+        scaling = self.reader.scaling
         for k, ((name, sums), given) in enumerate(zip(self.rewards.items(), self.reader.rewards(rows), strict=True)):
             reward = np.zeros(ended.shape, np.float32)
             if scaling is not None and k == scaling.place:
@@ -106,4 +108,5 @@ class StoredEpisodeRewards:
                 scaling.add(reward, ended, valid)
             reward[at] = given * np.float32(providers[k].strength)
             self.finished[name] += sums.record(reward, ended, NO_CUTS)
-        self._rows, self._ended = [], False
+        self._rows = []
+        self._ended = False

@@ -100,7 +100,8 @@ class OffPolicyTrainer(MinibatchTrainer):
                 "leave out one of the two",
                 key=("behaviors", behavior.name, "hyperparameters", "replay_sampler"),
             )
-        share, remembered = self.share, self.model.memory_size * len(self.model.remembering)
+        share = self.share
+        remembered = self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
         self.buffer = self._make_buffer(behavior, h, run, remembered)
         known = "step_period" in vars(type(self)) and not run.inference
@@ -168,8 +169,11 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         A continuous part without bounds has no uniform distribution: it is standard normal.
         """
-        generator, layout = self.action_generator, self.policy.layout
-        slots, own = self.share.total, self.share.numbers  # an agent draws the same whichever rank it is in
+        generator = self.action_generator
+        layout = self.policy.layout
+        # an agent draws the same whichever rank it is in
+        slots = self.share.total
+        own = self.share.numbers
         raw = choices = None
         if layout.continuous:
             raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
@@ -268,7 +272,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
         self._begun_with = {**self.set_learning_rates(self._ratio.latest), **report}
         self._shares = []
-        batch_size, steps = self.hyperparameters.batch_size, self.step_count.steps
+        batch_size = self.hyperparameters.batch_size
+        steps = self.step_count.steps
         for _ in range(self._ratio.due(steps)):
             if self._joined is None:
                 progress = min(1.0, steps / self.settings.max_steps)

@@ -152,7 +152,8 @@ class BatchReader:
         """
         unrolled = None
         if isinstance(rows, SequenceRows):
-            unrolled, rows = _Unrolled(self, rows), rows.rows
+            unrolled = _Unrolled(self, rows)
+            rows = rows.rows
             weight = None if weight is None else weight[unrolled.rows.sequence]
         indices, valid, last = self.buffer.stretches(rows, self.n_steps)
         after_ends = None
@@ -178,7 +179,8 @@ class BatchReader:
         """Return the observations and actions of ``rows`` [B], without the next observations."""
         unrolled = None
         if isinstance(rows, SequenceRows):
-            unrolled, rows = _Unrolled(self, rows), rows.rows
+            unrolled = _Unrolled(self, rows)
+            rows = rows.rows
         return ActionBatch(*self._acted(self.buffer.view(rows), rows, unrolled))
 
     def _acted(
@@ -235,7 +237,8 @@ class BatchReader:
         )
 
     def _after_ends(self, last: Rows) -> AfterEnds | None:
-        buffer, goes_on = self.buffer, [provider.ignore_done for provider in self.providers]
+        buffer = self.buffer
+        goes_on = [provider.ignore_done for provider in self.providers]
         if not any(goes_on) or not (buffer.flags.take(last) & (TERMINATED | TRUNCATED)).any():
             return None
         rows = buffer.rows_after_ends(last)
@@ -247,7 +250,8 @@ class BatchReader:
 
     def _between(self, indices: Rows, valid: NDArray[np.bool_], unrolled: _Unrolled | None) -> StepsBetween:
         """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
-        rows, masks = indices.ravel(), self.buffer.masks
+        rows = indices.ravel()
+        masks = self.buffer.masks
         gamma = np.array([provider.gamma for provider in self.providers], np.float32)
         power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
         return StepsBetween(
@@ -262,11 +266,13 @@ class BatchReader:
         shown = self._shown(steps) if n == 1 else self.transitions(indices.ravel())
         power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
         taken = valid.sum(0) if n > 1 else 1
-        rewards, discounts = [], []
+        rewards = []
+        discounts = []
         for k, (provider, given) in enumerate(zip(self.providers, self._evaluate(shown), strict=True)):
             if self.scaling is not None and k == self.scaling.place:
                 given = self.scaling.scaled(given)
-            given, gamma = given * np.float32(provider.strength), np.float32(provider.gamma)
+            given = given * np.float32(provider.strength)
+            gamma = np.float32(provider.gamma)
             if n > 1:
                 given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
             discount = np.broadcast_to(gamma**taken, given.shape)
@@ -293,7 +299,9 @@ class _Unrolled:
     """Sequences of stored steps as inputs of networks with memory."""
 
     def __init__(self, reader: BatchReader, rows: SequenceRows) -> None:
-        self.reader, self.rows, self._buffer = reader, rows, reader.buffer
+        self.reader = reader
+        self.rows = rows
+        self._buffer = reader.buffer
         self._starts = self._sequence_starts()
 
     def inputs(self, rows: Rows) -> SequenceInputs:
@@ -311,7 +319,9 @@ class _Unrolled:
         return SequenceInputs.of(self._steps(starts, lengths), layout, self._tensor(chosen), self._starts)
 
     def _sequence_starts(self) -> SequenceStarts:
-        buffer, starts, leads = self._buffer, self.rows.starts, self.rows.leads
+        buffer = self._buffer
+        starts = self.rows.starts
+        leads = self.rows.leads
         begins = (starts - buffer.slots * leads) % buffer.capacity
         led = np.flatnonzero(leads)
         return SequenceStarts(

@@ -77,7 +77,8 @@ class RolloutTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
-        head, size = self.model.policy_head, self.model.memory_size
+        head = self.model.policy_head
+        size = self.model.memory_size
         remembered = size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if size else None
         collected = self.hyperparameters.buffer_size
@@ -90,7 +91,8 @@ class RolloutTrainer(TorchTrainer):
         self.begins_statistics = False
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        rows, generator = self.buffer.rows, self._noise_generator
+        rows = self.buffer.rows
+        generator = self._noise_generator
         self._new_noise = behavior, rows, generator, head.held_size, self.share, head.hold
         self._noise = ActionNoise(*self._new_noise)
         self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
@@ -186,7 +188,8 @@ class RolloutTrainer(TorchTrainer):
         A short rollout holds at least ``batch_size`` transitions, and every rank has a part. Fewer would take
         ``num_epoch`` steps as long as all others along gradients noisier than ``batch_size`` asks for.
         """
-        h, collected = self.hyperparameters, self.steps - self.rollout_start
+        h = self.hyperparameters
+        collected = self.steps - self.rollout_start
         if collected >= h.buffer_size:
             return True
         last = self.rollout_start < self.settings.max_steps <= self.steps

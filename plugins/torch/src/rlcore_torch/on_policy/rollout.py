@@ -130,7 +130,8 @@ class RolloutBuffer:
             closing = self.open.copy()
             if batch.needs_action is not None:
                 closing &= batch.needs_action | batch.terminated | batch.truncated
-            slots, ended = np.flatnonzero(closing), ended[closing[ended]]
+            slots = np.flatnonzero(closing)
+            ended = ended[closing[ended]]
             at = self.cursor[slots], slots
         self.reward[at] = batch.reward[slots]
         self.terminated[at] = batch.terminated[slots]
@@ -282,9 +283,11 @@ class RolloutBuffer:
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` before their current observation, which they bootstrap from."""
         lengths = self.lengths()[slots]
-        slots, last = slots[lengths > 0], lengths[lengths > 0] - 1
+        slots = slots[lengths > 0]
+        last = lengths[lengths > 0] - 1
         going_on = ~(self.terminated[last, slots] | self.truncated[last, slots])
-        slots, last = slots[going_on], last[going_on]
+        slots = slots[going_on]
+        last = last[going_on]
         if not len(slots):
             return
         self.truncated[last, slots] = True

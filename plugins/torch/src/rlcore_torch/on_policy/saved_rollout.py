@@ -23,7 +23,9 @@ def rollout_state(buffer: RolloutBuffer) -> dict[str, Any]:
     lengths = buffer.lengths()
     used = int(lengths.max(initial=0)) + 1
     rows = np.arange(used)[:, None]
-    closed, acted = rows < lengths, rows < lengths + buffer.open  # each [used, S]
+    # each [used, S]
+    closed = rows < lengths
+    acted = rows < lengths + buffer.open
     seen = rows < lengths + (buffer.open | buffer.awaiting)
 
     def kept(array: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
@@ -64,7 +66,8 @@ def require_rollout_fit(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None
         array = getattr(buffer, "reward" if name == "group_reward" else name)
         if name in state or name != "group_reward":
             saved_array(state, name, array.dtype, (rows, *array.shape[1:]))
-    seen, observations = {}, saved_mapping(state, "observations")
+    seen = {}
+    observations = saved_mapping(state, "observations")
     for name, array in buffer.observations.items():
         seen[name] = saved_array(observations, name, array.dtype, (None, *array.shape[1:]))
     if "masks" in state:
@@ -93,7 +96,8 @@ def require_rollout_fit(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None
 
 def load_rollout(buffer: RolloutBuffer, state: Mapping[str, Any]) -> None:
     """Continue from a state that :func:`require_rollout_fit` has passed."""
-    buffer.ragged, buffer.row = bool(state["ragged"]), int(state["row"])
+    buffer.ragged = bool(state["ragged"])
+    buffer.row = int(state["row"])
     for name in OF_SLOTS:
         getattr(buffer, name)[:] = state[name]
     buffer.kept_log_prob[~state["kept"]] = np.nan

@@ -43,7 +43,8 @@ def tensor_advantages(trainer: Any, rollout: Rollout) -> tuple[Tensor, Tensor]:
 
     Rewards and flags are read on the host once, for the statistics of episodes.
     """
-    buffer, h = trainer.buffer, trainer.hyperparameters
+    buffer = trainer.buffer
+    h = trainer.hyperparameters
     value: Any = rollout.value
     next_value: Any = rollout.next_value
     trajectories = Trajectories.of(buffer.terminated, buffer.truncated, rollout.valid, trainer.settings.time_horizon)
@@ -51,10 +52,12 @@ def tensor_advantages(trainer: Any, rollout: Rollout) -> tuple[Tensor, Tensor]:
     carry, terminated = (
         torch.from_numpy(flags).to(trainer.device) for flags in (trajectories.carry, trajectories.terminated)
     )
-    advantages, returns = torch.zeros_like(value[..., 0]), torch.empty_like(value)
+    advantages = torch.zeros_like(value[..., 0])
+    returns = torch.empty_like(value)
     episodes = []
     for k, provider in enumerate(trainer.providers):
-        given, strength = provider.evaluate(transitions), np.float32(provider.strength)
+        given = provider.evaluate(transitions)
+        strength = np.float32(provider.strength)
         reward = learned_from = given * strength
         scaling = trainer.reward_scaling
         if scaling is not None and k == scaling.place:

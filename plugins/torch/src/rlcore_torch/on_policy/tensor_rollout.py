@@ -97,9 +97,12 @@ class TensorRollout(StoredOnDevice):
 
     def __init__(self, behavior: BehaviorSpec, device: torch.device, new_buffer: Callable[[], RolloutBuffer]) -> None:
         """``new_buffer`` makes an empty buffer of NumPy arrays of the same size, the form of a checkpoint."""
-        self.behavior, self.device, self._new_buffer = behavior, device, new_buffer
+        self.behavior = behavior
+        self.device = device
+        self._new_buffer = new_buffer
         like = new_buffer()
-        self.rows, self.row = like.rows, 0
+        self.rows = like.rows
+        self.row = 0
         self.seen = {name: self._zeros(array) for name, array in like.seen.items()}
         self._acted = {name: self._zeros(getattr(like, name)) for name in ACTED}
         self._results = {name: self._zeros(getattr(like, name)) for name in RESULTS}
@@ -120,7 +123,8 @@ class TensorRollout(StoredOnDevice):
         """First observations of new episodes in all slots; trajectories that were going on are cut."""
         if self.row:
             last = self.row - 1
-            terminated, truncated = self._results["terminated"][last], self._results["truncated"][last]
+            terminated = self._results["terminated"][last]
+            truncated = self._results["truncated"][last]
             cut = ~(terminated | truncated)
             if self._cut is None:
                 self._cut = torch.zeros_like(self._results["truncated"])
@@ -274,7 +278,8 @@ class TensorRollout(StoredOnDevice):
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, in order."""
         self._note_played()
-        played, self._played = self._played, []
+        played = self._played
+        self._played = []
         return played
 
     def _note_played(self) -> None:

@@ -166,16 +166,19 @@ class OnPolicyTrainer(RolloutTrainer):
         """
         rate = self.learning_rate(self.rollout_start)
         self.optimizer.learning_rate = rate
-        buffer, lengths = self.buffer, self.buffer.lengths()
+        buffer = self.buffer
+        lengths = self.buffer.lengths()
         buffer.require_finite(self.steps)
         # One row without anything valid where agents of other ranks alone have acted.
-        rows, slots = max(1, int(lengths.max())), len(lengths)
+        rows = max(1, int(lengths.max()))
+        slots = len(lengths)
         acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
         seen = {n: a[: rows + 1].reshape(-1, *a.shape[2:]) for n, a in buffer.seen.items()}
         raw_inputs = self._to_device(self.model.learner_inputs.raw(seen))
         inputs = self.model.learner_inputs(raw_inputs)
         memory = None if buffer.memory is None else self._flat(buffer.memory[: rows + 1])
-        raw, choices = self._flat(buffer.raw[:acted]), self._flat(buffer.choices[:acted])
+        raw = self._flat(buffer.raw[:acted])
+        choices = self._flat(buffer.choices[:acted])
         log_prob, _ = joint_log_prob_entropy(
             self.policy.layout,
             self.model.policy_head.distribution,
@@ -184,7 +187,8 @@ class OnPolicyTrainer(RolloutTrainer):
             raw,
             choices,
         )
-        valid, table = np.arange(rows)[:, None] < lengths, None
+        valid = np.arange(rows)[:, None] < lengths
+        table = None
         if buffer.ragged:
             kept = torch.from_numpy(buffer.kept_log_prob).to(self.device)
             log_prob[:slots] = torch.where(kept.isnan(), log_prob[:slots], kept)
@@ -231,9 +235,11 @@ class OnPolicyTrainer(RolloutTrainer):
         """
         if isinstance(rollout.value, Tensor):
             return tensor_advantages(self, rollout)
-        buffer, rows = self.buffer, len(rollout.valid)
+        buffer = self.buffer
+        rows = len(rollout.valid)
         at: Any = rollout.valid if buffer.ragged else slice(None)
-        terminated, truncated = buffer.terminated[:rows], buffer.truncated[:rows]
+        terminated = buffer.terminated[:rows]
+        truncated = buffer.truncated[:rows]
         trajectories = Trajectories.of(terminated, truncated, rollout.valid, self.settings.time_horizon)
         transitions = buffer.transitions(self.policy.layout, rows, at)
         advantages = np.zeros_like(rollout.value[..., 0])
@@ -241,7 +247,8 @@ class OnPolicyTrainer(RolloutTrainer):
         episodes: list[list[float]] = []
         learned: list[Mapping[str, Statistic]] = []
         for k, provider in enumerate(self.providers):
-            given, strength = provider.evaluate(transitions), np.float32(provider.strength)
+            given = provider.evaluate(transitions)
+            strength = np.float32(provider.strength)
             reward = np.zeros_like(advantages)
             reward[at] = given * strength
             learned_from = reward
@@ -249,7 +256,8 @@ class OnPolicyTrainer(RolloutTrainer):
                 own = np.zeros_like(advantages)
                 own[at] = given
                 learned_from = self.reward_scaling.scaled_rollout(own, trajectories.ended, rollout.valid) * strength
-            value, next_value = rollout.value[..., k], rollout.next_value[..., k]
+            value = rollout.value[..., k]
+            next_value = rollout.next_value[..., k]
             advantage = trajectories.advantages(learned_from, value, next_value, provider, self.hyperparameters.lambd)
             returns[..., k] = advantage + value
             advantages += advantage if baseline is None else returns[..., k] - baseline[..., k]
@@ -328,7 +336,8 @@ class OnPolicyTrainer(RolloutTrainer):
         A GPU repeats a recorded :meth:`gradient_step` where it can.
         """
         found = (self._recorded or self.gradient_step)(loss, batch)
-        found.share, found.weight = batch.share, batch.weight
+        found.share = batch.share
+        found.weight = batch.weight
         return found
 
     def gradient_step(self, loss: LossFunction, batch: Minibatch) -> Loss:
@@ -406,7 +415,8 @@ class OnPolicyTrainer(RolloutTrainer):
 
     def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Leave the gradient of the loss in the parameters. Threads take a minibatch in pieces if the loss allows."""
-        rows, threads = len(batch.advantage), self._threads
+        rows = len(batch.advantage)
+        threads = self._threads
         if not rows:  # all of the minibatch's are of other ranks
             zero = torch.zeros((), device=self.device)
             return Loss(zero, zero, zero, zero, batch.advantage)
@@ -495,7 +505,8 @@ class OnPolicyTrainer(RolloutTrainer):
         parts = self.ranks.all_gather({"slots": self.share.numbers, "arrays": arrays, "lists": lists})
         for k, numbers in enumerate(lists):
             numbers[:] = [number for part in parts for number in part["lists"][k]]
-        longest, of_all = max(len(part["arrays"][0]) for part in parts), []
+        longest = max(len(part["arrays"][0]) for part in parts)
+        of_all = []
         for k, array in enumerate(arrays):
             of_all.append(np.zeros((longest, self.share.total, *array.shape[2:]), array.dtype))
             for part in parts:

@@ -48,7 +48,9 @@ class TurnsRollout(StoredOnDevice):
 
     def __init__(self, behavior: BehaviorSpec, device: torch.device, new_buffer: Callable[[], RolloutBuffer]) -> None:
         """``new_buffer`` makes an empty buffer of NumPy arrays of the same size, the form of a checkpoint."""
-        self.behavior, self.device, self._new_buffer = behavior, device, new_buffer
+        self.behavior = behavior
+        self.device = device
+        self._new_buffer = new_buffer
         self.load(new_buffer())
 
     def _on_device(self, array: NDArray[Any]) -> Tensor:
@@ -75,7 +77,8 @@ class TurnsRollout(StoredOnDevice):
 
     def observe(self, batch: TensorBatch, memory: None = None) -> int:
         """Close the transitions of slots that act next or whose episode ended; return how many."""
-        on_host, finals = self._for_books(batch), len(self.books.final_rows)
+        on_host = self._for_books(batch)
+        finals = len(self.books.final_rows)
         self._played.append(on_host)
         closed = self.books.observe(on_host)
         if len(self.books.final_rows) > finals:
@@ -125,11 +128,14 @@ class TurnsRollout(StoredOnDevice):
 
     def restart(self) -> None:
         """Forget the closed transitions; the current observation, and what was done at it, stays."""
-        lengths, still = self.books.lengths(), np.flatnonzero(self.books.open)
-        last, slots = self._on_device(lengths), torch.arange(len(lengths), device=self.device)
+        lengths = self.books.lengths()
+        still = np.flatnonzero(self.books.open)
+        last = self._on_device(lengths)
+        slots = torch.arange(len(lengths), device=self.device)
         for stored in (*self.seen.values(), *(() if self.masks is None else (self.masks,))):
             stored[0] = stored[last, slots]
-        row, slot = self._on_device(lengths[still]), self._on_device(still)
+        row = self._on_device(lengths[still])
+        slot = self._on_device(still)
         for stored in self._acted.values():
             stored[0, slot] = stored[row, slot]
         self._final_seen.clear()
@@ -205,7 +211,8 @@ class TurnsRollout(StoredOnDevice):
 
         Once an update, because the run does not look at batches that stay on a device.
         """
-        books, places = self.books, np.arange(self.rows + 1)[:, None]
+        books = self.books
+        places = np.arange(self.rows + 1)[:, None]
         filled = {"reward": (self._on_device(books.reward), places[:-1] < books.lengths())}
         seen = places < books.lengths() + (books.open | books.awaiting)
         filled |= {f"observation {name!r}": (values, seen) for name, values in self.seen.items()}
@@ -227,7 +234,8 @@ class TurnsRollout(StoredOnDevice):
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, in order."""
-        played, self._played = self._played, []
+        played = self._played
+        self._played = []
         return played
 
     # ------------------------------------------------------------ checkpoints
@@ -264,7 +272,8 @@ class TurnsRollout(StoredOnDevice):
         _, final_seen = buffer.finals()
         final = {name: self._on_device(array) for name, array in final_seen.items()}
         self._final_seen = [final] if final else []
-        buffer.seen, buffer.masks = {}, None
+        buffer.seen = {}
+        buffer.masks = None
         buffer.final_seen = [{} for _ in buffer.final_rows]
         for name in ACTED:
             setattr(buffer, name, getattr(buffer, name)[..., :0])

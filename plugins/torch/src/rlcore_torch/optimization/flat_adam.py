@@ -110,15 +110,27 @@ class FlatAdam(Adam):
         self, values: list[Tensor], grads: list[Tensor], means: list[Tensor], squares: list[Tensor], steps: list[Tensor]
     ) -> None:
         torch._fused_adam_(
-            values, grads, means, squares, [], steps,
-            amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.learning_rate, weight_decay=0.0, eps=self.epsilon,
+            values,
+            grads,
+            means,
+            squares,
+            [],
+            steps,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self.learning_rate,
+            weight_decay=0.0,
+            eps=self.epsilon,
             maximize=False,
-        )  # fmt: skip
+        )
 
     @torch.no_grad()
     def _gather(self) -> bool:
         """Let the gradients be views of the flat one, in which those that are missing are zero. Returns if none is."""
-        complete, copied, to = True, [], []
+        complete = True
+        copied = []
+        to = []
         for p, own in zip(self.parameters, self._grads, strict=True):
             grad = p.grad
             if grad is None:

@@ -47,7 +47,8 @@ class PluginOptimizer(TorchOptimizer):
         self, spec: OptimizerSpec, settings: Any, parameters: Sequence[nn.Parameter], learning_rate: float
     ) -> None:
         self.type = spec.name
-        self._spec, self._settings = spec, settings
+        self._spec = spec
+        self._settings = settings
         super().__init__(parameters, learning_rate, _create(spec, settings, parameters, learning_rate))
         # One step on copies shows mistakes before the training, and which state a checkpoint must have.
         copies = [nn.Parameter(p.detach().clone(), p.requires_grad) for p in parameters]
@@ -69,7 +70,8 @@ class PluginOptimizer(TorchOptimizer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        parameters, groups = {}, {}
+        parameters = {}
+        groups = {}
         for index, p in enumerate(self.parameters):
             state = self._optimizer.state.get(p)
             if state:
@@ -81,7 +83,8 @@ class PluginOptimizer(TorchOptimizer):
         return {"type": self.type, "parameters": parameters, "groups": groups}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        parameters, groups = saved_mapping(state, "parameters"), saved_mapping(state, "groups")
+        parameters = saved_mapping(state, "parameters")
+        groups = saved_mapping(state, "groups")
         counts = {"parameter": len(self.parameters), "group": len(self._optimizer.param_groups)}
         for (owner, count), saved in zip(counts.items(), (parameters, groups), strict=True):
             if unknown := saved.keys() - set(map(str, range(count))):
@@ -91,7 +94,9 @@ class PluginOptimizer(TorchOptimizer):
         for index, p in enumerate(self.parameters):
             if str(index) not in parameters:
                 continue
-            saved, kinds, where = saved_mapping(parameters, str(index)), self._kinds[index], f"of parameter {index}"
+            saved = saved_mapping(parameters, str(index))
+            kinds = self._kinds[index]
+            where = f"of parameter {index}"
             # A parameter that never had a gradient may have nothing of what a step needs.
             if (missing := kinds.keys() - saved.keys()) and not kinds.keys().isdisjoint(saved):
                 raise RunStateError(f"the saved optimizer has no {min(missing)} {where}; {RESUME_ADVICE}")
@@ -104,7 +109,8 @@ class PluginOptimizer(TorchOptimizer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_fit(state)
         for index, p in enumerate(self.parameters):
-            saved, kinds = state["parameters"].get(str(index)), self._kinds[index]
+            saved = state["parameters"].get(str(index))
+            kinds = self._kinds[index]
             if saved is None:
                 self._optimizer.state.pop(p, None)
             else:
@@ -126,7 +132,8 @@ def _create(
         raise PluginError(f"{spec.described}: returned a {type(optimizer).__name__}, not a torch.optim.Optimizer")
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
     given = [id(p) for p in parameters]
-    missing, others = len(set(given) - set(held)), len(set(held) - set(given))
+    missing = len(set(given) - set(held))
+    others = len(set(held) - set(given))
     if missing or others:
         raise PluginError(
             f"{spec.described}: returned an optimizer with {len(given) - missing} of the {len(given)} parameters it "

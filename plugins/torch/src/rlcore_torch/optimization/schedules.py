@@ -138,7 +138,8 @@ class UpdateRatio:
 
     def restart(self, start: int) -> None:
         """Count from agent step ``start`` on."""
-        self.start, self.done = start, 0
+        self.start = start
+        self.done = 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts, as JSON values."""
@@ -151,6 +152,7 @@ class UpdateRatio:
         """
         start = saved_count(state, "start")
         if saved_entry(state, "ratio") == str(self._ratio):
-            self.start, self.done = start, saved_count(state, "done")
+            self.start = start
+            self.done = saved_count(state, "done")
         else:
             self.restart(max(steps, start))

@@ -36,7 +36,9 @@ class ActorStack:
 
     def __init__(self, policy: Any) -> None:
         """Make an empty stack for policies of the kind of ``policy``."""
-        self._kind, self._layout, self._model = policy.stack_kind, policy.layout, policy.model
+        self._kind = policy.stack_kind
+        self._layout = policy.layout
+        self._model = policy.model
         self._arrays = [np.zeros((2, *array.shape), np.float32) for array in _arrays(policy)]
         self._activate = NUMPY_FUNCTIONS[policy.model.actor.activation]
         self._draw = policy.numpy_draw
@@ -71,7 +73,8 @@ class ActorStack:
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
         """Seed draws that depend on the ``numbers`` [R] of rows, each below ``total``, whichever rows are there."""
         self.seed(seed)
-        self._numbers, self._total = numbers, total
+        self._numbers = numbers
+        self._total = total
 
     def act(
         self,
@@ -81,7 +84,8 @@ class ActorStack:
         memory: FloatArray | None = None,
     ) -> Actions:
         """Actions of the rows that have a place, in their order."""
-        groups, head = self._groups, self._model.policy_head
+        groups = self._groups
+        head = self._model.policy_head
         x = self._model.inputs.columns(observations)
         *arrays, log_std = self._arrays
         outputs = [
@@ -132,7 +136,8 @@ def stack_kind(policy: Any) -> Hashable:
     It has the observations and actions, the shapes of the layers, the activation, and the class and the plain
     attributes of the distribution.
     """
-    behavior, model = policy.behavior, policy.model
+    behavior = policy.behavior
+    model = policy.model
     distribution = model.policy_head.distribution
     plain = () if distribution is None else sorted((k, v) for k, v in vars(distribution).items() if k[0] != "_")
     return (

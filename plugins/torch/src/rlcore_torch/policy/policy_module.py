@@ -110,7 +110,8 @@ class PolicyModule(nn.Module):
         ``model.policy_head.distribution`` says what the columns mean. An exporter can compare its own logits and
         probabilities with these. Raises ValueError for a policy with memory without ``memory``.
         """
-        model, inputs = self.model, self.model.inputs
+        model = self.model
+        inputs = self.model.inputs
         parts = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
         raw = [torch.cat(parts, dim=1)] if parts else []
         normalized = inputs((*raw, *(observations[o.name] for o in inputs.images)))

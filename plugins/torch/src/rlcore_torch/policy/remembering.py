@@ -20,7 +20,8 @@ def act_remembering(policy: ActorPolicy, batch: AgentBatch, memory: NDArray[np.f
 
     ``memory`` [S, K * M] of the K bodies in ``model.remembering`` is read and overwritten: the policy's numbers first.
     """
-    model, after = policy.model, memory.copy()
+    model = policy.model
+    after = memory.copy()
     size, (_, *critics) = model.memory_size, model.remembering
     numpy_memory = policy.numpy_memory if len(memory) <= MOST_ROWS else None
     seen: Any = None

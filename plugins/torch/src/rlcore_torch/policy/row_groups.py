@@ -49,13 +49,17 @@ class RowGroups:
             return
         counts = np.bincount(self.places)
         order = self.places.argsort(kind="stable")  # rows with one place side by side
-        starts, present = np.cumsum(counts) - counts, np.flatnonzero(counts)
+        starts = np.cumsum(counts) - counts
+        present = np.flatnonzero(counts)
         spans = [slice(int(present[0]), len(counts))]
         if (len(counts) - present[0]) * counts.max() > MOST_PADDING * len(self.rows):
             spans = [slice(place, place + 1) for place in present.tolist()]
-        found, before = [], 0  # positions in the outputs of all blocks, one after the other
+        # positions in the outputs of all blocks, one after the other
+        found = []
+        before = 0
         for span in spans:
-            own, start = counts[span], starts[span.start]
+            own = counts[span]
+            start = starts[span.start]
             filled = np.arange(own.max()) < own[:, None]  # [p, L]
             chosen = np.zeros(filled.shape, np.intp)
             chosen[filled] = self.rows[order[start : start + own.sum()]]

@@ -90,7 +90,8 @@ class RunRanks(Ranks):
 
     def __init__(self, rank: int, size: int, stops: StopRequests) -> None:
         """``stops`` has the requests to stop of this rank."""
-        self.rank, self.size = rank, size
+        self.rank = rank
+        self.size = size
         self._stops = stops
         self._environment: Any = None
         self._everywhere: EnvironmentOfRanks
@@ -139,7 +140,8 @@ class RunRanks(Ranks):
         self, play: Callable[[Callable[[], bool]], EvaluationResult | None], stop_requested: Callable[[], bool]
     ) -> EvaluationResult | None:
         """Return what ``play`` returns in rank 0, which gives signs of life meanwhile: it may take long."""
-        beat, stop = monotonic(), False
+        beat = monotonic()
+        stop = False
 
         def stopping() -> bool:
             nonlocal beat, stop
@@ -168,7 +170,8 @@ class RunRanks(Ranks):
         """Begin a run. Raises ConfigError for a trainer around another one that does not declare ranks."""
         for name, behavior in behaviors.items():
             refuse_wrappers(behavior.trainer, name)
-        self._environment, self._behaviors = environment, behaviors
+        self._environment = environment
+        self._behaviors = behaviors
         self._everywhere = EnvironmentOfRanks(environment, first_env, num_envs)
         self._joined = {
             name: BehaviorOfRanks(behavior, self.share_slots(behavior.spec.env_index, first_env))
@@ -187,15 +190,17 @@ class RunRanks(Ranks):
     def episodes_finished(self, behavior: Any, finished: FinishedEpisodes) -> None:
         """Keep the episodes until they are gathered."""
         group = finished.group_returns
-        self._ended[behavior.name].append({
-            "step": np.full(len(finished.slots), self._steps),
-            "slots": self._joined[behavior.name].spec.numbers[finished.slots],
-            "returns": finished.returns,
-            "lengths": finished.lengths,
-            "group_returns": np.zeros(len(finished.slots)) if group is None else group,
-            "shared": group is not None,
-            "info": dict(finished.info),
-        })  # fmt: skip
+        self._ended[behavior.name].append(
+            {
+                "step": np.full(len(finished.slots), self._steps),
+                "slots": self._joined[behavior.name].spec.numbers[finished.slots],
+                "returns": finished.returns,
+                "lengths": finished.lengths,
+                "group_returns": np.zeros(len(finished.slots)) if group is None else group,
+                "shared": group is not None,
+                "info": dict(finished.info),
+            }
+        )
 
     def after_step(self, behaviors: Sequence[Any]) -> None:
         """Close a step of the environments: with curricula, gather what ended in it in any rank."""
@@ -210,12 +215,14 @@ class RunRanks(Ranks):
                 joined.batch = BatchOfRanks()
             return
         own = np.asarray(self._environment.episodes, np.int64)
-        gathered = self.all_gather({
-            "episodes": own,
-            "ended": {each.name: self._joined[each.name].spec.numbers[each.batch.ended] for each in behaviors},
-            "aborted": {each.name: self._aborted(each) for each in behaviors},
-            "finished": self._take(),
-        })  # fmt: skip
+        gathered = self.all_gather(
+            {
+                "episodes": own,
+                "ended": {each.name: self._joined[each.name].spec.numbers[each.batch.ended] for each in behaviors},
+                "aborted": {each.name: self._aborted(each) for each in behaviors},
+                "finished": self._take(),
+            }
+        )
         self._everywhere.episodes[:] = np.concatenate([each["episodes"] for each in gathered])
         self._known = own.tobytes()
         for name, joined in self._joined.items():
@@ -263,7 +270,8 @@ class RunRanks(Ranks):
             wanted, total = self._counted(int(stopping()), microseconds)
             mean = total / self.size / steps
             self._interval = min(MOST_STEPS, max(1, int(SECONDS * 1e6 / max(mean, 1.0))))
-            self._agreed_at, self._since = self._steps, monotonic()
+            self._agreed_at = self._steps
+            self._since = monotonic()
         if not wanted:
             return False
         first = self._stops.first
@@ -322,7 +330,8 @@ class RunRanks(Ranks):
         columns = {key: column[order] for key, column in columns.items()}
         shared = any(part["shared"] for part in parts)
         edges = np.flatnonzero(np.diff(columns["step"])) + 1
-        behavior, steps = self._behaviors[name], []
+        behavior = self._behaviors[name]
+        steps = []
         behavior.episodes.finished += len(order) - own
         for rows in np.split(np.arange(len(order)), edges):
             finished = FinishedEpisodes(

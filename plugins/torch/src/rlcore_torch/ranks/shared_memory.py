@@ -45,7 +45,8 @@ class SharedMemory:
             self._memory = memoryview(mmap.mmap(opened.fileno(), _bytes_of(size)))
         self._lines = self._memory[: LINE * size].cast("q")
         self.timeout = timeout
-        self._rank, self._size = rank, size
+        self._rank = rank
+        self._size = size
         self._number = 0  # of the latest message
         self._lines[self._entry(rank, PROCESS)] = os.getpid()
 
@@ -95,12 +96,15 @@ class SharedMemory:
         self._lines[self._entry(self._rank, CLOSED)] = 1
 
     def _wait_for(self, rank: int) -> None:
-        lines, entry, number = self._lines, self._entry(rank, NUMBER), self._number
+        lines = self._lines
+        entry = self._entry(rank, NUMBER)
+        number = self._number
         for _ in range(LOOKS):
             if lines[entry] >= number:
                 return
         now = monotonic()
-        deadline, care = now + self.timeout, now
+        deadline = now + self.timeout
+        care = now
         while lines[entry] < number:
             now = monotonic()
             if now >= care:

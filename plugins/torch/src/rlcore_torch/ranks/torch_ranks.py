@@ -194,7 +194,8 @@ class TorchRanks(RunRanks):
         with a word of its own, which only a rank 0 that still waits repeats. PyTorch would handle no signal meanwhile.
         """
         own = uuid4().hex
-        name, others = own, range(1, self.size)
+        name = own
+        others = range(1, self.size)
 
         def look() -> list[int]:
             nonlocal name

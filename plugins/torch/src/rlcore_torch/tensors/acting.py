@@ -45,7 +45,8 @@ class TensorActor:
     """
 
     def __init__(self, policy: ActorPolicy) -> None:
-        self._policy, layout = policy, policy.layout
+        self._policy = policy
+        layout = policy.layout
         parts = (layout.low, layout.high, layout.middle, layout.half_range, layout.clip)
         self._low, self._high, self._middle, self._half_range, self._clip = (
             torch.from_numpy(part.copy()).to(policy.device) for part in parts
@@ -65,7 +66,8 @@ class TensorActor:
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return raw continuous parts [R, continuous] and choices [R, branches]; the most likely without ``noise``."""
         columns, logits = parameters
-        raw, distribution = None, self._policy.model.policy_head.distribution
+        raw = None
+        distribution = self._policy.model.policy_head.distribution
         if columns is not None and distribution is not None:
             raw = distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
         if logits is None:

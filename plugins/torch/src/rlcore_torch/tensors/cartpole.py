@@ -22,7 +22,9 @@ from rlcore_torch.tensors.environment import TensorActions, TensorBatch
 from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
 
 GRAVITY = 9.8  # m/s^2
-CART, POLE = 1.0, 0.1  # kg
+# kg
+CART = 1.0
+POLE = 0.1
 HALF_LENGTH = 0.5  # m, of the pole
 FORCE = 10.0  # N
 STEP = 0.02  # s, of Euler's method
@@ -101,7 +103,8 @@ class TorchCartPole:
     def _moved(self, push: Tensor) -> Tensor:
         """The states [4, N] after one step of Euler's method; ``push`` [N] is 0 for left and 1 for right."""
         _, velocity, angle, spin = self._state
-        sine, cosine = angle.sin(), angle.cos()
+        sine = angle.sin()
+        cosine = angle.cos()
         total = CART + POLE
         drive = (push * (2 * FORCE) - FORCE + POLE * HALF_LENGTH * spin.square() * sine) / total
         turning = (GRAVITY * sine - cosine * drive) / (HALF_LENGTH * (4.0 / 3.0 - POLE / total * cosine.square()))

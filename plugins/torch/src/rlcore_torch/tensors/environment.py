@@ -86,7 +86,8 @@ class TensorBatch:
 
     def on_host(self) -> AgentBatch:
         """Return the batch as NumPy arrays, which waits for the device. On the CPU they share memory with the batch."""
-        terminated, truncated = _on_host(self.terminated), _on_host(self.truncated)
+        terminated = _on_host(self.terminated)
+        truncated = _on_host(self.truncated)
         ended = np.flatnonzero(terminated | truncated)
         finals: dict[str, NDArray[Any]] | None = None
         final_mask: NDArray[np.bool_] | None = None

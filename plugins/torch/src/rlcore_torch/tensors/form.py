@@ -23,7 +23,8 @@ class BatchForm:
 
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], device: Any, takes_turns: bool, name: str) -> None:
         """``name`` is that of the environment in messages."""
-        self._name, self._takes_turns = name, takes_turns
+        self._name = name
+        self._takes_turns = takes_turns
         self._device = torch.empty(0, device=device).device  # "cuda" as "cuda:0"
         self._observed = {
             behavior: {o.name: ((spec.slots, *o.shape), _torch_type(o.dtype)) for o in spec.observations}

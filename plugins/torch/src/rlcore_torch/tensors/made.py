@@ -25,7 +25,8 @@ class CartPoleSettings:
 
 def make_cart_pole(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """Make the cart-poles of a run, on the device of ``torch_settings``."""
-    name, options = run.behavior_names[0], settings.options
+    name = run.behavior_names[0]
+    options = settings.options
     made = TorchCartPole(run.num_envs, chosen_device(run), name, options.max_steps)
     return cast(Environment, AsNumpy(made, "environment torch-cartpole"))
 

@@ -68,7 +68,8 @@ class MlflowTracker:
         from mlflow.entities import Metric
 
         for summary in summaries:
-            behavior, time = encoded(summary.behavior), int(summary.time * 1000)
+            behavior = encoded(summary.behavior)
+            time = int(summary.time * 1000)
             values = {
                 f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": value for tag, value in summary.values.items()
             }
@@ -93,7 +94,8 @@ class MlflowTracker:
 
     def close(self) -> None:
         """Stop the system metrics. MLflow keeps its connections."""
-        monitor, self._monitor = self._monitor, None
+        monitor = self._monitor
+        self._monitor = None
         if monitor is not None:
             monitor.finish()
 
@@ -112,7 +114,8 @@ class MlflowTracker:
 
     def _experiment(self) -> str:
         """The id of the experiment, which another run may be making at this moment."""
-        name, results = self._tracked.settings["project"], self._tracked.directory.parent
+        name = self._tracked.settings["project"]
+        results = self._tracked.directory.parent
         place = (results / "mlflow-artifacts").as_uri() if self._uri.startswith("sqlite:") else None
         for _ in range(2):
             found = self._client.get_experiment_by_name(name)

@@ -143,6 +143,7 @@ class TrackioTracker:
 
     def close(self) -> None:
         """Stop the system metrics; no connection is open."""
-        monitors, self._monitors = self._monitors, []
+        monitors = self._monitors
+        self._monitors = []
         for monitor in monitors:
             monitor.stop()

@@ -20,7 +20,10 @@ HEADER = b":W&B"
 HEADER_SIZE = 7
 BLOCK = 32_768
 PART = struct.Struct("<IHB")  # CRC-32, length, kind
-FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+FULL = 1
+FIRST = 2
+MIDDLE = 3
+LAST = 4
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -54,13 +54,11 @@ EQUIVARIANT = 2  # of height and width of an image
 VARIABLE = 4  # of the number of entities, of which Unity sends all, those that are absent as zeros
 
 _Field = descriptor_pb2.FieldDescriptorProto
-_BOOL, _BYTES, _FLOAT, _INT, _TEXT = (
-    _Field.TYPE_BOOL,
-    _Field.TYPE_BYTES,
-    _Field.TYPE_FLOAT,
-    _Field.TYPE_INT32,
-    _Field.TYPE_STRING,
-)
+_BOOL = _Field.TYPE_BOOL
+_BYTES = _Field.TYPE_BYTES
+_FLOAT = _Field.TYPE_FLOAT
+_INT = _Field.TYPE_INT32
+_TEXT = _Field.TYPE_STRING
 
 # Fields of each message: number, name, type. A type that is text is another message, ``*`` marks a repeated field, and
 # ``map`` one from text to a message. Enumerations are whole numbers, which is how protobuf writes them.
@@ -214,9 +212,11 @@ def _add_field(message: Any, number: int, name: str, kind: int | str) -> None:
         nested.options.map_entry = True
         _add_field(nested, 1, "key", _TEXT)
         _add_field(nested, 2, "value", kind)
-        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{_PACKAGE}.{message.name}.{entry}"
+        field.type = _Field.TYPE_MESSAGE
+        field.type_name = f".{_PACKAGE}.{message.name}.{entry}"
     elif isinstance(kind, str):
-        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+        field.type = _Field.TYPE_MESSAGE
+        field.type_name = f".{_PACKAGE}.{kind}"
     else:
         field.type = kind
 

@@ -109,7 +109,8 @@ def _is_name(text: str) -> bool:
 
 
 def _sensor(place: int, name: str, observation: Any) -> Sensor:
-    stored, size = tuple(observation.shape), 1
+    stored = tuple(observation.shape)
+    size = 1
     for length in stored:
         size *= length
         if length < 1 or size > MAX_SIZE:

@@ -155,7 +155,8 @@ def encode_messages(messages: Iterable[tuple[UUID, bytes]]) -> bytes:
 
 def decode_messages(data: bytes) -> list[tuple[UUID, bytes]]:
     """Return channel and payload of each message in ``side_channel``. Raises SideChannelError for damaged data."""
-    reader, messages = Reader(data), []
+    reader = Reader(data)
+    messages = []
     while reader.left:
         channel = UUID(bytes_le=reader.read_bytes(_ID, "a channel's id"))
         messages.append((channel, reader.read_bytes(reader.read_int32(), "a payload")))

@@ -20,7 +20,8 @@ from rlcore_workers import EndingProcess
 
 __all__ = ["Place", "ProcessActor"]
 
-STDOUT, STDERR = 1, 2
+STDOUT = 1
+STDERR = 2
 JOIN_SECONDS = 5.0  # for the last lines of a process that ended; a process that it left may hold the pipe open
 OF_RAY = ("PYTHONBREAKPOINT", "RAY_CLIENT_MODE", "RAY_JOB_ID", "RAY_LD_PRELOAD_ON_WORKERS", "RAY_RAYLET_PID")
 
@@ -57,7 +58,8 @@ class ProcessActor:
         import psutil
         import ray
 
-        address, host = ray.util.get_node_ip_address(), socket.gethostname()
+        address = ray.util.get_node_ip_address()
+        host = socket.gethostname()
         if wanted != version("rlcore"):
             raise ConfigError(
                 f"rlcore {version('rlcore')} is installed on {host} ({address}), and {wanted} here; install the same "

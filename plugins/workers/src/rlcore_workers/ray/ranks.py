@@ -97,10 +97,12 @@ class RankJob:
             variables = _variables(ranks, attempt, self._job)
             if attempt == 0:
                 _say(_described(ranks))
-            _answers([
-                rank.actor.start.remote(list(arguments), own, list(sys.path))
-                for rank, own in zip(ranks, variables, strict=True)
-            ])  # fmt: skip
+            _answers(
+                [
+                    rank.actor.start.remote(list(arguments), own, list(sys.path))
+                    for rank, own in zip(ranks, variables, strict=True)
+                ]
+            )
             _follow(ranks, signals)
             return ranks
 
@@ -178,7 +180,8 @@ def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
     import ray
 
     reading = {rank.actor.read.remote(): rank for rank in ranks}
-    passed_on, deadline = 0, float("inf")
+    passed_on = 0
+    deadline = float("inf")
     while reading:
         for answer in ray.wait(list(reading), timeout=LOOK_SECONDS)[0]:
             rank = reading.pop(answer)

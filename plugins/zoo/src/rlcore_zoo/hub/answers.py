@@ -33,7 +33,9 @@ class Limited(httpx.SyncByteStream):
     """The bytes of an answer, up to a limit. Raises RunStateError beyond it."""
 
     def __init__(self, stream: httpx.SyncByteStream, limit: int, about: str) -> None:
-        self._stream, self._left, self._about = stream, limit, about
+        self._stream = stream
+        self._left = limit
+        self._about = about
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._stream:

@@ -102,7 +102,8 @@ def model_card(shared: Shared) -> ModelCard:
 
 def page(shared: Shared) -> Iterator[str]:
     """Yield the lines of the page below the metadata."""
-    status, configuration = shared.data.status, shared.data.configuration
+    status = shared.data.status
+    configuration = shared.data.configuration
     trainers = " and ".join(dict.fromkeys(f"`{each}`" for each in shared.trainers.values()))
     kind = shared.environment.get("type")
     steps = (status.get("metadata") or {}).get("run_steps")
@@ -166,7 +167,8 @@ def _row(name: str, played: BehaviorEvaluation | OpponentEvaluation) -> str:
 
 
 def _use(shared: Shared) -> Iterator[str]:
-    name, behavior = shared.name, next(iter(shared.trainers), "BEHAVIOR")
+    name = shared.name
+    behavior = next(iter(shared.trainers), "BEHAVIOR")
     resumable = any(each.split("/")[1] != "best" for each in shared.has("checkpoints/"))
     packages = " ".join(dict.fromkeys((*shared.packages, "rlcore-zoo")))
     yield "```sh"

@@ -178,7 +178,8 @@ def with_pages(
     from rlcore_zoo.hub.curve import curve
     from rlcore_zoo.hub.score import film, filmed, measure
 
-    shown, score = [*entries], None
+    shown = [*entries]
+    score = None
     if episodes or filming:
         saved = SavedRun.open(data.directory, checkpoint, allow_local)
         score = measure(saved, checkpoint, episodes, seed) if episodes else None

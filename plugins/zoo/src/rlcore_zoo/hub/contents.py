@@ -40,8 +40,13 @@ __all__ = [
     "run_files",
 ]
 
-CARD, CURVE, FILM = "README.md", "curve.png", "replay.mp4"  # the hub plays a file of the last name beside the card
-CONFIGURATION, RESULT, METRICS = "configuration.yaml", "result.json", "metrics.jsonl"
+# the hub plays a file of the last name beside the card
+CARD = "README.md"
+CURVE = "curve.png"
+FILM = "replay.mp4"
+CONFIGURATION = "configuration.yaml"
+RESULT = "result.json"
+METRICS = "metrics.jsonl"
 _SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
 # NAME:PASSWORD@ or TOKEN@ before the host of a URL, and parameters such as ?api_key=...
 _LOGIN = re.compile(
