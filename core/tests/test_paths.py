@@ -11,7 +11,7 @@ import pytest
 
 from rlcore.cli.terminal import ShownPaths
 from rlcore.errors import ConfigError
-from rlcore.storage.files.access import user_path, working_directory
+from rlcore.files.paths import user_path, working_directory
 
 
 def test_only_a_leading_tilde_means_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_a_name_that_no_file_can_have_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^'a\\x00b': no path has a NUL character"):
         user_path("a\0b")
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    program = "from rlcore.storage.files.access import user_path; user_path('r\\xe9')"
+    program = "from rlcore.files.paths import user_path; user_path('r\\xe9')"
     ended = subprocess.run([sys.executable, "-c", program], env=ascii_only, capture_output=True, check=False)
     assert rb"ConfigError: 'r\xe9': file names are in ascii here; set PYTHONUTF8=1" in ended.stderr
 

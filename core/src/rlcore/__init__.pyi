@@ -130,6 +130,22 @@ from .errors import dotted as dotted
 from .errors import nearest as nearest
 from .errors import one_line as one_line
 from .errors import repeating as repeating
+from .files.lock import is_locked as is_locked
+from .files.lock import require_lock_file as require_lock_file
+from .files.paths import user_path as user_path
+from .files.reading import DamagedFile as DamagedFile
+from .files.reading import is_number as is_number
+from .files.reading import is_whole as is_whole
+from .files.reading import open_regular as open_regular
+from .files.reading import parse_json as parse_json
+from .files.reading import read_object as read_object
+from .files.reading import read_regular as read_regular
+from .files.writing import WatchedDirectory as WatchedDirectory
+from .files.writing import free_name as free_name
+from .files.writing import fsync_directory as fsync_directory
+from .files.writing import open_to_append as open_to_append
+from .files.writing import temporary_path as temporary_path
+from .files.writing import write_atomically as write_atomically
 from .hookspecs import HOOKS as HOOKS
 from .hookspecs import KINDS as KINDS
 from .hookspecs import HookInfo as HookInfo
@@ -226,22 +242,6 @@ from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import Checkpoint as Checkpoint
 from .storage.checkpoints import find_checkpoints as find_checkpoints
 from .storage.checkpoints import save_checkpoint as save_checkpoint
-from .storage.files.access import DamagedFile as DamagedFile
-from .storage.files.access import WatchedDirectory as WatchedDirectory
-from .storage.files.access import free_name as free_name
-from .storage.files.access import fsync_directory as fsync_directory
-from .storage.files.access import is_number as is_number
-from .storage.files.access import is_whole as is_whole
-from .storage.files.access import open_regular as open_regular
-from .storage.files.access import open_to_append as open_to_append
-from .storage.files.access import parse_json as parse_json
-from .storage.files.access import read_object as read_object
-from .storage.files.access import read_regular as read_regular
-from .storage.files.access import temporary_path as temporary_path
-from .storage.files.access import user_path as user_path
-from .storage.files.access import write_atomically as write_atomically
-from .storage.files.lock import is_locked as is_locked
-from .storage.files.lock import require_lock_file as require_lock_file
 from .storage.run_files import require_output as require_output
 
 __version__: str

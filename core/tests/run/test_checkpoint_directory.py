@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import RunStateError
+from rlcore.files.writing import sweep
 from rlcore.storage import checkpoints
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoints import (
@@ -21,7 +22,6 @@ from rlcore.storage.checkpoints import (
     rotate,
     save_checkpoint,
 )
-from rlcore.storage.files.access import sweep
 
 SaveSteps = Callable[..., list[Path]]
 

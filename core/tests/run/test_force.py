@@ -12,9 +12,9 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import NonFiniteError, PluginError, RunStateError
+from rlcore.files.lock import RunLock, is_locked
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.lock import RunLock, is_locked
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}

@@ -19,6 +19,7 @@ import pytest
 
 from rlcore.contracts.saved_values import FrozenState, saved_array, saved_mapping
 from rlcore.errors import RunStateError
+from rlcore.files.writing import sweep
 from rlcore.storage import frozen_files
 from rlcore.storage.checkpoint import load_checkpoint, read_manifest
 from rlcore.storage.checkpoints import (
@@ -30,7 +31,6 @@ from rlcore.storage.checkpoints import (
     save_best,
     save_checkpoint,
 )
-from rlcore.storage.files.access import sweep
 from rlcore.storage.frozen_files import FlushedFiles
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlcore.cli.terminal import printable
+from rlcore.files.paths import is_file_name
+from rlcore.files.reading import DamagedFile, read_object
 from rlcore.plugins.core import keep_until
-from rlcore.storage.files.access import DamagedFile, is_file_name, read_object
 
 
 def test_what_is_no_object_of_json_is_damaged_and_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore.errors import ConfigError
-from rlcore.storage.files.access import write_atomically
+from rlcore.files.writing import write_atomically
 from rlcore.storage.run_files import require_output
 
 OWN = [

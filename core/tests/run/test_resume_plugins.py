@@ -10,9 +10,9 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import PluginError
+from rlcore.plugins.core import read_status_file
 from rlcore.run.run import Run
 from rlcore.run.saved.run import load_policies
-from rlcore.storage.files.status_file import read_status_file
 from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}

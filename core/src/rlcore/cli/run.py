@@ -28,8 +28,8 @@ from rlcore.cli.commands import (
 )
 from rlcore.cli.terminal import ShownPaths, UserPath, echo, lasting_console, show_log
 from rlcore.errors import ConfigError, EnvironmentEnded, EnvironmentFailed, RlcoreError
+from rlcore.files.paths import user_path
 from rlcore.plugins.known import PACKAGES
-from rlcore.storage.files.access import user_path
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document

@@ -59,8 +59,8 @@ def _report(data: RunData) -> dict[str, Any]:
     """The answer of ``--json``."""
     from rlcore.contracts.saved_values import SavedValueError
     from rlcore.contracts.stats import Tag
+    from rlcore.files.reading import is_whole
     from rlcore.storage.checkpoint_state import require_scores
-    from rlcore.storage.files.access import is_whole
     from rlcore.storage.status import listed_checkpoints, metadata_of
 
     entries = {name: listed for name, section in data.status.items() if (listed := listed_checkpoints(section))}

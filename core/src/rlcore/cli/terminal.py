@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from rlcore.errors import one_line
-from rlcore.storage.files.access import user_path, working_directory
+from rlcore.files.paths import user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.stats import StatSummary

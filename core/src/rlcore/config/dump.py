@@ -12,6 +12,7 @@ import attrs
 from rlcore.config.document import shown
 from rlcore.config.yaml_forms import yaml_text
 from rlcore.errors import ConfigError, KeyPath, dotted
+from rlcore.files.writing import write_atomically
 from rlcore.settings import EnvironmentSettings, RunConfig
 from rlcore.settings.fields import field_info, settings_fields
 
@@ -64,8 +65,6 @@ def config_text(config: RunConfig) -> str:
 
 def write_config(config: RunConfig, path: Path) -> None:
     """Write the complete configuration as YAML, sealed, and replace ``path`` in one step."""
-    from rlcore.storage.files.access import write_atomically  # it imports numpy
-
     write_atomically(path, sealed(config_text(config)).encode())
 
 

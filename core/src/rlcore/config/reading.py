@@ -31,7 +31,7 @@ from rlcore.config.document import (
 from rlcore.config.dump import is_broken
 from rlcore.config.yaml_forms import LEADING_ZERO, loader_class, missing_space
 from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
-from rlcore.storage.files.access import DamagedFile, read_regular
+from rlcore.files.reading import DamagedFile, read_regular
 
 if TYPE_CHECKING:
     import yaml

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
-from rlcore.storage.files.access import MAX_DEPTH, is_number, is_whole
+from rlcore.files.reading import MAX_DEPTH, is_number, is_whole
 
 LEARNED = ("model", "optimizer", "optimizers")
 """Entries of a trainer's state that hold learned numbers. If one of them is not finite, the training has diverged."""

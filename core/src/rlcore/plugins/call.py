@@ -363,7 +363,7 @@ class Plugins(Registry):
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
         """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
-        from rlcore.storage.files.status_file import write_status_file
+        from rlcore.plugins.core import write_status_file
 
         def write(**_: Any) -> bool:
             return write_status_file(status, directory)  # whatever a plugin did to its copy
@@ -380,7 +380,7 @@ class Plugins(Registry):
 
         Raises PluginError for an answer that is not a JSON mapping.
         """
-        from rlcore.storage.files.status_file import read_status_file
+        from rlcore.plugins.core import read_status_file
 
         hook = "rlcore_read_status"
         status = self._manager.create(hook, read_status_file, directory=directory).value

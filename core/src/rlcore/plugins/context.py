@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
+from rlcore.files.paths import pattern_problem, user_path, working_directory
 from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
 from rlcore.plugins.installing import pip_install
 from rlcore.records import RewardProviderSpec
-from rlcore.storage.files.access import pattern_problem, user_path, working_directory
 
 if TYPE_CHECKING:
     from rlcore.contracts.environment import BehaviorSpec

@@ -1,7 +1,9 @@
 """The plugin inside rlcore, which uses the same hooks as every other one: the extrinsic reward, and two writers.
 
+Core's own answers to the hooks that write and read the training status are here too.
+
 The writer ``jsonl`` is here, with the file ``metrics.jsonl`` that it continues when a run is resumed; ``console`` is in
-:mod:`rlcore.cli.terminal`. What reads and writes files is imported when it is used: each start imports this module.
+:mod:`rlcore.cli.terminal`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcore.files.reading import failing_as, parse_json, read_object, read_regular
+from rlcore.files.writing import WatchedDirectory, free_name, fsync_directory, open_to_append, write_atomically
 from rlcore.hookspecs import hookimpl
 from rlcore.plugins.known import PROGRAM
 from rlcore.records import EnvironmentSpec, RewardProviderSpec, StatsWriterSpec
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+STATUS_FILE = "training_status.json"
 METRICS_FILE = "metrics.jsonl"
 DAMAGED = ".damaged"  # added to the name of the file with unreadable lines
 MAX_METRICS = 1_000_000_000  # bytes; a million summaries
@@ -126,14 +131,12 @@ class JsonlWriter:
 
         ``resumed_steps`` is the agent step from which each behavior of the run continues; lines of others stay.
         """
-        from rlcore.storage.files.access import WatchedDirectory, open_to_append
 
         path.parent.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(path.parent)
         self._path = path
         self.damaged = keep_until(path, resumed_steps or {}) if path.exists() else None
-        self._open = open_to_append
-        self._file = self._open(path)
+        self._file = open_to_append(path)
         self._new_name = True  # which is not on disk yet
 
     @classmethod
@@ -151,7 +154,7 @@ class JsonlWriter:
         lost = self._directory.lost(self._path, self._file)
         if lost or self._directory.linked(self._file):
             self._file.close()
-            self._file = self._open(self._path)
+            self._file = open_to_append(self._path)
             self._new_name = True
         if lost:
             log.warning(
@@ -166,7 +169,6 @@ class JsonlWriter:
 
     def flush(self) -> None:
         """Have the disk store all lines, and the name of a new file."""
-        from rlcore.storage.files.access import fsync_directory
 
         os.fsync(self._file.fileno())
         if self._new_name:
@@ -183,7 +185,6 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
     A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
     unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
     """
-    from rlcore.storage.files.access import free_name, read_regular, write_atomically
 
     content = read_regular(path, MAX_METRICS)
     kept: list[bytes] = []
@@ -211,7 +212,6 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
 
 def _whose(line: bytes) -> tuple[str, int]:
     """Return the behavior and the step of a summary."""
-    from rlcore.storage.files.access import parse_json
 
     summary = parse_json(line)
     behavior = summary["behavior"]
@@ -224,3 +224,23 @@ def _whose(line: bytes) -> tuple[str, int]:
 def _described(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:SHOWN_LINES])) + (", ..." if len(numbers) > SHOWN_LINES else "")
     return f"line {shown} cannot be read" if len(numbers) == 1 else f"{len(numbers)} lines cannot be read ({shown})"
+
+
+def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
+    """Core's own ``rlcore_write_status``. Raises RunStateError."""
+    from rlcore.contracts.saved_values import plain
+
+    text = json.dumps(plain(status), indent=4, allow_nan=False) + "\n"
+    path = directory / STATUS_FILE
+    with failing_as(f"{path}"):
+        write_atomically(path, text.encode())
+    return True
+
+
+def read_status_file(directory: Path) -> Mapping[str, Any] | None:
+    """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedFile: checkpoints have the status."""
+
+    try:
+        return read_object(directory / STATUS_FILE)
+    except FileNotFoundError:
+        return None

@@ -23,9 +23,9 @@ from packaging.requirements import Requirement
 
 from rlcore import __version__
 from rlcore.errors import PluginError
+from rlcore.files.paths import user_path
 from rlcore.plugins.contract import CONTRACT, contract_problem, declared
 from rlcore.plugins.failures import failure
-from rlcore.storage.files.access import user_path
 
 ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")

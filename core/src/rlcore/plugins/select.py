@@ -137,8 +137,8 @@ def selection_from(
         return Selection(autoload=False, choices=tuple(asked), autoload_why="-p", records=records)
     # type: bool, Why, list[Choice]
     autoload = True
-    why = "autoload"
-    choices = []
+    why: Why = "autoload"
+    choices: list[Choice] = []
     choices += [Choice(name.rpartition("/")[0] + _ALL_OF, True, "config") for name in used if "/" in name]
     if config is not None:
         if not config.autoload:

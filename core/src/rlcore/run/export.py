@@ -22,6 +22,8 @@ from rlcore.contracts.environment import BehaviorSpec
 from rlcore.contracts.policy import ExportAbout, Exporter, Policy, read_by
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
+from rlcore.files.reading import failing_as
+from rlcore.files.writing import fsync_directory, fsync_file, temporary_path
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure
@@ -30,7 +32,6 @@ from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.access import failing_as, fsync_directory, fsync_file, temporary_path
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ plugin's own settings class. Names, defaults and meanings of what ML-Agents has 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
 
 from rlcore.settings.fields import Choice, SettingError, setting
 from rlcore.settings.foreign import is_plain_name
-from rlcore.storage.files.access import network_problem
 
 # The largest values that settings accept. They are far above what training needs, and low enough to refuse a typing
 # error or a hostile file before memory is requested. A value within the limits that does not fit into memory is refused
@@ -28,6 +28,19 @@ MAX_CHECKPOINTS = 1_000_000
 MAX_THREADS = 1_024
 # Longer than the episodes of any known benchmark, so that no result changes; it bounds episodes that never end.
 MAX_EPISODE_STEPS = 100_000
+
+
+_NETWORKS = (".pt", ".onnx", ".nn")  # of ML-Agents
+
+
+def network_problem(path: str) -> str | None:
+    """Return the problem of a path of weights, or None: rlcore cannot load networks of ML-Agents."""
+    if Path(path).suffix not in _NETWORKS:
+        return None
+    return (
+        "must be a run directory of rlcore, or one of its checkpoints, such as results/RUN_ID/checkpoints/5000 (rlcore "
+        f"cannot load networks of ML-Agents: {', '.join(_NETWORKS)})"
+    )
 
 
 # ---------------------------------------------------------------- behaviors

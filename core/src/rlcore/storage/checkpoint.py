@@ -35,17 +35,9 @@ from rlcore.contracts.saved_values import (
     storable,
 )
 from rlcore.errors import RunStateError, repeating
-from rlcore.storage.files.access import (
-    MAX_BYTES,
-    DamagedFile,
-    fsync_directory,
-    fsync_file,
-    is_file_name,
-    is_whole,
-    open_regular,
-    parse_json,
-    read_object,
-)
+from rlcore.files.paths import is_file_name
+from rlcore.files.reading import MAX_BYTES, DamagedFile, is_whole, open_regular, parse_json, read_object
+from rlcore.files.writing import fsync_directory, fsync_file
 from rlcore.storage.frozen_files import FILE_MARK, Arrays, FrozenFiles, checksum_in, sha256
 
 __all__ = ["load_checkpoint"]

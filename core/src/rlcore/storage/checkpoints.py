@@ -25,6 +25,8 @@ import attrs
 from safetensors import SafetensorError
 
 from rlcore.errors import PluginError, RunStateError
+from rlcore.files.reading import failing_as
+from rlcore.files.writing import free_name, fsync_directory, temporary_path
 from rlcore.plugins.context import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
@@ -41,12 +43,6 @@ from rlcore.storage.checkpoint import (
     write_checkpoint,
 )
 from rlcore.storage.checkpoint_state import RUN, models_in, require_models, require_run
-from rlcore.storage.files.access import (
-    failing_as,
-    free_name,
-    fsync_directory,
-    temporary_path,
-)
 from rlcore.storage.frozen_files import Arrays, FlushedFiles, FrozenFiles
 
 log = logging.getLogger(__name__)

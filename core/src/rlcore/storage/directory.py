@@ -16,11 +16,13 @@ from typing import Any
 import attrs
 
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.files.lock import LOCK, RunLock, in_use, is_locked
+from rlcore.files.paths import user_path, working_directory
+from rlcore.files.reading import failing_as
+from rlcore.files.writing import is_leftover, sweep, write_atomically
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
-from rlcore.storage.files.access import failing_as, is_leftover, sweep, user_path, working_directory, write_atomically
-from rlcore.storage.files.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
 from rlcore.storage.run_files import (
     HOLDS,

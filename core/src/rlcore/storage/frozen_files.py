@@ -23,7 +23,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from rlcore.contracts.saved_values import SharedPart, StatePart
-from rlcore.storage.files.access import DamagedFile, fsync_file, open_regular
+from rlcore.files.reading import DamagedFile, open_regular
+from rlcore.files.writing import fsync_file
 
 log = logging.getLogger(__name__)
 

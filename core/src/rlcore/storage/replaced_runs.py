@@ -26,10 +26,11 @@ from pathlib import Path
 import attrs
 
 from rlcore.errors import RunStateError
+from rlcore.files.lock import LOCK, RunLock
+from rlcore.files.reading import failing_as
+from rlcore.files.writing import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.checkpoint import own_files
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
-from rlcore.storage.files.access import failing_as, free_name, fsync_directory, fsync_file, is_leftover, temporary_path
-from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
     LOGS,
     MARK,

@@ -21,19 +21,12 @@ import attrs
 
 from rlcore.contracts.saved_values import COUNT, EACH, TEXT, Kind, has_form
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.files.lock import LOCK
+from rlcore.files.paths import is_file_name, pattern_problem
+from rlcore.files.reading import DamagedFile, failing_as, read_object
+from rlcore.files.writing import is_leftover, remove, write_atomically
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, foreign_entries, is_step, remove_checkpoint
-from rlcore.storage.files.access import (
-    DamagedFile,
-    failing_as,
-    is_file_name,
-    is_leftover,
-    pattern_problem,
-    read_object,
-    remove,
-    write_atomically,
-)
-from rlcore.storage.files.lock import LOCK
 
 __all__ = ["require_output"]
 

@@ -13,6 +13,7 @@ import attrs
 from rlcore.config.dump import config_text, content_sha256, sealed
 from rlcore.config.reading import parse_document, read_document
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
+from rlcore.files.reading import failing_as
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import FACTORIES, RunContext
 from rlcore.plugins.discover import Plugin
@@ -32,7 +33,6 @@ from rlcore.storage.checkpoints import (
     settle_best,
 )
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.access import failing_as
 from rlcore.storage.fingerprint import (
     ANOTHER_CONFIGURATION,
     Fingerprint,

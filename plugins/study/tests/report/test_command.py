@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rlcore_study.report.charts
-from rlcore.storage.files.lock import RunLock
+from rlcore.files.lock import RunLock
 from rlcore_devkit.fixtures import RunRlcore
 from rlcore_study.groups import grouped
 from rlcore_study.runs import read_runs

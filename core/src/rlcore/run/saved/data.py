@@ -21,6 +21,9 @@ from rlcore.config.load import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.contracts.saved_values import COUNT, LINE, MAPPING, NUMBER, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
+from rlcore.files.lock import is_locked
+from rlcore.files.paths import user_path
+from rlcore.files.reading import DamagedFile, is_number, open_regular, parse_json, read_object, read_regular
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.core import MAX_METRICS, METRICS_FILE
 from rlcore.storage.checkpoint import CONFIGURATION
@@ -35,16 +38,6 @@ from rlcore.storage.checkpoints import (
     newest_intact,
 )
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.files.access import (
-    DamagedFile,
-    is_number,
-    open_regular,
-    parse_json,
-    read_object,
-    read_regular,
-    user_path,
-)
-from rlcore.storage.files.lock import is_locked
 from rlcore.storage.fingerprint import changes, described
 from rlcore.storage.run_files import LOGS, RESULT, TIMERS
 from rlcore.storage.status import metadata_of, training_status

@@ -13,6 +13,7 @@ from rlcore.config.document import Document
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
+from rlcore.files.paths import user_path
 from rlcore.plugins.call import Plugins
 from rlcore.records import ExporterSpec
 from rlcore.run.components import settings_of
@@ -20,7 +21,6 @@ from rlcore.run.export import OpenExporter, about_export
 from rlcore.run.saved.data import configuration_sha256
 from rlcore.run.saved.run import PolicySource, SavedRun
 from rlcore.settings.fields import settings_fields
-from rlcore.storage.files.access import user_path
 from rlcore.storage.run_files import require_output
 
 PROFILE = "profile"  # the setting of an exporter that --profile sets

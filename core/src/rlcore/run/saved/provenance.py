@@ -20,11 +20,11 @@ from rlcore.config.load import environment_modules, local_references
 from rlcore.config.named import with_records_of
 from rlcore.contracts.saved_values import EACH, TEXT, has_form
 from rlcore.errors import ConfigError, RlcoreError
+from rlcore.files.paths import user_path
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.settings import CheckpointSettings, RunConfig
-from rlcore.storage.files.access import user_path
 from rlcore.storage.run_files import LOGS
 from rlcore.storage.status import metadata_of
 

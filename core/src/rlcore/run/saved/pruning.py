@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rlcore.config.load import load_plugins_for
 from rlcore.errors import RunStateError
+from rlcore.files.lock import LOCK, RunLock
+from rlcore.files.reading import failing_as
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_format
-from rlcore.storage.files.access import failing_as
-from rlcore.storage.files.lock import LOCK, RunLock
 from rlcore.storage.run_files import LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
 from rlcore.storage.status import training_status
 

@@ -23,6 +23,7 @@ from rlcore.contracts.recordings import EpisodeRecorder, RecordingAbout
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.saved_values import loading_state
 from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.files.paths import working_directory
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed
@@ -44,7 +45,6 @@ from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_o
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, model_of, models_in, specs_in
-from rlcore.storage.files.access import working_directory
 
 __all__ = ["SavedRun"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from rlcore.errors import RunStateError
-from rlcore.storage.files.access import DamagedFile, open_regular
+from rlcore.files.reading import DamagedFile, open_regular
 
 __all__ = ["is_locked", "require_lock_file"]
 
