@@ -155,12 +155,9 @@ from .hookspecs import registry_of as registry_of
 from .plugins.call import Plugins as Plugins
 from .plugins.call import inspect_plugins as inspect_plugins
 from .plugins.call import load_plugins as load_plugins
-from .plugins.context import CheckpointHold as CheckpointHold
 from .plugins.context import Purpose as Purpose
 from .plugins.context import RunContext as RunContext
 from .plugins.context import StashKey as StashKey
-from .plugins.context import Stop as Stop
-from .plugins.context import StopRequests as StopRequests
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.core import ExtrinsicReward as ExtrinsicReward
 from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
@@ -168,6 +165,7 @@ from .plugins.discover import Plugin as Plugin
 from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.failures import require_protocol as require_protocol
+from .plugins.holds import CheckpointHold as CheckpointHold
 from .plugins.installing import pip_install as pip_install
 from .plugins.manager import HookManager as HookManager
 from .plugins.process_state import watch_process as watch_process
@@ -178,6 +176,8 @@ from .plugins.select import Selection as Selection
 from .plugins.select import namesakes as namesakes
 from .plugins.select import obstacles as obstacles
 from .plugins.select import selection_from as selection_from
+from .plugins.stops import Stop as Stop
+from .plugins.stops import StopRequests as StopRequests
 from .records import BehaviorSection as BehaviorSection
 from .records import CommandSpec as CommandSpec
 from .records import ConfigSection as ConfigSection

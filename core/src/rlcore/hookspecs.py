@@ -62,8 +62,9 @@ if TYPE_CHECKING:
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.contracts.stats import StatSummary, StatsWriter
     from rlcore.contracts.trainer import Trainer
-    from rlcore.plugins.context import RunContext, StopRequests
+    from rlcore.plugins.context import RunContext
     from rlcore.plugins.registry import Registry
+    from rlcore.plugins.stops import StopRequests
     from rlcore.settings.blocks import BehaviorSettings, EnvironmentSettings, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])

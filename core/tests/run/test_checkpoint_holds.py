@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import RunContext, hookimpl
 from rlcore.errors import RunStateError
-from rlcore.plugins.context import CheckpointHold, CheckpointHolds
+from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.run.run import Run
 
 

@@ -29,7 +29,8 @@ from rlcore.records import ConfigSection, EvaluationSection, Record
 if TYPE_CHECKING:
     from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.stats import StatSummary
-    from rlcore.plugins.context import RunContext, StopRequests
+    from rlcore.plugins.context import RunContext
+    from rlcore.plugins.stops import StopRequests
     from rlcore.settings.blocks import RunConfig
 
 log = logging.getLogger(__name__)

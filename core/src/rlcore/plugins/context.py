@@ -1,25 +1,20 @@
-"""A run as plugins see it: the object :class:`RunContext`, and what belongs to it.
-
-Values that plugins keep for the run, requests to stop it, holds on its checkpoints, and the plugins that took part in
-making its objects.
-"""
+"""A run as plugins see it: the object :class:`RunContext`, and the values that plugins keep for the run."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import attrs
 
-from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace, dotted
+from rlcore.errors import ConfigError, UnsupportedSpace, dotted
 from rlcore.files.paths import pattern_problem, user_path, working_directory
-from rlcore.plugins.discover import PLUGIN_NAME, Plugin, canonical
-from rlcore.plugins.installing import pip_install
+from rlcore.plugins.discover import PLUGIN_NAME
+from rlcore.plugins.factories import FactoryPlugins
+from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
+from rlcore.plugins.stops import Stop, StopRequests
 from rlcore.records import RewardProviderSpec
 
 if TYPE_CHECKING:
@@ -29,7 +24,6 @@ if TYPE_CHECKING:
     from rlcore.contracts.results import PhaseTimes
     from rlcore.contracts.rewards import RewardProvider
     from rlcore.plugins.registry import Registry
-    from rlcore.plugins.select import Selection
     from rlcore.settings.blocks import BehaviorSettings, RunConfig
 
 T = TypeVar("T")
@@ -39,11 +33,6 @@ Purpose = Literal["train", "evaluate", "inference"]
 
 # The loggers of plugins are below this one.
 PLUGIN_LOGGERS = "rlcore.plugin"
-
-FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
-FACTORY_FIELDS: tuple[str, ...] = ("hook", "name", "module", "distribution", "version")
-_NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
-_ONLY_TRAINING = "rlcore_create_reward_provider"
 
 
 def _one_rank() -> Ranks:
@@ -76,174 +65,6 @@ class Stash(dict[StashKey[Any], Any]):
         """Return the value. Raises KeyError if there is none."""
         value: T = super().__getitem__(key)
         return value
-
-
-@attrs.frozen
-class Stop:
-    """Why a run was asked to end, and the exit code of its process if the run ends for that reason.
-
-    Attributes:
-        reason: The reason in one line.
-        exit_code: Exit code of ``rlcore run``.
-        by_signal: Whether a signal asked.
-    """
-
-    reason: str = ""
-    exit_code: int = 0
-    by_signal: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``result.json`` has under ``stop``."""
-        return {"reason": self.reason, "exit_code": self.exit_code}
-
-
-@attrs.define(eq=False)
-class StopRequests:
-    """The first request of a run; later ones change nothing. Safe in a signal handler and in other threads.
-
-    Attributes:
-        first: The first request; None before it.
-    """
-
-    first: Stop | None = None
-
-    def add(self, stop: Stop) -> None:
-        """Request a stop."""
-        if self.first is None:
-            self.first = stop
-
-
-class CheckpointHold(AbstractContextManager["CheckpointHold"]):
-    """Keeps one checkpoint of a run until :meth:`release` is called, or the end of a ``with`` block.
-
-    May be released in another thread. A checkpoint that is no longer among the ``keep_checkpoints`` newest is then
-    deleted when the run saves the next one. A hold that is never released ends with the process.
-
-    Attributes:
-        step: Agent steps at the checkpoint.
-    """
-
-    def __init__(self, holds: CheckpointHolds, step: int) -> None:
-        self.step = step
-        self._holds: CheckpointHolds | None = holds
-
-    def release(self) -> None:
-        """Let the run delete the checkpoint. Later calls do nothing."""
-        holds = self._holds
-        self._holds = None
-        if holds is not None:
-            holds.release(self.step)
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-
-class CheckpointHolds:
-    """The holds of one run. A checkpoint may have several.
-
-    Attributes:
-        changed: Called with the steps that are held, ascending, whenever they have changed.
-    """
-
-    changed: Callable[[list[int]], None] | None = None
-
-    def __init__(self) -> None:
-        self._lock = RLock()
-        self._held: Counter[int] = Counter()
-
-    def hold(self, path: Path, step: int) -> CheckpointHold:
-        """Hold the checkpoint of ``step`` at ``path``. Raises RunStateError if it is not there."""
-        with self._lock:  # so that it is not being deleted
-            if not path.is_dir():
-                raise RunStateError(f"{path}: there is no checkpoint of step {step} to hold")
-            self._held[step] += 1
-            self._report(self._held[step] == 1)
-        return CheckpointHold(self, step)
-
-    def release(self, step: int) -> None:
-        with self._lock:
-            self._held[step] -= 1
-            self._report(self._held[step] == 0)
-
-    def _report(self, changed: bool) -> None:
-        if changed and self.changed is not None:
-            self.changed(sorted(step for step, holds in self._held.items() if holds > 0))
-
-    @contextmanager
-    def unheld(self, steps: list[int]) -> Iterator[list[int]]:
-        """Return those of ``steps`` that are not held; no hold is given until the block ends."""
-        with self._lock:
-            yield [step for step in steps if self._held[step] <= 0]
-
-
-class FactoryPlugins:
-    """The plugins that answered or wrapped the factory hooks of one run; rlcore's own are not counted.
-
-    A plugin that answers or wraps ``rlcore_create_environment`` decides what a policy learns in, and no key of the
-    configuration names the plugin. So checkpoints record who took part in each factory hook, and a factory that is
-    called for a checkpoint refuses to do without them.
-
-    Attributes:
-        found: In this process, by hook and label.
-        required: In the process that saved the checkpoint which the run continues or measures.
-    """
-
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, str], Plugin] = {}
-        self.required: tuple[tuple[str, Plugin], ...] = ()
-
-    def add(self, hook: str, plugins: Iterable[Plugin]) -> None:
-        """Note the plugins that took part in one call of ``hook``."""
-        if hook != _NOT_LEARNED:
-            self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
-
-    @property
-    def plugins(self) -> tuple[Plugin, ...]:
-        """The plugins that took part so far."""
-        return tuple(dict.fromkeys(self.found.values()))
-
-    def to_json(self) -> list[dict[str, str]]:
-        """The entry of a checkpoint; :meth:`require` reads it."""
-        found = sorted(self.found.items(), key=lambda item: item[0])
-        return [
-            {"hook": hook} | {name: getattr(plugin, name) for name in FACTORY_FIELDS[1:]} for (hook, _), plugin in found
-        ]
-
-    def require(self, run: Mapping[str, Any]) -> None:
-        """Require the plugins in the entry ``run`` of a checkpoint."""
-        self.required = tuple(
-            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run[FACTORIES]
-        )
-
-    def check(
-        self, hook: str, training: bool, now: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
-    ) -> None:
-        """Raise PluginError unless the required plugins are among those that implement ``hook`` ``now``.
-
-        ``found`` are the installed plugins. A plugin that ``selection`` turns off by its name is not required.
-        """
-        if hook == _ONLY_TRAINING and not training:
-            return
-        for required_by, plugin in self.required:
-            if required_by == hook and not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
-                raise PluginError(
-                    f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
-                    f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"
-                )
-
-
-def _is_same(plugin: Plugin, other: Plugin) -> bool:
-    """Whether both are one plugin; a local file may have moved."""
-    return plugin.name == other.name and canonical(plugin.distribution) == canonical(other.distribution)
-
-
-def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
-    if not plugin.distribution:
-        return f"load it with --allow-local or -p {plugin.label}"
-    installed = next((each for each in found if _is_same(plugin, each)), None)
-    if installed is None:
-        return pip_install(plugin.distribution)
-    return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
 
 
 @attrs.define(eq=False)

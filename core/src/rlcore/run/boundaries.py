@@ -26,7 +26,8 @@ from rlcore.contracts.results import BehaviorResult, EvaluationResult, PhaseTime
 from rlcore.contracts.stats import StatSummary, StatsWindow, Tag
 from rlcore.errors import PluginError, RanksFailed, RlcoreError
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.context import FACTORIES, RunContext
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.factories import FACTORIES
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.components import OpenWriter
 from rlcore.run.description import promise_of

@@ -20,8 +20,9 @@ from rlcore.contracts.ranks import Launch, Ranks, launched
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.context import RunContext, StopRequests
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import PROGRAM
+from rlcore.plugins.stops import StopRequests
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins, with_records_of_run
 from rlcore.run.timers import Timers

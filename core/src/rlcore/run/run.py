@@ -23,7 +23,8 @@ from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import EnvironmentEnded, RunStateError
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.context import RunContext, Stop
+from rlcore.plugins.context import RunContext
+from rlcore.plugins.stops import Stop
 from rlcore.run.assemble import assemble
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.description import RunDescription

@@ -31,7 +31,7 @@ from rlcore.contracts.saved_values import (
     saved_mapping,
 )
 from rlcore.errors import RunStateError
-from rlcore.plugins.context import FACTORIES, FACTORY_FIELDS
+from rlcore.plugins.factories import FACTORIES, FACTORY_FIELDS
 
 RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
 

@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 from rlcore.errors import PluginError, RunStateError
 from rlcore.files.reading import failing_as
 from rlcore.files.writing import free_name, fsync_directory, temporary_path
-from rlcore.plugins.context import CheckpointHolds
+from rlcore.plugins.holds import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
     STATE,

@@ -15,8 +15,9 @@ from rlcore.config.reading import parse_document, read_document
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.files.reading import failing_as
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.context import FACTORIES, RunContext
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.discover import Plugin
+from rlcore.plugins.factories import FACTORIES
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_state import RUN, require_run

@@ -1,0 +1,88 @@
+"""The plugins that took part in making the objects of a run, and whom a checkpoint therefore needs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlcore.errors import PluginError
+from rlcore.plugins.discover import Plugin, canonical
+from rlcore.plugins.installing import pip_install
+
+if TYPE_CHECKING:
+    from rlcore.plugins.select import Selection
+
+FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
+FACTORY_FIELDS: tuple[str, ...] = ("hook", "name", "module", "distribution", "version")
+_NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
+_ONLY_TRAINING = "rlcore_create_reward_provider"
+
+
+class FactoryPlugins:
+    """The plugins that answered or wrapped the factory hooks of one run; rlcore's own are not counted.
+
+    A plugin that answers or wraps ``rlcore_create_environment`` decides what a policy learns in, and no key of the
+    configuration names the plugin. So checkpoints record who took part in each factory hook, and a factory that is
+    called for a checkpoint refuses to do without them.
+
+    Attributes:
+        found: In this process, by hook and label.
+        required: In the process that saved the checkpoint which the run continues or measures.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Plugin] = {}
+        self.required: tuple[tuple[str, Plugin], ...] = ()
+
+    def add(self, hook: str, plugins: Iterable[Plugin]) -> None:
+        """Note the plugins that took part in one call of ``hook``."""
+        if hook != _NOT_LEARNED:
+            self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The plugins that took part so far."""
+        return tuple(dict.fromkeys(self.found.values()))
+
+    def to_json(self) -> list[dict[str, str]]:
+        """The entry of a checkpoint; :meth:`require` reads it."""
+        found = sorted(self.found.items(), key=lambda item: item[0])
+        return [
+            {"hook": hook} | {name: getattr(plugin, name) for name in FACTORY_FIELDS[1:]} for (hook, _), plugin in found
+        ]
+
+    def require(self, run: Mapping[str, Any]) -> None:
+        """Require the plugins in the entry ``run`` of a checkpoint."""
+        self.required = tuple(
+            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run[FACTORIES]
+        )
+
+    def check(
+        self, hook: str, training: bool, now: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
+    ) -> None:
+        """Raise PluginError unless the required plugins are among those that implement ``hook`` ``now``.
+
+        ``found`` are the installed plugins. A plugin that ``selection`` turns off by its name is not required.
+        """
+        if hook == _ONLY_TRAINING and not training:
+            return
+        for required_by, plugin in self.required:
+            if required_by == hook and not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
+                raise PluginError(
+                    f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
+                    f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"
+                )
+
+
+def _is_same(plugin: Plugin, other: Plugin) -> bool:
+    """Whether both are one plugin; a local file may have moved."""
+    return plugin.name == other.name and canonical(plugin.distribution) == canonical(other.distribution)
+
+
+def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
+    if not plugin.distribution:
+        return f"load it with --allow-local or -p {plugin.label}"
+    installed = next((each for each in found if _is_same(plugin, each)), None)
+    if installed is None:
+        return pip_install(plugin.distribution)
+    return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
