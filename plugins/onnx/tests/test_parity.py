@@ -12,7 +12,7 @@ from rlcore import ObservationSpec
 from rlcore_onnx.runtime import load
 from rlcore_torch import ActorPolicy, DeterministicTanh, NetworkSettings
 from rlcore_torch.networks.distributions import BUILT_IN
-from rlcore_torch.networks.networks import ACTIVATIONS as KNOWN
+from rlcore_torch.networks.layers import ACTIVATIONS as KNOWN
 from rlcore_torch.policy.untrained import untrained_policy
 
 Make = Callable[..., ActorPolicy]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, LinearStack, NetworkSettings, by_hand
 from rlcore_torch.by_hand import MOST_PREPARED, StackOutputs, critic_layers
-from rlcore_torch.networks.networks import dense
+from rlcore_torch.networks.layers import dense
 
 ROWS, INPUTS = 16, 3
 

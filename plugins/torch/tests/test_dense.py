@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.networks.networks import dense
+from rlcore_torch.networks.layers import dense
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": nn.functional.silu,

@@ -18,7 +18,8 @@ from rlcore_torch.cpu import (
     piece_threads,
     update_threads,
 )
-from rlcore_torch.networks.networks import Actor, Body
+from rlcore_torch.networks.bodies import Body
+from rlcore_torch.networks.models import Actor
 from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.optimization.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam

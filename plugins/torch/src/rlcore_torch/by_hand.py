@@ -23,7 +23,9 @@ from rlcore_torch.cpu import (
     is_plain_body,
     sums_in_one_thread,
 )
-from rlcore_torch.networks.networks import Actor, ActorCritic, Body, Critic, PolicyHead
+from rlcore_torch.networks.bodies import Body
+from rlcore_torch.networks.heads import PolicyHead
+from rlcore_torch.networks.models import Actor, ActorCritic, Critic
 
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.

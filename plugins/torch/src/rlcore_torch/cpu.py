@@ -30,9 +30,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.distributions import ActionDistribution
-from rlcore_torch.networks.dropout import Dropout
-from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, is_plain_linear, to_numpy
+from rlcore_torch.networks.heads import PolicyHead
+from rlcore_torch.networks.inputs import ObservationInputs, to_numpy
+from rlcore_torch.networks.layers import Dropout, is_plain_linear
+from rlcore_torch.networks.models import Actor
 
 log = logging.getLogger("rlcore.plugin.torch")
 

@@ -16,7 +16,11 @@ from typing import Any
 import numpy as np
 
 from rlcore_torch.cpu import NUMPY_FUNCTIONS, FloatArray, normalization, numpy_normalized
-from rlcore_torch.networks.networks import Actor, Body, ObservationInputs, PolicyHead, is_plain_linear, to_numpy
+from rlcore_torch.networks.bodies import Body
+from rlcore_torch.networks.heads import PolicyHead
+from rlcore_torch.networks.inputs import ObservationInputs, to_numpy
+from rlcore_torch.networks.layers import is_plain_linear
+from rlcore_torch.networks.models import Actor
 from rlcore_torch.networks.recurrent import Recurrent
 
 __all__ = ["NumpyMemory"]

@@ -93,6 +93,19 @@ class SequenceLayout:
         return y.index_select(0, self.places)
 
 
+@attrs.frozen(eq=False)
+class Sequences(SequenceLayout):
+    """Q sequences of a rollout that B rows belong to, and what the networks remember at the start of each.
+
+    Attributes:
+        actor_memory: [Q, M] memory of the policy at the start of each sequence.
+        critic_memory: [Q, M] memory of the critic at the start of each sequence.
+    """
+
+    actor_memory: Tensor
+    critic_memory: Tensor
+
+
 def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
     """The segments that cost least for sequences with these ``lengths`` [Q], the longest first, on a CPU.
 

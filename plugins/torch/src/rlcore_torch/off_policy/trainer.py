@@ -40,7 +40,7 @@ from rlcore import (
 )
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise, numpy_mask_logits
-from rlcore_torch.networks.networks import to_numpy
+from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.off_policy.collected_rows import CollectedRows
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from rlcore import RewardProvider, Transitions
 from rlcore_torch.networks.actions import ActionLayout
-from rlcore_torch.networks.networks import AnyInputs, Inputs
-from rlcore_torch.networks.sequence_inputs import SequenceInputs, SequenceLayout, SequenceStarts, steps_within
+from rlcore_torch.networks.inputs import AnyInputs
+from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts, steps_within
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps, TakenRows
 from rlcore_torch.off_policy.replay_sampler import RowShare

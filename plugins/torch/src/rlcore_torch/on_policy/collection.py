@@ -32,7 +32,7 @@ from rlcore import (
 )
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise
-from rlcore_torch.networks.networks import ActorCritic
+from rlcore_torch.networks.models import ActorCritic
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 from rlcore_torch.on_policy.rollout import RolloutBuffer

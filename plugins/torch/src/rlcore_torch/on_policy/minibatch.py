@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore_torch.networks.networks import Inputs
-from rlcore_torch.on_policy.sequences import Sequences, SequenceTable
+from rlcore_torch.networks.sequence_inputs import Inputs, Sequences
+from rlcore_torch.on_policy.sequences import SequenceTable
 from rlcore_torch.template import Statistic
 
 __all__ = ["Loss", "Minibatch", "Rollout", "probability_ratio"]

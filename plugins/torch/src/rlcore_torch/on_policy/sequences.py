@@ -11,27 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore_torch.networks.sequence_inputs import SequenceLayout, steps_within
+from rlcore_torch.networks.sequence_inputs import Sequences, steps_within
 
 Places = NDArray[np.int64]
-
-
-@attrs.frozen(eq=False)
-class Sequences(SequenceLayout):
-    """Q sequences of at most L steps that B rows belong to, and what the networks remember at the start of each.
-
-    Attributes:
-        actor_memory: [Q, M] memory of the policy at the start of each sequence.
-        critic_memory: [Q, M] memory of the critic at the start of each sequence.
-    """
-
-    actor_memory: Tensor
-    critic_memory: Tensor
 
 
 class SequenceTable:

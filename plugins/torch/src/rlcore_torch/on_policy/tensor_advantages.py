@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcore_torch.networks.networks import Inputs, to_numpy
+from rlcore_torch.networks.inputs import to_numpy
+from rlcore_torch.networks.sequence_inputs import Inputs
 from rlcore_torch.on_policy.advantages import Trajectories, generalized_advantages
 from rlcore_torch.on_policy.minibatch import Rollout, standardize
 

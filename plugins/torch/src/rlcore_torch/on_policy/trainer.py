@@ -28,7 +28,9 @@ from torch import Tensor
 from rlcore import BehaviorSettings, BehaviorSpec, ExtrinsicReward, PluginError, RunContext, TrainingDiverged
 from rlcore_torch.by_hand import StackOutputs, critic_layers
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
-from rlcore_torch.networks.networks import ActorCritic, Inputs, to_numpy
+from rlcore_torch.networks.inputs import to_numpy
+from rlcore_torch.networks.models import ActorCritic
+from rlcore_torch.networks.sequence_inputs import Inputs
 from rlcore_torch.on_policy.advantages import Trajectories, explained_variances
 from rlcore_torch.on_policy.collection import RolloutTrainer
 from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approximate_kl, standardize, standardized_parts

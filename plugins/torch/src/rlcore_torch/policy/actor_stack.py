@@ -16,7 +16,7 @@ from rlcore import Actions, derive_generator
 from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_layers, numpy_network
 from rlcore_torch.networks.actions import gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import Gaussian
-from rlcore_torch.networks.networks import to_numpy
+from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.policy.row_groups import RowGroups
 
 FloatArray = NDArray[np.float32]

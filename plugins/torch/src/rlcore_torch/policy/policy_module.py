@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore_torch.networks.actions import LARGEST_LOGIT, ActionLayout, mask_logits
-from rlcore_torch.networks.networks import Actor
+from rlcore_torch.networks.models import Actor
 
 __all__ = ["PolicyModule"]
 

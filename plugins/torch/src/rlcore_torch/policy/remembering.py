@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlcore import AgentBatch
 from rlcore_torch.cpu import MOST_ROWS
-from rlcore_torch.networks.networks import to_numpy
+from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.policy.policy import ActorPolicy, Parameters
 
 

@@ -6,7 +6,7 @@ import torch
 
 from rlcore import BehaviorSpec
 from rlcore_torch.backend import Backend
-from rlcore_torch.networks.networks import Actor
+from rlcore_torch.networks.models import Actor
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.settings import NetworkSettings
 

@@ -1,0 +1,158 @@
+"""Layers of networks: dense layers and their first weights, dropout, and layers whose weights a goal makes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+from torch.nn.functional import linear
+
+from rlcore import derive_seed
+from rlcore_torch.settings import NetworkSettings
+
+__all__ = ["Dropout", "dense", "initialize"]
+
+# By their names in NetworkSettings.activation.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "swish": functional.silu,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "leaky_relu": functional.leaky_relu,
+    "elu": functional.elu,
+    "selu": functional.selu,
+    "gelu": functional.gelu,
+    "mish": functional.mish,
+    "softplus": functional.softplus,
+    "sigmoid": torch.sigmoid,
+}
+
+
+def dense(
+    x: Tensor, layers: Sequence[nn.Module], activation: str, activate_last: bool = False, frozen: bool = False
+) -> Tensor:
+    """Apply ``layers`` to x [B, in], with the activation between them, and after the last if ``activate_last``.
+
+    With ``frozen`` x gets a gradient and the layers get none.
+    """
+    for index, layer in enumerate(layers):
+        x = frozen_call(layer, x) if frozen else layer(x)
+        if activate_last or index < len(layers) - 1:
+            x = ACTIVATIONS[activation](x)
+    return x
+
+
+def frozen_call(layer: nn.Module, *x: Tensor) -> Tensor:
+    """Return ``layer(*x)`` without a gradient for the layer."""
+    if is_plain_linear(layer):
+        return linear(x[0], layer.weight.detach(), layer.bias.detach())
+    parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
+    return functional_call(layer, parameters, x)  # type: ignore[no-any-return]
+
+
+def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether ``layer`` only multiplies by its weight and adds its bias: no hooks, no parametrization, no subclass."""
+    return (
+        type(layer) is nn.Linear
+        and layer.bias is not None
+        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+        and "forward" not in layer.__dict__
+    )
+
+
+def initialize(layer: nn.Linear, init: str, gain: float) -> None:
+    """Set biases to zero and weights to ``init`` times ``gain``; ``uniform`` keeps PyTorch's own initial values."""
+    if init == "uniform":
+        return
+    if init == "orthogonal":
+        nn.init.orthogonal_(layer.weight, gain)
+    else:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
+        with torch.no_grad():
+            layer.weight *= gain
+    nn.init.zeros_(layer.bias)
+
+
+def hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Module:
+    """Return a linear layer from ``width`` to ``units`` numbers, without the activation that follows it."""
+    layer = nn.Linear(width, units)
+    initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+    # In the order of DroQ (Hiraoka et al. 2022, arXiv:2110.02034).
+    parts: list[nn.Module] = [layer]
+    if settings.dropout:
+        parts.append(Dropout(settings.dropout))
+    if settings.layer_norm:
+        parts.append(nn.LayerNorm(units))
+    return layer if len(parts) == 1 else nn.Sequential(*parts)
+
+
+class Dropout(nn.Module):
+    """Sets a share of the features to zero and scales up the others, where a gradient is computed and nowhere else.
+
+    Acting, targets, statistics and exported policies use all features: they are computed without a gradient, or with
+    the module in ``eval()`` (Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
+    overfitting"). What is left out depends on the buffers alone, not on PyTorch's generator.
+
+    Attributes:
+        share: The probability with which a feature is left out.
+        seed: [] int64, drawn from PyTorch's generator when the module was made.
+        draws: [] int64, how many times features were left out so far.
+    """
+
+    seed: Tensor
+    draws: Tensor
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.register_buffer("seed", torch.randint(2**62, ()))
+        self.register_buffer("draws", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``x`` [B, features] with a share of its numbers left out."""
+        if not (self.training and torch.is_grad_enabled()):
+            return x
+        drawn = derive_seed(int(self.seed), "dropout", int(self.draws))
+        self.draws += 1
+        generator = torch.Generator(x.device).manual_seed(drawn)
+        kept = torch.empty_like(x).bernoulli_(1.0 - self.share, generator=generator)
+        return x * kept / (1.0 - self.share)
+
+
+class HyperLinear(nn.Module):
+    """A linear layer with weights of its own for each row, made of the row's goal, as in ML-Agents.
+
+    The idea is of Ha, Dai and Le 2017, "HyperNetworks", arXiv:1609.09106.
+
+    Attributes:
+        weights: The network from goals to weights.
+        bias: [outputs] bias of all rows.
+    """
+
+    def __init__(self, inputs: int, outputs: int, goal: int) -> None:
+        """Map ``inputs`` numbers to ``outputs``, with weights made of ``goal`` numbers."""
+        super().__init__()
+        self.inputs = inputs
+        self.outputs = outputs
+        first = nn.Linear(goal, outputs)
+        second = nn.Linear(outputs, outputs)
+        last = nn.Linear(outputs, inputs * outputs)
+        norm = nn.LayerNorm(outputs, elementwise_affine=False)
+        self.weights = nn.Sequential(first, nn.SiLU(), second, nn.SiLU(), norm, last)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        for layer in (first, second):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
+            nn.init.zeros_(layer.bias)
+        # The weights that it makes have the variance 1 / (3 inputs) then.
+        bound = 1.0 / math.sqrt(outputs * inputs)
+        nn.init.uniform_(last.weight, -bound, bound)
+        nn.init.zeros_(last.bias)
+
+    def forward(self, x: Tensor, goal: Tensor) -> Tensor:
+        """Return [B, outputs] of ``x`` [B, inputs] and the ``goal`` [B, goal] of each row."""
+        weights = self.weights(goal).view(-1, self.inputs, self.outputs)
+        return torch.bmm(x.unsqueeze(1), weights).squeeze(1) + self.bias
