@@ -99,7 +99,8 @@ def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make
     linear = {"learning_rate_schedule": "linear", "learning_rate": 1e-3, "beta": 0.01, "epsilon": 0.3}
     trainer = make_trainer(environment, block={"max_steps": 1024}, **linear)
     read = trainer.clip_range, trainer.entropy_weight  # the tensors that a recorded step reads
-    updates = [(stats, trainer.optimizer.learning_rate) for _, _, stats in play(trainer, environment, 5 * 32) if stats]
+    steps = play(trainer, environment, 5 * 32)
+    updates = [(stats, trainer.optimizer.learning_rate) for _, _, stats, _ in steps if stats]
     for k, (stats, learning_rate) in enumerate(updates):
         left = 1 - 256 * k / 1024  # at the step where the rollout began
         assert stats["Policy/Learning Rate"] == pytest.approx(1e-10 + (1e-3 - 1e-10) * left)

@@ -12,8 +12,8 @@ import pytest
 from rlcore.contracts.environment import AgentBatch
 from rlcore.errors import EnvironmentFailed
 from rlcore.run.run import Run
+from rlcore_devkit.conformance.states import copied
 from rlcore_devkit.environments import TinyCorridor
-from rlcore_devkit.playing import snapshot
 
 KEYS = {"max_steps": 200, "summary_freq": 60, "checkpoint_interval": 100}
 
@@ -62,7 +62,7 @@ class BoxedCorridor(Corridor):
     def step(self, actions: Any) -> dict[str, Any]:
         batches = super().step(actions)
         if self.kept:
-            self.waiting.append(snapshot(batches)["Agent"])
+            self.waiting.append(copied(batches)["Agent"])
         return self._boxed(batches)
 
     def _boxed(self, batches: dict[str, AgentBatch]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from rlcore import Actions, Environment, EpisodeSeeds, RunStateError
-from rlcore_devkit.playing import assert_equal_batches, play
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.playing import play
 from rlcore_torch import AsNumpy
 
 pytest.importorskip("jax", reason="JAX is not installed: pip install './plugins/jax[pgx]'")
@@ -132,7 +133,7 @@ def test_the_number_of_rows_that_are_reset_together_changes_nothing(open_walk: C
     for ours, *theirs in zip(play(open_walk(), 60), *others, strict=True):
         ends += len(ours["Agent"].ended)
         for each in theirs:
-            assert_equal_batches(ours, each)
+            assert_equal(ours, each)
     assert ends > 2 * N
 
 
@@ -154,7 +155,7 @@ def test_environments_of_a_block_play_what_they_play_among_all(
 def test_what_is_written_into_a_batch_does_not_reach_the_simulator(open_walk: Callable[..., Environment]) -> None:
     plain, spoiled = open_walk(), open_walk()
     for ours, theirs in zip(play(plain, 20), play(spoiled, 20), strict=True):
-        assert_equal_batches(ours, theirs)
+        assert_equal(ours, theirs)
         batch = theirs["Agent"]
         for array in (*batch.observations.values(), batch.reward, *(batch.final_observations or {}).values()):
             array.fill(77)

@@ -11,7 +11,8 @@ import pytest
 
 from rlcore import Actions, ConfigError, Environment, EnvironmentSettings, EpisodeSeeds
 from rlcore_devkit import TensorEnvironmentConformance
-from rlcore_devkit.playing import assert_equal_batches, play
+from rlcore_devkit.conformance.states import assert_equal
+from rlcore_devkit.playing import play
 from rlcore_torch import AsNumpy, TensorEnvironment
 
 pytest.importorskip(
@@ -104,7 +105,7 @@ def test_the_number_of_rows_that_are_reset_together_changes_nothing(program_of: 
     ours, theirs = (AsNumpy(JaxTensors(program_of(5, rows), "Agent")) for rows in (2, None))
     ended = 0
     for one, other in zip(play(ours, 2 * LIMIT + 1), play(theirs, 2 * LIMIT + 1), strict=True):
-        assert_equal_batches(one, other)
+        assert_equal(one, other)
         ended += len(one["Agent"].ended)
     assert ended == 10
 

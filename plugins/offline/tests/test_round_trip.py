@@ -12,8 +12,8 @@ import pytest
 from minari.dataset.minari_storage import MinariStorage
 
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Recording, RecordingAbout
-from rlcore_devkit.conformance.offline_trainers import arrays
 from rlcore_devkit.conformance.recording_formats import same_behavior
+from rlcore_devkit.conformance.recordings import arrays
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import random_recording
 from rlcore_gymnasium.spaces import OBSERVATION

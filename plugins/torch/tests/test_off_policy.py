@@ -161,14 +161,14 @@ def test_the_beginning_is_uniform_over_ranges_and_options() -> None:
     with torch.no_grad():  # a policy that would always do the same
         trainer.model.policy_head.linear.bias.add_(torch.tensor([3.0, 3.0, -9.0, -9.0, 50.0, 0.0, 0.0]))
     trainer.policy.refresh()
-    taken: list[Any] = [actions for _, actions, _ in play(trainer, environment, 500)]
+    taken: list[Any] = [actions for _, actions, *_ in play(trainer, environment, 500)]
     raw = np.concatenate([actions.continuous for actions in taken])  # [4000, 2]
     choices = np.concatenate([actions.discrete for actions in taken])  # [4000, 1]
     for part in raw.T:  # 31 is exceeded with probability 0.0003 by 9 degrees of freedom, 16 with the same by 2
         assert chi_squared(np.histogram(part, 10, (-1, 1))[0]) < 31
     assert chi_squared(np.bincount(choices[:, 0], minlength=3)) < 16
     after: Any
-    [(_, after, _)] = play(trainer, environment, 1)
+    [(_, after, *_)] = play(trainer, environment, 1)
     assert (after.continuous > 0.99).all() and (after.discrete == 0).all(), "then the policy acts"
 
 
@@ -184,7 +184,7 @@ def unbounded(slots: int, least: float = -np.inf) -> Environment:
 def test_the_beginning_is_standard_normal_in_a_part_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counter, "squashed", False)
     trainer = counter(environment := unbounded(8), buffer_init_steps=8 * 500, batch_size=8, buffer_size=4096)
-    taken: list[Any] = [actions.continuous for _, actions, _ in play(trainer, environment, 500)]
+    taken: list[Any] = [actions.continuous for _, actions, *_ in play(trainer, environment, 500)]
     bounded, free = np.concatenate(taken).T
     deciles = [NormalDist().inv_cdf(k / 10) for k in range(1, 10)]
     for counts in (np.histogram(bounded, 10, (-3, 5))[0], np.bincount(np.searchsorted(deciles, free), minlength=10)):

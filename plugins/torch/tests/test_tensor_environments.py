@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, RunStateError
-from rlcore_devkit import TensorEnvironmentConformance
-from rlcore_devkit.playing import assert_equal_batches
+from rlcore_devkit import TensorEnvironmentConformance, assert_equal
 from rlcore_torch import AsNumpy, TensorActions, TensorBatch, fold_in, uniforms
 from rlcore_torch.tensors.cartpole import TorchCartPole
 from rlcore_torch.tensors.seeding import run_key
@@ -69,7 +68,7 @@ def test_a_device_that_is_not_waited_for_restarts_what_the_cpu_does() -> None:
     for _ in range(60):
         rows = generator.integers(0, 2, 5).tolist()
         batches = [each.step(pushed(rows))["CartPole"].on_host() for each in (ours, theirs)]
-        assert_equal_batches({"CartPole": batches[0]}, {"CartPole": batches[1]})
+        assert_equal({"CartPole": batches[0]}, {"CartPole": batches[1]})
     assert ours.episodes.tolist() == theirs.episodes.tolist() and ours.episodes.min() > 2
 
 

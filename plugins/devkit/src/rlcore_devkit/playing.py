@@ -1,12 +1,10 @@
-"""Play an environment with random actions, and compare batches: the building blocks of the environment tests."""
+"""Play an environment with random actions, and check its batches: the building blocks of the environment tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +18,6 @@ from rlcore import (
     Recording,
     outside_bounds,
 )
-from rlcore_devkit.conformance.states import assert_equal, copied, equal
 
 Batches = Mapping[str, AgentBatch]
 Observations = dict[str, NDArray[Any]]
@@ -62,24 +59,41 @@ def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generato
 def random_actions(
     behaviors: Mapping[str, BehaviorSpec], batches: Batches | None, generator: np.random.Generator
 ) -> dict[str, Actions]:
-    """Draw allowed actions uniformly; unbounded real parts from [-1, 1]."""
-    chosen: dict[str, Actions] = {}
+    """Draw allowed actions of every agent uniformly; unbounded real parts from [-1, 1]."""
+    chosen = {}
     for name, spec in behaviors.items():
-        actions = Actions()
-        if spec.continuous:
-            low = np.where(np.isfinite(spec.low), spec.low, -1.0)
-            high = np.where(np.isfinite(spec.high), spec.high, 1.0)
-            actions.continuous = generator.uniform(low, high, (spec.slots, spec.continuous)).astype(np.float32)
-        if spec.discrete:
-            mask = batches[name].action_mask if batches else None
-            scores = generator.random((spec.slots, spec.mask_size))
-            if mask is not None:
-                scores = np.where(mask, scores, -1.0)
-            edges = np.cumsum(spec.discrete)[:-1]
-            branches = [branch.argmax(axis=1) for branch in np.split(scores, edges, axis=1)]
-            actions.discrete = np.stack(branches, axis=1).astype(np.int64)
-        chosen[name] = actions
+        mask = batches[name].action_mask if batches else None
+        chosen[name] = drawn_actions(spec, spec.slots, mask, generator)
     return chosen
+
+
+def drawn_actions(
+    spec: BehaviorSpec, rows: int, mask: NDArray[np.bool_] | None, generator: np.random.Generator
+) -> Actions:
+    """Draw actions of ``rows`` agents uniformly, of the options that ``mask`` [rows, mask_size] allows."""
+    actions = Actions()
+    if spec.continuous:
+        low = np.where(np.isfinite(spec.low), spec.low, -1.0)
+        high = np.where(np.isfinite(spec.high), spec.high, 1.0)
+        actions.continuous = generator.uniform(low, high, (rows, spec.continuous)).astype(np.float32)
+    if spec.discrete:
+        scores = generator.random((rows, spec.mask_size))
+        if mask is not None:
+            scores = np.where(mask, scores, -1.0)
+        branches = [branch.argmax(axis=1) for branch in split_branches(spec, scores)]
+        actions.discrete = np.stack(branches, axis=1).astype(np.int64)
+    return actions
+
+
+def split_branches(spec: BehaviorSpec, options: NDArray[Any]) -> list[NDArray[Any]]:
+    """Split [rows, mask_size] into an array [rows, options] for each branch."""
+    edges = np.cumsum(spec.discrete)[:-1]
+    return np.split(options, edges, axis=1)
+
+
+def first_batches(environment: Any, run_seed: int = 1) -> Any:
+    """Reset an environment of arrays or tensors to episode 0 of every copy; return the batches by behavior."""
+    return environment.reset(EpisodeSeeds(run_seed), np.zeros(environment.num_envs, np.int64))
 
 
 def play(environment: Environment, steps: int, run_seed: int = 1) -> Iterator[Batches]:
@@ -93,7 +107,7 @@ def played(
 ) -> Iterator[tuple[Batches, Mapping[str, Actions] | None]]:
     """Yield batches as :func:`play` does, each with the actions that led to it; None for the reset."""
     generator = np.random.default_rng(run_seed)
-    batches: Batches = environment.reset(EpisodeSeeds(run_seed), np.zeros(environment.num_envs, np.int64))
+    batches: Batches = first_batches(environment, run_seed)
     yield batches, None
     for _ in range(steps):
         actions = random_actions(environment.behaviors, batches, generator)
@@ -107,71 +121,58 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     ended = len(batch.ended)
     assert set(batch.observations) == {observation.name for observation in spec.observations}
     for observation in spec.observations:
-        array = batch.observations[observation.name]
-        assert array.shape == (slots, *observation.shape) and array.dtype == observation.dtype
-        _check_bounds(observation, array)
+        _check_observation(observation, batch.observations[observation.name], slots)
         if ended:
             assert batch.final_observations is not None, "an episode ended without its final observation"
-            final = batch.final_observations[observation.name]
-            assert final.shape == (ended, *observation.shape) and final.dtype == observation.dtype
-            _check_bounds(observation, final)
-    assert batch.reward.shape == (slots,) and batch.reward.dtype == np.float32
-    for flags in (batch.terminated, batch.truncated):
-        assert flags.shape == (slots,) and flags.dtype == np.bool_
+            _check_observation(observation, batch.final_observations[observation.name], ended)
+    _check_form("reward", batch.reward, np.float32, slots)
+    _check_form("terminated", batch.terminated, np.bool_, slots)
+    _check_form("truncated", batch.truncated, np.bool_, slots)
     assert not (batch.terminated & batch.truncated).any(), "a row is either terminated or truncated"
     assert batch.ended.tolist() == np.flatnonzero(batch.terminated | batch.truncated).tolist()
-    if batch.needs_action is not None:
-        assert batch.needs_action.shape == (slots,) and batch.needs_action.dtype == np.bool_
-        taken = batch.needs_action | batch.terminated | batch.truncated
-        if batch.aborted is not None:
-            taken = taken | batch.aborted
-        for rewards in (batch.reward, batch.group_reward):
-            assert rewards is None or not rewards[~taken].any(), (
-                "a slot whose needs_action is False has a reward, which is ignored: add it to the reward of the step "
-                "in which the agent acts next"
-            )
-    for name, values in (batch.final_info or {}).items():
-        assert isinstance(name, str) and values.shape == (ended,) and values.dtype == np.float64, f"final_info {name!r}"
     if batch.group_reward is not None:
-        assert batch.group_reward.shape == (slots,) and batch.group_reward.dtype == np.float32
+        _check_form("group_reward", batch.group_reward, np.float32, slots)
+    if batch.needs_action is not None:
+        _check_form("needs_action", batch.needs_action, np.bool_, slots)
+        _check_waiting_agents(batch, batch.needs_action)
+    for name, values in (batch.final_info or {}).items():
+        assert isinstance(name, str), f"final_info {name!r}"
+        _check_form(f"final_info {name!r}", values, np.float64, ended)
     assert batch.action_mask is None or batch.final_action_mask is not None or not batch.truncated.any(), (
         "an episode with action masks was truncated without final_action_mask: it says what is allowed at the final "
         "observations, whose values trainers need"
     )
     for mask, rows in ((batch.action_mask, slots), (batch.final_action_mask, ended)):
         if mask is not None:
-            assert mask.shape == (rows, spec.mask_size) and mask.dtype == np.bool_
-            edges = np.cumsum(spec.discrete)[:-1]
-            for branch in np.split(mask, edges, axis=1):
+            _check_form("a mask", mask, np.bool_, rows, spec.mask_size)
+            for branch in split_branches(spec, mask):
                 assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
 
 
-def _check_bounds(observation: ObservationSpec, values: NDArray[Any]) -> None:
+def _check_form(name: str, array: NDArray[Any], dtype: Any, *shape: int) -> None:
+    found = f"{name} has shape {array.shape} and type {array.dtype}"
+    assert array.shape == shape and array.dtype == dtype, f"{found}, but must have {shape} and {np.dtype(dtype)}"
+
+
+def _check_observation(observation: ObservationSpec, values: NDArray[Any], rows: int) -> None:
+    _check_form(f"observation {observation.name!r}", values, observation.dtype, rows, *observation.shape)
     allowed = "0 and 1" if observation.kind == "one_hot" else f"its bounds {observation.low} to {observation.high}"
     assert not outside_bounds(observation, values).any(), f"observation {observation.name!r} is outside {allowed}"
 
 
-def as_tree(batches: Batches) -> dict[str, dict[str, Any]]:
-    """Return the fields of each batch by name."""
-    return {name: attrs.asdict(batch, recurse=False) for name, batch in batches.items()}
+def _check_waiting_agents(batch: AgentBatch, needs_action: NDArray[np.bool_]) -> None:
+    """Check that only agents that act, or whose episode ended or was lost, have a reward."""
+    rewarded = needs_action | batch.terminated | batch.truncated
+    if batch.aborted is not None:
+        rewarded = rewarded | batch.aborted
+    for rewards in (batch.reward, batch.group_reward):
+        assert rewards is None or not rewards[~rewarded].any(), (
+            "a slot whose needs_action is False has a reward, which is ignored: add it to the reward of the step "
+            "in which the agent acts next"
+        )
 
 
-def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
-    """Assert that two batches are equal bit for bit."""
-    assert_equal(as_tree(ours), as_tree(theirs))
-
-
-def equal_batches(ours: Batches, theirs: Batches) -> bool:
-    """Return whether two batches are equal bit for bit."""
-    return equal(as_tree(ours), as_tree(theirs))
-
-
-def snapshot(batches: Batches) -> dict[str, AgentBatch]:
-    """Return a copy of a batch that does not change when the environment steps."""
-    return {name: AgentBatch(**copied(fields)) for name, fields in as_tree(batches).items()}
-
-
-SHOWN = ("observations", "action_mask")
+SEEN = ("observations", "action_mask")  # what the next action depends on
 RESULTS = (
     "reward",
     "terminated",
@@ -184,26 +185,13 @@ RESULTS = (
 )
 
 
-def of_env(
-    behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int, fields: Sequence[str]
-) -> list[NDArray[Any]]:
-    """Return fields of the agents in the environment ``env``: what they are :data:`SHOWN`, or :data:`RESULTS`."""
-    found = []
+def of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int, fields: Sequence[str]) -> dict[str, Any]:
+    """Return fields of the agents in the environment ``env``: what they are :data:`SEEN`, or :data:`RESULTS`."""
+    found = {}
     for name, spec in behaviors.items():
-        rows = spec.env_index == env
-        batch = batches[name]
-        ended = rows[batch.ended]
-        for field in fields:
-            value = getattr(batch, field)
-            final = field.startswith("final")
-            parts = value.values() if isinstance(value, Mapping) else () if value is None else (value,)
-            found += [part[ended if final else rows] for part in parts if ended.any() or not final]
+        own = batches[name].take(np.flatnonzero(spec.env_index == env))
+        found[name] = {field: getattr(own, field) for field in fields}
     return found
-
-
-def all_equal(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> bool:
-    """Return whether all arrays are equal bit for bit; NaN equals NaN."""
-    return len(ours) == len(theirs) and all(map(partial(np.array_equal, equal_nan=True), ours, theirs))
 
 
 def random_recording(
@@ -216,21 +204,15 @@ def random_recording(
     terminated, truncated = np.zeros((2, transitions), np.bool_)
     terminated[np.cumsum(lengths)[:-1] - 1] = True
     truncated[-1] = True
-    continuous = discrete = None
-    if behavior.continuous:
-        low = np.where(np.isfinite(behavior.low), behavior.low, -3.0)
-        high = np.where(np.isfinite(behavior.high), behavior.high, 3.0)
-        continuous = generator.uniform(low, high, (transitions, behavior.continuous)).astype(np.float32)
     mask = random_mask(behavior, rows, generator)
-    if mask is not None:  # an option that the mask of its row allows
-        begins = np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)
-        scores = generator.random((transitions, behavior.mask_size)) * mask[begins]
-        branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
-        discrete = np.stack([branch.argmax(axis=1) for branch in branches], axis=1)
+    acted_on = None
+    if mask is not None:  # the rows of a recording in which an action follows: all but the last of each episode
+        acted_on = mask[np.arange(transitions) + np.repeat(np.arange(len(lengths)), lengths)]
+    actions = drawn_actions(behavior, transitions, acted_on, generator)
     return Recording(
         behavior,
         random_observations(behavior, rows, generator),
-        Actions(continuous, discrete),
+        actions,
         generator.normal(size=transitions).astype(np.float32),
         terminated,
         truncated,

@@ -8,12 +8,47 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore import Environment, Plugins, Ranks, RunContext, Trainer, TrainerSpec, config_from_mapping, load_plugins
+from rlcore import (
+    BehaviorSpec,
+    Environment,
+    Plugins,
+    Ranks,
+    RunContext,
+    Trainer,
+    TrainerSpec,
+    config_from_mapping,
+    load_plugins,
+)
 
 if TYPE_CHECKING:
     from rlcore import Run
 
 __all__ = ["SmallTrainings"]
+
+
+def create_trainer(
+    behavior: BehaviorSpec,
+    block: Mapping[str, Any],
+    plugins: Plugins,
+    directory: Path,
+    seed: int = 1,
+    num_envs: int = 1,
+    torch_settings: Mapping[str, Any] | None = None,
+    **context: Any,
+) -> Trainer:
+    """Create the trainer of a behavior from its ``block``, as a run does; ``context`` are more arguments of the run."""
+    document = {
+        "behaviors": {behavior.name: block},
+        "env_settings": {"seed": seed},
+        "torch_settings": torch_settings or {},
+    }
+    config = config_from_mapping(document, plugins)
+    behaviors = {behavior.name: behavior}
+    run = RunContext(config, plugins, directory, seed, num_envs, behaviors=behaviors, **context)
+    settings = config.behaviors[behavior.name]
+    spec = plugins.record(TrainerSpec, settings.trainer_type)
+    trainer: Trainer = plugins.create(spec, settings=settings, behavior=behavior, run=run)
+    return trainer
 
 
 @attrs.frozen
@@ -51,27 +86,17 @@ class SmallTrainings:
         environment's first copy.
         """
         [behavior] = environment.behaviors.values()
-        plugins = plugins or load_plugins()
-        settings = {**self._settings(hyperparameters, network), **(block or {})}
-        document = {
-            "behaviors": {behavior.name: settings},
-            "env_settings": {"seed": seed},
-            "torch_settings": dict(torch_settings or {}),
-        }
-        config = config_from_mapping(document, plugins)
-        run = RunContext(
-            config,
-            plugins,
+        return create_trainer(
+            behavior,
+            {**self._settings(hyperparameters, network), **(block or {})},
+            plugins or load_plugins(),
             self.directory,
             seed,
             environment.num_envs,
-            behaviors=dict(environment.behaviors),
+            torch_settings=torch_settings or {},
             ranks=ranks or Ranks(),
             first_env=first_env,
         )
-        spec = plugins.record(TrainerSpec, self.trainer_type)
-        trainer: Trainer = plugins.create(spec, settings=config.behaviors[behavior.name], behavior=behavior, run=run)
-        return trainer
 
     def run(
         self,

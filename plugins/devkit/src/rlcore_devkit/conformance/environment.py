@@ -15,18 +15,8 @@ import numpy as np
 
 from rlcore import Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.conformance.environment_parameters import ParameterRules
-from rlcore_devkit.conformance.states import assert_equal, check_storable
-from rlcore_devkit.playing import (
-    SHOWN,
-    Batches,
-    all_equal,
-    assert_equal_batches,
-    check_batch,
-    of_env,
-    play,
-    random_actions,
-    snapshot,
-)
+from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
+from rlcore_devkit.playing import SEEN, Batches, check_batch, first_batches, of_env, play, random_actions
 
 
 class EnvironmentConformance(ParameterRules):
@@ -49,7 +39,7 @@ class EnvironmentConformance(ParameterRules):
 
     def test_reset_gives_first_observations_without_reward_or_ends(self) -> None:
         environment = self.opened()
-        batches = environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
+        batches = first_batches(environment)
         assert set(batches) == set(environment.behaviors)
         for name, batch in batches.items():
             check_batch(environment.behaviors[name], batch)
@@ -69,9 +59,9 @@ class EnvironmentConformance(ParameterRules):
 
     def test_episodes_start_at_the_given_numbers_and_count_up(self) -> None:
         environment = self.opened()
-        given = np.arange(self.num_envs, dtype=np.int64) + 5
-        batches: Batches = environment.reset(EpisodeSeeds(1), given)
-        assert environment.episodes.tolist() == given.tolist()
+        numbers = np.arange(self.num_envs, dtype=np.int64) + 5
+        batches: Batches = environment.reset(EpisodeSeeds(1), numbers)
+        assert environment.episodes.tolist() == numbers.tolist()
         before = environment.episodes.copy()
         generator = np.random.default_rng(0)
         for _ in range(self.steps):
@@ -85,25 +75,20 @@ class EnvironmentConformance(ParameterRules):
                 "an environment started an episode before its agents ended theirs"
             )
             before = after
-        assert given.tolist() == (np.arange(self.num_envs) + 5).tolist(), "reset must not keep or change its argument"
+        assert numbers.tolist() == (np.arange(self.num_envs) + 5).tolist(), "reset must not keep or change its argument"
 
     def test_equal_seeds_and_actions_give_equal_batches(self) -> None:
-        if not self.deterministic:
-            return
-        first = self.opened()
-        second = self.opened()
-        for ours, theirs in zip(play(first, self.steps), play(second, self.steps), strict=True):
-            assert_equal_batches(ours, theirs)
+        if self.deterministic:
+            self._assert_play_alike(self.opened(), self.opened())
 
     def test_reset_forgets_what_was_played_before(self) -> None:
         if not self.deterministic:
             return
         environment = self.opened()
-        fresh = [snapshot(batches) for batches in play(environment, 10)]
+        fresh = [copied(batches) for batches in play(environment, 10)]
         for _ in play(environment, 7, run_seed=2):
             pass
-        for ours, theirs in zip(fresh, play(environment, 10), strict=True):
-            assert_equal_batches(ours, theirs)
+        assert_equal(fresh, [copied(batches) for batches in play(environment, 10)])
 
     def test_an_episode_depends_only_on_its_environment_and_number(self) -> None:
         """An episode that the environment starts by itself equals the episode with this number after a reset.
@@ -123,8 +108,9 @@ class EnvironmentConformance(ParameterRules):
                 continue
             fresh = other.reset(EpisodeSeeds(1), environment.episodes)
             for env in np.flatnonzero(began).tolist():
-                ours, theirs = (of_env(environment.behaviors, each, env, SHOWN) for each in (batches, fresh))
-                assert all_equal(ours, theirs), "the episode differs from that with this number after a reset"
+                ours = of_env(environment.behaviors, batches, env, SEEN)
+                theirs = of_env(environment.behaviors, fresh, env, SEEN)
+                assert_equal(ours, theirs, "the episode differs from that with this number after a reset")
             checked += 1
         assert checked or not self.episodes_end
 
@@ -132,7 +118,7 @@ class EnvironmentConformance(ParameterRules):
 
     def test_close_may_be_called_twice(self) -> None:
         environment = self.opened()
-        environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
+        first_batches(environment)
         environment.close()
         environment.close()
 
@@ -141,10 +127,9 @@ class EnvironmentConformance(ParameterRules):
         if not isinstance(environment, SavesState):
             return
         *_, last = play(environment, self.steps // 2)
-        here = snapshot(last)
+        here: Batches = copied(last)
         state = environment.state_dict()
         check_storable(state)
-        actions = np.random.default_rng(9)
         restored = self.opened()
         assert isinstance(restored, SavesState)
         first = restored.load_state_dict(state)
@@ -153,8 +138,4 @@ class EnvironmentConformance(ParameterRules):
             check_batch(restored.behaviors[name], batch)
             assert_equal(batch.observations, here[name].observations)
             assert_equal(batch.action_mask, here[name].action_mask)
-        ours: Batches = here
-        for _ in range(self.steps):
-            chosen = random_actions(environment.behaviors, ours, actions)
-            ours = environment.step(chosen)
-            assert_equal_batches(ours, restored.step(chosen))
+        self._assert_step_alike(environment, restored, here)

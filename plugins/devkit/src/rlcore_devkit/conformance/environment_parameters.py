@@ -6,26 +6,15 @@ Each test plays equal random actions in environments with different parameters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from rlcore import Actions, ConfigError, Environment, EpisodeSeeds, SavesState
-from rlcore_devkit.playing import (
-    RESULTS,
-    SHOWN,
-    Batches,
-    all_equal,
-    assert_equal_batches,
-    equal_batches,
-    of_env,
-    play,
-    played,
-    random_actions,
-    snapshot,
-)
+from rlcore_devkit.conformance.states import assert_equal, copied, equal
+from rlcore_devkit.playing import RESULTS, SEEN, Batches, of_env, play, played, random_actions
 
 __all__ = ["ParameterRules"]
 
@@ -79,140 +68,154 @@ class ParameterRules:
 
     def test_parameters_decide_what_is_played(self) -> None:
         """Equal values give equal batches, and different values of a parameter give different batches."""
-        for name, (_, second) in self._playable().items():
-            plain, same, other = (self._with_first_values() for _ in range(3))
-            self._set(other, {name: second})
-            differs = False
-            for ours, theirs, others in zip(*(play(each, self.steps) for each in (plain, same, other)), strict=True):
-                assert_equal_batches(ours, theirs)
-                differs = differs or not equal_batches(ours, others)
-            assert differs, f"parameter {name!r} has no effect within {self.steps} steps"
+        for name, change in self._changes():
+            assert self._play_alike(self._with(), self._with())
+            assert not self._play_alike(self._with(), self._with(change)), (
+                f"parameter {name!r} has no effect within {self.steps} steps"
+            )
 
     def test_parameters_apply_from_the_next_episode_of_an_environment_on(self) -> None:
         """An open episode keeps its values. The next episode uses the new values, also if a reset starts it."""
-        for name, (_, second) in self._playable().items():
-            plain, told, fresh = (self._with_first_values() for _ in range(3))
+        for name, change in self._changes():
+            unchanged = self._with()
+            changed = self._with()
             still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
-            for step, (ours, theirs) in enumerate(zip(play(plain, self.steps), play(told, self.steps), strict=True)):
+            for step, (ours, theirs) in enumerate(self._both(unchanged, changed)):
                 for env in np.flatnonzero(still_open).tolist():
-                    fields = RESULTS if plain.episodes[env] else (*RESULTS, *SHOWN)
-                    same = _alike(plain, ours, theirs, env, fields)
+                    fields = RESULTS if unchanged.episodes[env] else (*RESULTS, *SEEN)
+                    same = _alike(unchanged, ours, theirs, env, fields)
                     assert same, f"parameter {name!r} changed an open episode"
-                still_open &= plain.episodes == 0
+                still_open &= unchanged.episodes == 0
                 if step == 1:
-                    self._set(told, {name: second})
-            self._set(fresh, {name: second})
-            for ours, theirs in zip(play(told, self.steps), play(fresh, self.steps), strict=True):
-                assert_equal_batches(ours, theirs)
+                    self._set(changed, change)
+            self._assert_play_alike(changed, self._with(change))
 
     def test_an_environment_that_resets_itself_plays_what_a_reset_would_play(self) -> None:
         if self.one_generator:
             return
-        for name, (_, second) in self._playable().items():
-            environment = self._with_first_values()
-            checked = 0
-            seen: list[tuple[Batches, Mapping[str, Actions] | None, list[int]]] = []
+        for _, change in self._changes():
+            environment = self._with()
+            history: list[tuple[Batches, Mapping[str, Actions] | None, list[int]]] = []
             for batches, actions in played(environment, self.steps):
-                if not seen:
-                    self._set(environment, {name: second})
-                seen.append((snapshot(batches), actions, environment.episodes.tolist()))
+                if not history:
+                    self._set(environment, change)
+                history.append((copied(batches), actions, environment.episodes.tolist()))
+            checked = 0
             for env in range(self.num_envs):
-                of_second = [(batches, actions) for batches, actions, episodes in seen if episodes[env] == 1]
-                if of_second:
-                    self._replay(env, of_second, {name: second})
+                second_episode = [(batches, actions) for batches, actions, episodes in history if episodes[env] == 1]
+                if second_episode:
+                    self._replay(env, second_episode, change)
                     checked += 1
             assert checked or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
 
     def test_parameters_are_set_for_each_environment(self) -> None:
         """The parameters of one environment do not affect others, unless they share a generator."""
-        for name, (first, second) in self._playable().items():
+        for name, change in self._changes():
             for odd in range(self.num_envs):
-                alike = self._with_first_values()
-                apart = self._with_first_values()
-                values = np.full(self.num_envs, first)
-                values[odd] = second
-                self._set(apart, {name: values})
+                values = np.full(self.num_envs, self.parameters[name][0])
+                values[odd] = change[name]
+                alike = self._with()
+                apart = self._with({name: values})
+                others = [env for env in range(self.num_envs) if env != odd]
                 differs = False
-                began = False
-                for ours, theirs in zip(play(alike, self.steps), play(apart, self.steps), strict=True):
-                    differs = differs or not equal_batches(ours, theirs)
-                    began = began or bool(alike.episodes.any() or apart.episodes.any())
-                    for env in range(self.num_envs):
-                        if env == odd or (began and self.one_generator):
-                            continue
-                        same = _alike(alike, ours, theirs, env, (*RESULTS, *SHOWN))
+                for ours, theirs in self._both(alike, apart):
+                    differs = differs or not equal(ours, theirs)
+                    if self.one_generator and (alike.episodes.any() or apart.episodes.any()):
+                        others = []
+                    for env in others:
+                        same = _alike(alike, ours, theirs, env, (*RESULTS, *SEEN))
                         assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
                 assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
 
     def test_a_parameter_that_is_not_named_again_stays(self) -> None:
-        if len(self._playable()) < 2:
-            return
-        (name, (_, second)), (other, (_, others)) = list(self.parameters.items())[:2]
-        once = self._with_first_values()
-        twice = self._with_first_values()
-        self._set(once, {name: second, other: others})
-        self._set(twice, {name: second})
-        self._set(twice, {other: others})
-        for ours, theirs in zip(play(once, self.steps), play(twice, self.steps), strict=True):
-            assert_equal_batches(ours, theirs)
+        changes = [change for _, change in self._changes()]
+        if len(changes) > 1:
+            first, second = changes[:2]
+            self._assert_play_alike(self._with({**first, **second}), self._with(first, second))
 
     def test_a_restored_environment_has_the_parameters_of_its_open_episodes(self) -> None:
-        for name, (_, second) in self._playable().items():
-            saved = self._with_first_values()
+        for _, change in self._changes():
+            saved = self._with()
             restored = self.opened()
             if not isinstance(saved, SavesState) or not isinstance(restored, SavesState):
                 return
-            *_, ours = play(saved, 2)
+            *_, batches = play(saved, 2)
             restored.load_state_dict(saved.state_dict())
             for environment in (saved, restored):  # the caller sets the values of the next episodes after restoring
-                self._set(environment, {key: first for key, (first, _) in self.parameters.items()})
-                self._set(environment, {name: second})
-            generator = np.random.default_rng(9)
-            for _ in range(self.steps):
-                chosen = random_actions(saved.behaviors, ours, generator)
-                ours = saved.step(chosen)
-                assert_equal_batches(ours, restored.step(chosen))
+                self._set(environment, self._first_values)
+                self._set(environment, change)
+            self._assert_step_alike(saved, restored, batches)
 
-    # ------------------------------------------------------------ parts of the tests above
+    # ------------------------------------------------------------ parts of the tests
 
-    def _playable(self) -> Mapping[str, tuple[float, float]]:
-        return self.parameters if self.deterministic else {}
+    def _assert_play_alike(self, first: Environment, second: Environment) -> None:
+        """Assert that two environments give equal batches for equal random actions after a reset."""
+        for ours, theirs in self._both(first, second):
+            assert_equal(ours, theirs)
 
-    def _with_first_values(self) -> Environment:
-        """Return a new object with the first value of every parameter."""
+    def _assert_step_alike(self, first: Any, second: Any, batches: Batches) -> None:
+        """Assert that two environments, whose last batches were ``batches``, go on with equal ones."""
+        generator = np.random.default_rng(9)
+        for _ in range(self.steps):
+            actions = random_actions(first.behaviors, batches, generator)
+            batches = first.step(actions)
+            assert_equal(batches, second.step(actions))
+
+    def _both(self, first: Environment, second: Environment) -> Iterator[tuple[Batches, Batches]]:
+        return zip(play(first, self.steps), play(second, self.steps), strict=True)
+
+    def _play_alike(self, first: Environment, second: Environment) -> bool:
+        return all(equal(ours, theirs) for ours, theirs in self._both(first, second))
+
+    def _changes(self) -> list[tuple[str, dict[str, float]]]:
+        """Each parameter with its second value; none if equal actions may give different batches."""
+        return [(name, {name: second}) for name, (_, second) in self.parameters.items() if self.deterministic]
+
+    @property
+    def _first_values(self) -> dict[str, float]:
+        return {name: first for name, (first, _) in self.parameters.items()}
+
+    def _with(self, *changes: Mapping[str, float | NDArray[np.float64]]) -> Environment:
+        """Return a new object with the first value of every parameter, and the ``changes`` set after it."""
         environment = self.opened()
-        self._set(environment, {name: first for name, (first, _) in self.parameters.items()})
+        for values in (self._first_values, *changes):
+            self._set(environment, values)
         return environment
 
-    def _set(self, environment: Environment, values: Mapping[str, float | NDArray[np.float64]]) -> None:
-        told = {name: np.array(np.broadcast_to(value, self.num_envs), np.float64) for name, value in values.items()}
-        for array in told.values():
+    def _set(self, environment: Any, values: Mapping[str, float | NDArray[np.float64]]) -> None:
+        arrays = {name: np.array(np.broadcast_to(value, self.num_envs), np.float64) for name, value in values.items()}
+        for array in arrays.values():
             array.setflags(write=False)  # the arrays belong to the caller
-        environment.set_parameters(told)
+        environment.set_parameters(arrays)
 
     def _replay(
-        self, env: int, seen: Sequence[tuple[Batches, Mapping[str, Actions] | None]], values: Mapping[str, float]
+        self, env: int, history: Sequence[tuple[Batches, Mapping[str, Actions] | None]], change: Mapping[str, float]
     ) -> None:
-        """Play episode 1 of an environment after a reset with the actions of ``seen``, and compare both.
+        """Play episode 1 of an environment after a reset with the actions of ``history``, and compare both.
 
-        The first entry of ``seen`` is the step that ended the previous episode.
+        The first entry of ``history`` is the step that ended the previous episode.
         """
-        environment = self._with_first_values()
+        environment = self._with(change)
         generator = np.random.default_rng(5)
-        self._set(environment, values)
         batches: Batches = environment.reset(EpisodeSeeds(1), np.ones(self.num_envs, np.int64))
-        for step, (wanted, actions) in enumerate(seen):
+        for step, (wanted, actions) in enumerate(history):
+            fields: Sequence[str] = SEEN
             if step and actions is not None:
                 chosen = random_actions(environment.behaviors, batches, generator)
                 for name, spec in environment.behaviors.items():
-                    for part in ("continuous", "discrete"):
-                        mine, theirs = (getattr(each[name], part) for each in (chosen, actions))
-                        if mine is not None:
-                            mine[spec.env_index == env] = theirs[spec.env_index == env]
+                    own = spec.env_index == env
+                    for mine, theirs in zip(_parts(chosen[name]), _parts(actions[name]), strict=True):
+                        mine[own] = theirs[own]
                 batches = environment.step(chosen)
-            same = _alike(environment, wanted, batches, env, (*SHOWN, *RESULTS) if step else SHOWN)
+                fields = (*SEEN, *RESULTS)
+            same = _alike(environment, wanted, batches, env, fields)
             assert same, "the environment started another episode by itself than a reset with these parameters"
 
 
+def _parts(actions: Actions) -> list[NDArray[Any]]:
+    return [part for part in (actions.continuous, actions.discrete) if part is not None]
+
+
 def _alike(environment: Environment, ours: Batches, theirs: Batches, env: int, fields: Sequence[str]) -> bool:
-    return all_equal(*(of_env(environment.behaviors, batches, env, fields) for batches in (ours, theirs)))
+    behaviors = environment.behaviors
+    return equal(of_env(behaviors, ours, env, fields), of_env(behaviors, theirs, env, fields))

@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from rlcore import (
@@ -26,10 +25,9 @@ from rlcore import (
     MemoryPolicy,
     Player,
     Trainer,
-    TrainerSpec,
 )
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
-from rlcore_devkit.conformance.trainer import SPACES, TrainerConformance, as_state, first_batch, play_on
+from rlcore_devkit.conformance.trainer import TrainerConformance, begun, first_batch, learn_on
 from rlcore_devkit.environments import RememberedCue, TinyCorridor
 from rlcore_devkit.playing import random_observations
 
@@ -61,7 +59,7 @@ class MemoryTrainerConformance(TrainerConformance):
     # ------------------------------------------------------------ the policy
 
     def test_the_record_declares_memory_and_policies_have_some(self) -> None:
-        assert self.plugins().record(TrainerSpec, self.trainer).memory, "set memory=True in the record"
+        assert self._spec.memory, "set memory=True in the record"
         trainer, policy = self.remembering(self.environment())
         assert isinstance(policy, MemoryPolicy) and policy.memory_size > 0
         assert getattr(trainer.snapshot(), "memory_size", 0) == policy.memory_size
@@ -70,16 +68,15 @@ class MemoryTrainerConformance(TrainerConformance):
         environment = self.environment()
         [behavior] = environment.behaviors.values()
         _, policy = self.remembering(environment)
-        seen = [random_observations(behavior, 3, np.random.default_rng(step)) for step in range(2)]
+        seen, next_seen = (random_observations(behavior, 3, np.random.default_rng(step)) for step in range(2))
         memory = np.zeros((3, policy.memory_size), np.float32)
-        first = policy.act(seen[0], None, True, memory)
-        assert_equal(as_state(first), as_state(policy.act(seen[0])), "without memory, an episode begins in every row")
+        first = copied(policy.act(seen, None, True, memory))
+        assert_equal(first, policy.act(seen), "without memory, an episode begins in every row")
         assert memory.any(axis=1).all(), "the memory must be overwritten with what the rows remember next"
-        later = memory.copy()
         fresh = np.zeros_like(memory)
-        policy.act(seen[1], None, True, later)
-        policy.act(seen[1], None, True, fresh)
-        assert not np.allclose(later, fresh), "the memory has no effect"
+        policy.act(next_seen, None, True, memory)
+        policy.act(next_seen, None, True, fresh)
+        assert not np.allclose(memory, fresh), "the memory has no effect"
 
     def test_a_row_remembers_nothing_of_other_rows(self) -> None:
         environment = self.environment()
@@ -103,8 +100,7 @@ class MemoryTrainerConformance(TrainerConformance):
         """After an end of the task, a time limit, and a lost environment; an open episode is not cut."""
         played = []
         for other in (False, True):
-            kind = next(kind for kind in ("hybrid", "continuous", "discrete") if kind in self.spaces)
-            environment = SPACES[kind](4)
+            environment = self._declared("hybrid", "continuous", "discrete", slots=4)
             [behavior] = environment.behaviors.values()
             trainer, policy = self.remembering(environment)
             # Initial policies often draw every option with about the same probability; these do not.
@@ -112,18 +108,18 @@ class MemoryTrainerConformance(TrainerConformance):
             script = _script(behavior, other)
             trainer.begin(script[0])
             actions: list[Actions] = []
-            for batch in script[1:]:
-                actions.append(trainer.act(script[len(actions)]))
-                trainer.observe(actions[-1], batch)
+            for batch, following in pairwise(script):
+                actions.append(trainer.act(batch))
+                trainer.observe(actions[-1], following)
             played.append((actions, self._expected(behavior, policy, script)))
         (ours, memories), (theirs, others) = played
         for slot in (TERMINATED, TRUNCATED, ABORTED):
             assert not np.allclose(memories[END - 1][slot], others[END - 1][slot]), "the first episodes must differ"
         for step in range(END, STEPS):
-            for slot in (TERMINATED, TRUNCATED, ABORTED, OPEN):
-                what = ("terminated", "truncated", "aborted", "open")[slot]
-                message = f"an action after the {what} episode depends on that episode" if slot != OPEN else "slots mix"
-                assert_equal(_row(ours[step], slot), _row(theirs[step], slot), message)
+            for slot, end in enumerate(("terminated", "truncated", "aborted", "open")):
+                message = f"an action after the {end} episode depends on that episode" if slot != OPEN else "slots mix"
+                row = np.array([slot])
+                assert_equal(ours[step].take(row), theirs[step].take(row), message)
 
     def _expected(
         self, behavior: BehaviorSpec, policy: MemoryPolicy, script: list[AgentBatch]
@@ -140,34 +136,32 @@ class MemoryTrainerConformance(TrainerConformance):
 
     def test_goes_on_in_the_middle_of_episodes_as_if_never_stopped(self) -> None:
         """An environment that saves its state continues its episodes, and the agents remember them."""
-        if "discrete" not in self.spaces:
-            pytest.skip("has no discrete actions")
-        environment, other = (TinyCorridor(self.num_envs, max_steps=50) for _ in range(2))
+        self._need_discrete_actions()
+        environment = TinyCorridor(self.num_envs, max_steps=50)
+        other = TinyCorridor(self.num_envs, max_steps=50)
         trainer = self.make(environment)
-        batch = first_batch(environment)
-        trainer.begin(batch)
-        batch, _ = _continue(trainer, environment, batch, self.steps // 2 + 3)
+        batch, _ = learn_on(trainer, environment, begun(trainer, environment), self.steps // 2 + 3)
         state = copied({"trainer": trainer.state_dict(), "environment": environment.state_dict()})
         loaded = through_a_file(state, self.directory)
         resumed = self.make(other)
         resumed.load_state_dict(loaded["trainer"])
         [again] = other.load_state_dict(loaded["environment"]).values()
-        ours = [*_continue(trainer, environment, batch, self.steps)[1], trainer.state_dict()]
-        theirs = [*_continue(resumed, other, again, self.steps)[1], resumed.state_dict()]
-        assert_equal({"all": ours}, {"all": theirs}, "what the agents remember is a part of the state")
+        ours = learn_on(trainer, environment, batch, self.steps)
+        theirs = learn_on(resumed, other, again, self.steps)
+        message = "what the agents remember is a part of the state"
+        assert_equal(ours, theirs, message)
+        assert_equal(trainer.state_dict(), resumed.state_dict(), message)
 
     def test_learns_to_remember(self) -> None:
-        if "discrete" not in self.spaces:
-            pytest.skip("has no discrete actions")
+        self._need_discrete_actions()
         environment = RememberedCue(self.num_envs)
         measured = RememberedCue(50)
         trainer = self.make(environment)
-        batch = first_batch(environment)
-        trainer.begin(batch)
+        batch = begun(trainer, environment)
         steps = self.remembers_within // self.num_envs
         reached = 0.0
         for _ in range(8):  # a trainer that learns sooner is done sooner
-            batch, _ = _continue(trainer, environment, batch, steps // 8)
+            batch, _ = learn_on(trainer, environment, batch, steps // 8)
             reached = _mean_return(trainer, measured)
             if reached > 0.9:
                 break
@@ -183,22 +177,15 @@ def _script(behavior: BehaviorSpec, other: bool) -> list[AgentBatch]:
             changed = random_observations(behavior, 4, np.random.default_rng(100 + step))
             for name, array in seen.items():
                 array[:OPEN] = changed[name][:OPEN]
-        flags = np.zeros((3, 4), np.bool_)
+        terminated, truncated, aborted = np.zeros((3, 4), np.bool_)
+        batch = AgentBatch(seen, np.zeros(4, np.float32), terminated, truncated)
         if step == END:
-            flags[[0, 1, 2], [TERMINATED, TRUNCATED, ABORTED]] = True
-        final = {name: array[:2].copy() for name, array in seen.items()} if step == END else None
-        terminated, truncated, aborted = flags
-        batches.append(
-            AgentBatch(
-                seen,
-                np.zeros(4, np.float32),
-                terminated,
-                truncated,
-                np.flatnonzero(terminated | truncated),
-                final,
-                aborted=aborted if aborted.any() else None,
-            )
-        )
+            terminated[TERMINATED] = True
+            truncated[TRUNCATED] = True
+            aborted[ABORTED] = True
+            batch = AgentBatch(seen, batch.reward, terminated, truncated, aborted=aborted)
+            batch.final_observations = {name: array[:2].copy() for name, array in seen.items()}
+        batches.append(batch)
     return batches
 
 
@@ -207,18 +194,6 @@ def _larger(weights: Any) -> Any:
     if isinstance(weights, Mapping):
         return {name: _larger(value) for name, value in weights.items()}
     return 4 * weights if isinstance(weights, np.ndarray) and weights.dtype.kind == "f" else weights
-
-
-def _row(actions: Actions, slot: int) -> dict[str, Any]:
-    return {name: part[slot] for name, part in as_state(actions).items()}
-
-
-def _continue(
-    trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
-) -> tuple[AgentBatch, list[Any]]:
-    """Train for some steps from ``batch``; return the last batch and the statistics of updates."""
-    played = list(play_on(trainer, environment, batch, steps))
-    return played[-1][3], [stats for _, _, stats, _ in played if stats is not None]
 
 
 def _mean_return(trainer: Trainer, environment: RememberedCue) -> float:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-import numpy as np
 import pytest
 
 from rlcore import (
@@ -24,16 +23,23 @@ from rlcore import (
     Environment,
     Purpose,
     Recording,
-    RunContext,
     Trainer,
-    TrainerSpec,
-    config_from_mapping,
     hookimpl,
 )
-from rlcore_devkit.conformance.recordings import record
-from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
-from rlcore_devkit.conformance.trainer import SPACES, TrainerRules, as_state, check_actions, first_batch, mean_reward
+from rlcore_devkit.conformance.recordings import arrays, record
+from rlcore_devkit.conformance.states import assert_equal, assert_resumes, copied, equal
+from rlcore_devkit.conformance.trainer import (
+    SPACES,
+    TrainerRules,
+    act,
+    act_twice,
+    check_actions,
+    check_statistics,
+    first_batch,
+    mean_reward,
+)
 from rlcore_devkit.environments import TinyCorridor, identity_discrete
+from rlcore_devkit.trainings import create_trainer
 
 __all__ = ["OfflineTrainerConformance"]
 
@@ -86,20 +92,10 @@ class OfflineTrainerConformance(TrainerRules):
         Without ``readable``, there is no recording any more.
         """
         plugins = self.plugins()
-        behavior = recording.behavior
         if readable:
             plugins.register(_Demonstrations(recording), "demonstrations")
-        config = config_from_mapping({"behaviors": {behavior.name: {**self.block(), **settings}}}, plugins)
-        run = RunContext(
-            config, plugins, self.directory, seed, 1, purpose, offline=True, behaviors={behavior.name: behavior}
-        )
-        trainer: Trainer = plugins.create(
-            plugins.record(TrainerSpec, self.trainer),
-            settings=config.behaviors[behavior.name],
-            behavior=behavior,
-            run=run,
-        )
-        return trainer
+        block = {**self.block(), **settings}
+        return create_trainer(recording.behavior, block, plugins, self.directory, seed, purpose=purpose, offline=True)
 
     def block(self, **hyperparameters: Any) -> dict[str, Any]:
         """Return the block of a behavior; ``hyperparameters`` override those of the class."""
@@ -112,7 +108,7 @@ class OfflineTrainerConformance(TrainerRules):
 
     def environment(self) -> Environment:
         """Return the environment with the most kinds of actions that the trainer declares."""
-        return SPACES[next(kind for kind in ("hybrid", "discrete", "continuous") if kind in self.spaces)](3)
+        return self._declared("hybrid", "discrete", "continuous")
 
     def recording(self, steps: int = 40) -> Recording:
         """Return episodes of random actions in :meth:`environment`."""
@@ -122,9 +118,7 @@ class OfflineTrainerConformance(TrainerRules):
 
     def test_its_record_is_complete_and_light(self) -> None:
         super().test_its_record_is_complete_and_light()
-        assert self.plugins().record(TrainerSpec, self.trainer).offline, (
-            "set offline=True, so that a run creates no environment"
-        )
+        assert self._spec.offline, "set offline=True, so that a run creates no environment"
 
     # ------------------------------------------------------------ creation
 
@@ -138,19 +132,14 @@ class OfflineTrainerConformance(TrainerRules):
             trainer = self.make(record(environment, 40))
             for _ in range(3):
                 assert trainer.ready()
-                stats = trainer.update()
-                assert all(isinstance(tag, str) and np.isfinite(np.mean(value)) for tag, value in stats.items()), stats
+                check_statistics(trainer.update())
             assert trainer.steps == 3, "steps count gradient steps"
             before = copied(trainer.state_dict())
             batch = first_batch(environment)
             for step in range(20):
-                answers = []
-                for _ in range(2):
-                    trainer.policy.seed(3)
-                    answers.append(trainer.policy.act(batch.observations, batch.action_mask, step % 2 == 0))
-                check_actions(behavior, batch.action_mask, answers[0])
-                assert_equal(as_state(answers[0]), as_state(answers[1]))
-                batch = environment.step({name: answers[0]})[name]
+                actions = act_twice(trainer.policy, batch, deterministic=step % 2 == 0)
+                check_actions(behavior, batch.action_mask, actions)
+                batch = environment.step({name: actions})[name]
             assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
 
     def test_a_recording_that_is_missing_is_an_error_of_the_configuration(self) -> None:
@@ -164,30 +153,27 @@ class OfflineTrainerConformance(TrainerRules):
         outcomes = []
         for seed in (1, 1, 2):
             trainer = self.make(recording, seed)
-            updates = [trainer.update() for _ in range(4)]
+            updates = _update(trainer, 4)
             outcomes.append({"updates": updates, "state": copied(trainer.state_dict())})
-        assert_equal(outcomes[0], outcomes[1])
-        with pytest.raises(AssertionError):
-            assert_equal(outcomes[0]["state"]["model"], outcomes[2]["state"]["model"])
+        first, same, other = outcomes
+        assert_equal(first, same)
+        assert not equal(first["state"]["model"], other["state"]["model"]), "the seed has no effect"
 
     def test_the_recording_stays_as_it_is(self) -> None:
         """Several behaviors, and other trainers, may learn from the same arrays."""
         recording = self.recording()
         before = copied(arrays(recording))
         trainer = self.make(recording)
-        for _ in range(3):
-            trainer.update()
+        _update(trainer, 3)
         assert_equal(arrays(recording), before, "the trainer changed the recording")
 
     def test_learns_what_good_agents_did(self) -> None:
-        environment, measured = (
-            identity_discrete(8) if "discrete" in self.spaces else SPACES["continuous"](8) for _ in range(2)
-        )
-        trainer = self.make(record(environment, 100, expert), max_steps=self.learns_within)
+        make = identity_discrete if "discrete" in self.spaces else SPACES["continuous"]
+        measured = make(8)
+        trainer = self.make(record(make(8), 100, expert), max_steps=self.learns_within)
         reached = 0.0
         for _ in range(4):  # a trainer that learns sooner is done sooner
-            for _ in range(self.learns_within // 4):
-                trainer.update()
+            _update(trainer, self.learns_within // 4)
             reached = mean_reward(trainer, measured)
             if reached > 0.8:
                 break
@@ -197,26 +183,24 @@ class OfflineTrainerConformance(TrainerRules):
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         recording = self.recording()
-        trainer, resumed = (self.make(recording, seed) for seed in (1, 2))
-        for _ in range(4):
-            trainer.update()
-        state = copied(trainer.state_dict())
-        resumed.load_state_dict(through_a_file(state, self.directory))
-        assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
-        for _ in range(5):
-            assert_equal(dict(trainer.update()), dict(resumed.update()))
-        assert_equal(trainer.state_dict(), resumed.state_dict())
+        trainer = self.make(recording)
+        _update(trainer, 4)
+        assert_resumes(trainer, self.make(recording, seed=2), self.directory, lambda each: _update(each, 5))
 
     def test_a_policy_is_measured_without_the_recording(self) -> None:
         """``rlcore evaluate`` works where the recording is not."""
         recording = self.recording()
         trainer = self.make(recording)
         trainer.update()
-        model = copied(trainer.state_dict()["model"])
         measured = self.make(recording, seed=2, purpose="evaluate", readable=False)
-        measured.load_model(model)
-        seen = first_batch(self.environment()).observations
-        assert_equal(as_state(trainer.policy.act(seen)), as_state(measured.policy.act(seen)))
+        measured.load_model(copied(trainer.state_dict()["model"]))
+        batch = first_batch(self.environment())
+        assert_equal(act(trainer.policy, batch), act(measured.policy, batch))
+
+
+def _update(trainer: Trainer, count: int) -> list[Any]:
+    """Update ``count`` times; return the statistics of each update."""
+    return [trainer.update() for _ in range(count)]
 
 
 def expert(batch: AgentBatch) -> Actions:
@@ -224,9 +208,3 @@ def expert(batch: AgentBatch) -> Actions:
     seen = batch.observations
     choices = seen["choices"].argmax(axis=1)[:, None] if "choices" in seen else None
     return Actions(seen["reals"].copy() if "reals" in seen else None, choices)
-
-
-def arrays(recording: Recording) -> dict[str, Any]:
-    """Return all arrays of a recording."""
-    found = {name: getattr(recording, name) for name in ("reward", "terminated", "truncated", "lengths", "action_mask")}
-    return {**found, "observations": recording.observations, "actions": as_state(recording.actions)}

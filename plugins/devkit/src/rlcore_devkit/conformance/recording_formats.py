@@ -24,7 +24,8 @@ from rlcore import (
     RecordingAbout,
     RunContext,
 )
-from rlcore_devkit.conformance.offline_trainers import arrays
+from rlcore_devkit.conformance.files import contents, damages, restore
+from rlcore_devkit.conformance.recordings import arrays
 from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import random_recording
@@ -140,25 +141,19 @@ class RecordingFormatConformance(RecordRules):
         path = self.directory / "Walker"
         recording = recorded(min(self.kinds), (20, 30))
         self.write(path, recording)
-        files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
-        refused = 0
-        for file in files:
-            whole = file.read_bytes()
-            for damaged in (whole[: len(whole) // 2], b"\x00not a recording" * 100):
-                file.write_bytes(damaged)
-                refused += self._refused_or_whole(path, recording)
-            file.write_bytes(whole)
-        assert refused, "no damage was noticed"
-
-    def _refused_or_whole(self, path: Path, recording: Recording) -> bool:
-        """Whether reading ``path`` as a run does is refused; what is read must be the whole recording."""
         run = RunContext(None, self.plugins(), self.directory, 1, 1, working_directory=self.directory)  # type: ignore[arg-type]
-        try:
-            read = run.read_recording(path, "Walker")
-        except ConfigError:
-            return True
-        assert_equal(arrays(read), arrays(self.expected(recording)), "damage was read as a recording")
-        return False
+        intact = contents(path)
+        refused = 0
+        for damage in damages(path):
+            damage()
+            try:
+                read = run.read_recording(path, "Walker")
+            except ConfigError:
+                refused += 1
+            else:
+                assert_equal(arrays(read), arrays(self.expected(recording)), "damage was read as a recording")
+            restore(path, intact)
+        assert refused, "no damage was noticed"
 
 
 def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
@@ -168,11 +163,5 @@ def recorded(kind: str, lengths: Sequence[int], seed: int = 1) -> Recording:
 
 def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
     """Check that two behaviors are equal, with equal bounds and types."""
-    assert (one.name, one.observations, one.continuous, one.discrete) == (
-        other.name,
-        other.observations,
-        other.continuous,
-        other.discrete,
-    )
-    np.testing.assert_array_equal(one.low, other.low)
-    np.testing.assert_array_equal(one.high, other.high)
+    for name in ("name", "observations", "continuous", "discrete", "low", "high"):
+        assert_equal(getattr(one, name), getattr(other, name), name)

@@ -1,13 +1,14 @@
-"""Record episodes of small environments, for tests of trainers that learn from recordings."""
+"""Record episodes of small environments, for tests of recordings and of trainers that learn from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from rlcore import Actions, AgentBatch, Environment, EpisodeSeeds, Recording
-from rlcore_devkit.playing import random_actions
+from rlcore import Actions, AgentBatch, Environment, Recording
+from rlcore_devkit.playing import first_batches, random_actions
 from rlcore_offline import SlotRecorder
 
 Choose = Callable[[AgentBatch], Actions]
@@ -19,7 +20,7 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
     generator = np.random.default_rng(seed)
     episodes: list[Recording] = []
     recorder = SlotRecorder(behavior, episodes.append)
-    batch = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64))[name]
+    batch = first_batches(environment, seed)[name]
     for _ in range(steps):
         if choose is None:
             actions = random_actions(environment.behaviors, {name: batch}, generator)[name]
@@ -29,3 +30,9 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
         batch = environment.step({name: actions})[name]
         recorder.observe(batch, batch.ended)
     return Recording.joined(episodes)
+
+
+def arrays(recording: Recording) -> dict[str, Any]:
+    """Return all arrays of a recording."""
+    names = ("observations", "actions", "reward", "terminated", "truncated", "lengths", "action_mask")
+    return {name: getattr(recording, name) for name in names}

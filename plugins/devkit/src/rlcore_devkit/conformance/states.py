@@ -1,27 +1,32 @@
-"""States as ``state_dict`` returns them: copy, compare, and check that a checkpoint can hold them."""
+"""States, batches and actions of two runs: copy, compare, and check that a checkpoint can hold them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
 from rlcore import FrozenState, load_checkpoint, save_checkpoint
 
 __all__ = ["assert_equal"]
 
+NOT_RESTORED = "load_state_dict does not restore what state_dict gave"
+
 
 def copied(state: Any) -> Any:
-    """Return a copy of nested mappings and lists of arrays that shares no memory, except in frozen parts."""
+    """Return a copy of nested mappings, lists and objects of arrays that shares no memory, except in frozen parts."""
     if isinstance(state, FrozenState):
         return state
     if isinstance(state, Mapping):
         return {key: copied(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
         return [copied(value) for value in state]
+    if attrs.has(type(state)):
+        return type(state)(**copied(_fields(state)))
     return state.copy() if isinstance(state, np.ndarray) else state
 
 
@@ -49,7 +54,9 @@ def equal(ours: Any, theirs: Any) -> bool:
 
 
 def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
-    """Assert that two states are equal bit for bit."""
+    """Assert that two states, batches or actions are equal bit for bit."""
+    ours = _fields(ours)
+    theirs = _fields(theirs)
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         differing = sorted(map(str, ours.keys() ^ theirs.keys()))
         assert not differing, f"{message} {where}: only one has {', '.join(differing)}"
@@ -63,6 +70,20 @@ def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> 
         np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")
 
 
+def assert_resumes(
+    original: Any, resumed: Any, directory: Path, go_on: Callable[[Any], Any], message: str = ""
+) -> None:
+    """Assert that ``resumed`` continues from the state of ``original`` exactly; a checkpoint holds the state.
+
+    ``go_on`` uses one of them, and returns what must be equal.
+    """
+    state = copied(original.state_dict())
+    resumed.load_state_dict(through_a_file(state, directory))
+    assert_equal(state, resumed.state_dict(), NOT_RESTORED)
+    assert_equal(go_on(original), go_on(resumed), message)
+    assert_equal(original.state_dict(), resumed.state_dict(), message)
+
+
 def global_generators() -> tuple[Any, ...]:
     """Return the states of the generators of ``random`` and ``numpy.random``, which any draw changes."""
     kind, numbers, *used = np.random.get_state()  # noqa: NPY002
@@ -73,3 +94,8 @@ def through_a_file(state: Any, directory: Path) -> Any:
     """Return the state as a checkpoint in ``directory`` gives it back; check that the checkpoint can hold it."""
     check_storable(state)
     return load_checkpoint(save_checkpoint(directory, 1, {"state": state}))["state"]
+
+
+def _fields(value: Any) -> Any:
+    """The fields of an attrs object by name, such as those of a batch; any other value as it is."""
+    return attrs.asdict(value, recurse=False) if attrs.has(type(value)) else value

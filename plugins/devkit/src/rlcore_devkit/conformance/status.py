@@ -31,6 +31,7 @@ from rlcore import (
     selection_from,
 )
 from rlcore_devkit.blocks import checked_block
+from rlcore_devkit.conformance.files import contents, damages, restore
 from rlcore_devkit.conformance.rules import Rules
 
 __all__ = ["StatusSectionConformance", "StatusStoreConformance"]
@@ -173,23 +174,12 @@ class StatusStoreConformance(Rules):
         made.mkdir(parents=True, exist_ok=True)
         return made
 
-    def damage(self, logs: Path) -> list[Callable[[], None]]:
+    def damage(self, logs: Path) -> list[Callable[[], object]]:
         """Return functions that each damage what is stored for the run with the logs ``logs``.
 
         By default, every file below ``logs`` is cut in half, or overwritten. Override it for a store elsewhere.
         """
-
-        def write(path: Path, content: bytes) -> Callable[[], None]:
-            def damage() -> None:
-                path.write_bytes(content)
-
-            return damage
-
-        made: list[Callable[[], None]] = []
-        for path in sorted(each for each in logs.rglob("*") if each.is_file()):
-            whole = path.read_bytes()
-            made += [write(path, whole[: len(whole) // 2]), write(path, b"\x00not a status" * 100)]
-        return made
+        return damages(logs)
 
     # ------------------------------------------------------------ rules
 
@@ -235,28 +225,23 @@ class StatusStoreConformance(Rules):
         logs = self.logs()
         plugins = self.plugins()
         plugins.write_status(STATUS, logs)
-        damages = self.damage(logs)
-        whole = contents(logs)
-        if not damages:
+        ways = self.damage(logs)
+        if not ways:
             pytest.skip("the store has no files in the run directory; override damage()")
-        refused = 0
-        for damage in damages:
+        intact = contents(logs)
+        refusals = []
+        for damage in ways:
             damage()
             try:
                 status = plugins.read_status(logs)
             except RunStateError as error:
-                refused += 1
-                one_line = len(str(error).splitlines()) == 1
+                refusals.append(str(error))
             else:
-                one_line = True
                 assert as_stored(status) == as_stored(STATUS), "damage was read as a status"
-            assert one_line, "the error must be one line"
-            for path in [each for each in logs.rglob("*") if each.is_file() and each not in whole]:
-                path.unlink()  # such as a journal
-            for path, content in whole.items():
-                path.write_bytes(content)
+            restore(logs, intact)
             assert as_stored(plugins.read_status(logs)) == as_stored(STATUS)
-        assert refused, "no damage was noticed"
+        assert refusals, "no damage was noticed"
+        assert not any("\n" in refusal for refusal in refusals), "the error must be one line"
 
 
 # Every kind of JSON value, among them numbers that a conversion to floats would change.
@@ -287,8 +272,3 @@ def from_checkpoint(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sections as a checkpoint gives them back."""
     loaded: dict[str, Any] = json.loads(json.dumps(sections))
     return loaded
-
-
-def contents(directory: Path) -> dict[Path, bytes]:
-    """Return the content of every file below a directory."""
-    return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}

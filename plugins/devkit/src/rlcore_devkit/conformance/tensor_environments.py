@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcore import AgentBatch, Environment, EpisodeSeeds
+from rlcore import Environment
 from rlcore_devkit.conformance.environment import EnvironmentConformance
 from rlcore_devkit.conformance.states import assert_equal, copied
-from rlcore_devkit.playing import assert_equal_batches, random_actions, snapshot
+from rlcore_devkit.playing import Batches, first_batches, random_actions
 from rlcore_torch import AsNumpy, TensorActions, TensorBatch, TensorEnvironment
 
 __all__ = ["TensorEnvironmentConformance"]
@@ -43,14 +43,14 @@ class TensorEnvironmentConformance(EnvironmentConformance):
         """Return a new object, which is closed after the test."""
         return cast(AsNumpy, self.opened()).tensors
 
-    def played_tensors(self, environment: TensorEnvironment) -> Iterator[tuple[Mapping[str, TensorBatch], bool]]:
-        """Yield the batches of the reset and of ``steps`` random steps, each with whether it is that of the reset."""
+    def played_tensors(self, environment: TensorEnvironment) -> Iterator[Mapping[str, TensorBatch]]:
+        """Yield the batches of the reset and of ``steps`` random steps."""
         generator = np.random.default_rng(1)
-        batches = environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
-        yield batches, True
+        batches = first_batches(environment)
+        yield batches
         for _ in range(self.steps):
             batches = environment.step(_random(environment, batches, generator))
-            yield batches, False
+            yield batches
 
     def test_implements_the_tensor_protocol(self) -> None:
         environment = self.opened_tensors()
@@ -59,7 +59,7 @@ class TensorEnvironmentConformance(EnvironmentConformance):
 
     def test_tensors_are_on_the_device_and_final_observations_have_a_row_for_every_slot(self) -> None:
         environment = self.opened_tensors()
-        for batches, _ in self.played_tensors(environment):
+        for batches in self.played_tensors(environment):
             for name, batch in batches.items():
                 slots = environment.behaviors[name].slots
                 for tensor in _tensors(batch):
@@ -73,16 +73,16 @@ class TensorEnvironmentConformance(EnvironmentConformance):
 
     def test_episodes_gives_a_copy(self) -> None:
         environment = self.opened_tensors()
-        environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
+        first_batches(environment)
         environment.episodes[:] = 7
         assert not environment.episodes.any()
 
     def test_reading_the_state_changes_no_batch(self) -> None:
         environment = self.opened_tensors()
-        for batches, _ in self.played_tensors(environment):
+        for batches in self.played_tensors(environment):
             kept = _copied(batches)
             state = environment.state_dict()
-            assert_equal_batches(kept, _copied(batches))
+            assert_equal(kept, _copied(batches))
             assert_equal(state, environment.state_dict())
 
     def test_actions_may_be_overwritten_after_the_step(self) -> None:
@@ -90,40 +90,43 @@ class TensorEnvironmentConformance(EnvironmentConformance):
         theirs = self.opened_tensors()
         if not self.deterministic:
             return
-        first, second = (each.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64)) for each in (ours, theirs))
-        generators = np.random.default_rng(1), np.random.default_rng(1)
-        for _ in range(self.steps):
-            chosen = _random(ours, first, generators[0])
-            kept = _random(theirs, second, generators[1])
-            first = ours.step(chosen)
-            for actions in chosen.values():
+        batches = first_batches(ours)
+        first_batches(theirs)
+        for step in range(self.steps):
+            overwritten = _random(ours, batches, np.random.default_rng(step))
+            kept = _random(ours, batches, np.random.default_rng(step))
+            batches = ours.step(overwritten)
+            for actions in overwritten.values():
                 for part in (actions.continuous, actions.discrete):
                     if part is not None:
                         part.zero_()
-            second = theirs.step(kept)
-            assert_equal_batches(_copied(first), _copied(second))
+            assert_equal(_copied(batches), _copied(theirs.step(kept)))
 
     def test_a_saved_state_does_not_change_with_later_steps(self) -> None:
         environment = self.opened_tensors()
-        batches = environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
-        generator = np.random.default_rng(1)
+        playing = self.played_tensors(environment)
+        next(playing)
         state = environment.state_dict()
         kept = copied(state)
         for _ in range(3):
-            batches = environment.step(_random(environment, batches, generator))
+            next(playing)
         assert_equal(state, kept)
 
 
 def _random(
     environment: TensorEnvironment, batches: Mapping[str, TensorBatch], generator: np.random.Generator
 ) -> dict[str, TensorActions]:
-    on_host = {name: batch.on_host() for name, batch in batches.items()}
-    drawn = random_actions(environment.behaviors, on_host, generator)
+    drawn = random_actions(environment.behaviors, _on_host(batches), generator)
     return {name: TensorActions.of(actions, environment.device) for name, actions in drawn.items()}
 
 
-def _copied(batches: Mapping[str, TensorBatch]) -> dict[str, AgentBatch]:
-    return snapshot({name: batch.on_host() for name, batch in batches.items()})
+def _on_host(batches: Mapping[str, TensorBatch]) -> Batches:
+    return {name: batch.on_host() for name, batch in batches.items()}
+
+
+def _copied(batches: Mapping[str, TensorBatch]) -> Batches:
+    copies: Batches = copied(_on_host(batches))
+    return copies
 
 
 def _tensors(batch: TensorBatch) -> Iterator[Tensor]:

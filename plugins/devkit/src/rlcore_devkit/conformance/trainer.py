@@ -25,7 +25,6 @@ from rlcore import (
     BehaviorSpec,
     ConfigError,
     Environment,
-    EpisodeSeeds,
     Plugins,
     Policy,
     RunStateError,
@@ -39,7 +38,7 @@ from rlcore_devkit.conformance.differences import TrainerDifferences
 from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
 from rlcore_devkit.conformance.rules import Rules, doctor, installed
 from rlcore_devkit.conformance.script import ScriptedSlots
-from rlcore_devkit.conformance.states import assert_equal, check_storable, copied, equal, through_a_file
+from rlcore_devkit.conformance.states import assert_equal, assert_resumes, check_storable, copied, equal
 from rlcore_devkit.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -49,7 +48,8 @@ from rlcore_devkit.environments import (
     identity_hybrid,
     identity_multi_branch,
 )
-from rlcore_devkit.trainings import SmallTrainings
+from rlcore_devkit.playing import Batches, first_batches
+from rlcore_devkit.trainings import create_trainer
 
 __all__ = ["TrainerConformance", "TrainerRules", "learn"]
 
@@ -109,17 +109,31 @@ class TrainerRules(Rules):
         return {"trainer_type": self.trainer, "hyperparameters": chosen, **self.settings}
 
     @property
+    def _spec(self) -> TrainerSpec:
+        """Return the record of the trainer."""
+        return self.plugins().record(TrainerSpec, self.trainer)
+
+    @property
     def spaces(self) -> frozenset[str]:
         """Return the kinds of actions that the record declares."""
-        return self.plugins().record(TrainerSpec, self.trainer).spaces
+        return self._spec.spaces
 
     def environment(self) -> Environment:
         """Return the simplest environment whose actions the trainer declares."""
-        kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
-        return SPACES[kind](self.num_envs)
+        return self._declared("discrete", "continuous", "hybrid")
+
+    def _declared(self, *kinds: str, slots: int | None = None) -> IdentityEnvironment:
+        """Return the environment with the first of these kinds of actions that the trainer declares."""
+        kind = next(kind for kind in kinds if kind in self.spaces)
+        return SPACES[kind](slots or self.num_envs)
+
+    def _need_discrete_actions(self) -> None:
+        """Skip the test of a trainer that has no discrete actions alone."""
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
 
     def test_its_record_is_complete_and_light(self) -> None:
-        spec = self.plugins().record(TrainerSpec, self.trainer)
+        spec = self._spec
         assert spec.summary, "a record needs a summary for `rlcore plugins list`"
         assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
         assert callable(spec.resolve())
@@ -129,9 +143,7 @@ class TrainerRules(Rules):
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
         config = config_from_mapping({"behaviors": {"Walker": self.block()}}, plugins)
-        assert isinstance(
-            config.behaviors["Walker"].hyperparameters, plugins.record(TrainerSpec, self.trainer).resolve("settings")
-        )
+        assert isinstance(config.behaviors["Walker"].hyperparameters, self._spec.resolve("settings"))
         assert config_from_mapping(dump_config(config), plugins) == config
 
     def test_unknown_hyperparameters_are_refused(self) -> None:
@@ -178,21 +190,13 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
 
         A subclass may give the slots of ``environment.behaviors`` other environments and teams first.
         """
-        trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
-        block = {**self.settings, **settings}
-        ranks = None
-        first_env = 0
+        [behavior] = environment.behaviors.values()
+        context: dict[str, Any] = {}
         if isinstance(environment, ScriptedSlots):
-            ranks = environment.ranks
-            first_env = environment.first_env
-        return trainings.trainer(
-            environment,
-            block=block,
-            plugins=plugins or self.plugins(),
-            seed=seed,
-            ranks=ranks,
-            first_env=first_env,
-        )
+            context = {"ranks": environment.ranks, "first_env": environment.first_env}
+        block = {**self.block(), **settings}
+        plugins = plugins or self.plugins()
+        return create_trainer(behavior, block, plugins, self.directory, seed, environment.num_envs, **context)
 
     def untrained(self, environment: Environment) -> Trainer:
         """Create the trainer of the only behavior of an environment."""
@@ -203,36 +207,33 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
         for kind in self.spaces:
             environment = SPACES[kind](self.num_envs)
-            for mask, actions, _ in play(self.make(environment), environment, 5):
-                check_actions(next(iter(environment.behaviors.values())), mask, actions)
+            [behavior] = environment.behaviors.values()
+            for mask, actions, *_ in play(self.make(environment), environment, 5):
+                check_actions(behavior, mask, actions)
 
     # ------------------------------------------------------------ acting
 
     def test_never_chooses_a_masked_option(self) -> None:
-        if "discrete" not in self.spaces:
-            pytest.skip("has no discrete actions")
+        self._need_discrete_actions()
         environment = TinyCorridor(self.num_envs, masked=True)
         [behavior] = environment.behaviors.values()
-        for mask, actions, _ in play(self.make(environment), environment, self.steps):
+        for mask, actions, *_ in play(self.make(environment), environment, self.steps):
             check_actions(behavior, mask, actions)
 
     def test_the_policy_acts_by_itself_and_repeats_itself(self) -> None:
         environment = self.environment()
         [behavior] = environment.behaviors.values()
         trainer = self.make(environment)
-        batch = first_batch(environment)
-        trainer.begin(batch)
+        batch = begun(trainer, environment)
         before = trainer.state_dict()
         for deterministic in (True, False):
-            answers = []
-            for _ in range(2):
-                trainer.policy.seed(3)
-                answers.append(trainer.policy.act(batch.observations, batch.action_mask, deterministic))
-                check_actions(behavior, batch.action_mask, answers[-1])
-            assert_equal(as_state(answers[0]), as_state(answers[1]))
-        one_row = {name: array[:1] for name, array in batch.observations.items()}
-        parts = as_state(trainer.policy.act(one_row, None if batch.action_mask is None else batch.action_mask[:1]))
-        assert all(len(part) == 1 for part in parts.values()), "a policy takes any number of rows"
+            answer = act_twice(trainer.policy, batch, deterministic)
+            check_actions(behavior, batch.action_mask, answer)
+        row = batch.take(np.arange(1))
+        one = act(trainer.policy, row)
+        assert {len(part) for part in (one.continuous, one.discrete) if part is not None} == {1}, (
+            "a policy takes any number of rows"
+        )
         assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
 
     # ------------------------------------------------------------ learning
@@ -240,20 +241,18 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
         environment = self.environment()
         trainer = self.make(environment)
-        batch = first_batch(environment, seed=1)
         everyone = np.ones(self.num_envs, np.bool_)
-        trainer.begin(batch)  # which decides who learns
+        batch = begun(trainer, environment)  # which decides who learns
         updates = []
         learned = 0
-        learning = int(np.sum(getattr(trainer, "learning_slots", everyone)))
-        for _, _, stats, _ in play_on(trainer, environment, batch, self.steps):
-            learned = learned + learning
-            learning = int(np.sum(getattr(trainer, "learning_slots", everyone)))
-            updates += [] if stats is None else [stats]
+        for _ in range(self.steps):
+            learned += int(np.sum(getattr(trainer, "learning_slots", everyone)))
+            batch, update = learn_on(trainer, environment, batch, 1)
+            updates += update
         assert trainer.steps == learned
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; choose smaller hyperparameters"
         for stats in updates:
-            assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
+            check_statistics(stats)
 
     def test_equal_seeds_learn_equally(self) -> None:
         outcomes = []
@@ -264,27 +263,28 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         assert_equal(outcomes[0], outcomes[1])
 
     def test_learns(self) -> None:
-        environment, measured = (
-            identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment() for _ in range(2)
-        )
+        environment = self._task()
+        measured = self._task()
         assert isinstance(environment, IdentityEnvironment)
         candidates = (self.make(environment, seed) for seed in range(1, 10))
         # Initial weights sometimes solve the task, which would prove nothing.
         trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
+        batch = begun(trainer, environment)
         steps = self.learns_within // self.num_envs
         reached = 0.0
-        measured_after = {steps * part // 4 for part in (1, 2, 3, 4)}  # a trainer that learns sooner is done sooner
-        for step, _ in enumerate(play(trainer, environment, steps), start=1):
-            if step in measured_after:
-                reached = mean_reward(trainer, measured)
-                if reached > 0.8:
-                    break
+        for _ in range(4):  # a trainer that learns sooner is done sooner
+            batch, _ = learn_on(trainer, environment, batch, steps // 4)
+            reached = mean_reward(trainer, measured)
+            if reached > 0.8:
+                break
         assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
+
+    def _task(self) -> Environment:
+        return identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment()
 
     @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
     def test_handles_episodes_of_every_kind(self, case: str) -> None:
-        if "discrete" not in self.spaces:
-            pytest.skip("has no discrete actions")
+        self._need_discrete_actions()
         environment: Environment = {
             "episodes of one step": IdentityEnvironment(self.num_envs, discrete=(2,), episode_length=1),
             "time limits only": ConstantReward(self.num_envs, max_steps=3),
@@ -293,7 +293,7 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         trainer = self.make(environment)
         for _ in range(4 if case == "cut by a reset" else 1):
             for stats in learn(trainer, environment, self.steps // 3):
-                assert all(np.isfinite(value) for value in stats.values()), stats
+                check_statistics(stats)
 
     def test_reads_a_batch_only_while_it_is_valid(self) -> None:
         """An environment writes its next step into the memory of the previous one."""
@@ -302,14 +302,13 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
             environment = self.environment()
             trainer = self.make(environment)
             [name] = environment.behaviors
-            batch = first_batch(environment)
-            trainer.begin(batch)
+            batch = begun(trainer, environment)
             for _ in range(self.steps):
                 actions = trainer.act(batch)
-                later = environment.step({name: actions})[name]
+                before = batch
+                batch = environment.step({name: actions})[name]
                 if spoil:
-                    spoil_arrays(batch)
-                batch = later
+                    spoil_arrays(before)
                 trainer.observe(actions, batch)
                 if trainer.ready():
                     trainer.update()
@@ -337,16 +336,12 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         environment = self.environment()
-        other = self.environment()
         trainer = self.make(environment)
         learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
-        state = copied(trainer.state_dict())
-        resumed = self.make(other)
-        resumed.load_state_dict(through_a_file(state, self.directory))
-        assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
-        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
-        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
-        assert_equal(ours, theirs, NOT_RESUMED)
+        assert_resumes(trainer, self.make(self.environment()), self.directory, self._learn_on, NOT_RESUMED)
+
+    def _learn_on(self, trainer: Trainer) -> list[Mapping[str, float]]:
+        return learn(trainer, self.environment(), self.steps, seed=7)
 
     def test_snapshots_do_not_change_and_are_restored_from_their_content(self) -> None:
         environment = self.environment()
@@ -355,9 +350,10 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         seen = copied(batch.observations)
         mask = copied(batch.action_mask)
 
-        def acts(policy: Policy) -> dict[str, Any]:
+        def acts(policy: Policy) -> Any:
             policy.seed(5)
-            return {"likely": as_state(policy.act(seen, mask)), "drawn": as_state(policy.act(seen, mask, False))}
+            likely = copied(policy.act(seen, mask))
+            return likely, copied(policy.act(seen, mask, False))
 
         before = trainer.snapshot()
         at_first = acts(before)
@@ -373,36 +369,33 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
         """PyTorch records gradients as :class:`rlcore.RewardProvider` says."""
         environment = self.environment()
-        other = self.environment()
         trainer, reward = self.make_with_a_reward_that_learns(environment)
         untrained = copied(reward.state_dict())
         updates = learn(trainer, environment, self.steps)
-        state = copied(trainer.state_dict())
         assert not equal(untrained, reward.state_dict()), "the provider's update() was not called"
         assert reward.rewarded, "the provider's evaluate() was not called"
         assert any(LearningReward.TAG in stats for stats in updates), "the statistics of the provider are missing"
-        resumed, restored = self.make_with_a_reward_that_learns(other)
-        resumed.load_state_dict(through_a_file(state, self.directory))
-        assert_equal(reward.state_dict(), restored.state_dict(), "the provider's state was not saved and restored")
-        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
-        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
-        assert_equal({"all": ours}, {"all": theirs})
+        resumed, restored = self.make_with_a_reward_that_learns(self.environment())
+        lost = "the provider's state was not saved and restored"
+        assert_resumes(trainer, resumed, self.directory, self._learn_on, lost)
+        assert_equal(reward.state_dict(), restored.state_dict(), lost)
 
     def test_rewards_that_learn_are_shown_each_collected_transition_once_and_in_order(self) -> None:
         """Minibatches have it beside them, in :attr:`rlcore.Transitions.collected`."""
         environment = self.environment()
         trainer, reward = self.make_with_a_reward_that_learns(environment)
-        batch = first_batch(environment)
+        batch = begun(trainer, environment)
         acted_on: list[list[bytes]] = [[] for _ in batch.reward]  # of each slot
-        trainer.begin(batch)
         for _ in range(self.steps):
             for slot, seen in enumerate(acted_on):
                 seen.append(b"".join(array[slot].tobytes() for array in batch.observations.values()))
-            [(_, _, _, batch)] = play_on(trainer, environment, batch, 1)
+            batch, _ = learn_on(trainer, environment, batch, 1)
         assert reward.collected, "update() was called with transitions whose `collected` is always None"
         for slot, seen in enumerate(acted_on):
-            shown = [observations for of_slot, observations in reward.collected if of_slot == slot]
-            assert shown == seen[: len(shown)], f"the transitions of slot {slot} are not those that it collected"
+            collected = [observations for of_slot, observations in reward.collected if of_slot == slot]
+            assert collected == seen[: len(collected)], (
+                f"the transitions of slot {slot} are not those that it collected"
+            )
 
     def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, Any]:
         """Create a trainer with two rewards with different discounts; the second one changes with every update."""
@@ -418,39 +411,54 @@ class TrainerConformance(TrainerRules, TrainerDifferences):
         environment = self.environment()
         trainer = self.make(environment)
         learn(trainer, environment, self.steps)
-        state = copied(trainer.state_dict())
         fresh = self.make(self.environment(), seed=2)
-        fresh.load_model(state["model"])
+        fresh.load_model(copied(trainer.state_dict()["model"]))
         batch = first_batch(environment)
         assert fresh.steps == 0
-        assert_equal(
-            as_state(trainer.policy.act(batch.observations, batch.action_mask)),
-            as_state(fresh.policy.act(batch.observations, batch.action_mask)),
-        )
+        assert_equal(act(trainer.policy, batch), act(fresh.policy, batch))
 
 
 # ---------------------------------------------------------------- parts of the tests
 
 
 def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
-    [batch] = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64)).values()
+    batches: Batches = first_batches(environment, seed)
+    [batch] = batches.values()
     return batch
 
 
-def play(
-    trainer: Trainer, environment: Environment, steps: int, seed: int = 1
-) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None]]:
-    """Run the loop of a run; yield the mask of each step, the actions, and the result of an update or None."""
+def act(policy: Policy, batch: AgentBatch, deterministic: bool = True) -> Actions:
+    """Return a copy of the actions of a policy, whose generator is seeded."""
+    policy.seed(3)
+    actions: Actions = copied(policy.act(batch.observations, batch.action_mask, deterministic))
+    return actions
+
+
+def act_twice(policy: Policy, batch: AgentBatch, deterministic: bool) -> Actions:
+    """Return the actions of a policy; asked again with the same seed, it gives equal ones."""
+    actions = act(policy, batch, deterministic)
+    assert_equal(actions, act(policy, batch, deterministic))
+    return actions
+
+
+Step = tuple[Mask, Actions, Mapping[str, float] | None, AgentBatch]
+"""A step of a run: the mask before it, the actions, the means of an update or None, and the batch after it."""
+
+
+def begun(trainer: Trainer, environment: Environment, seed: int = 1) -> AgentBatch:
+    """Reset the environment and begin with its first batch, which is returned."""
     batch = first_batch(environment, seed)
     trainer.begin(batch)
-    for mask, actions, stats, _ in play_on(trainer, environment, batch, steps):
-        yield mask, actions, stats
+    return batch
 
 
-def play_on(
-    trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
-) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None, AgentBatch]]:
-    """Continue the loop of a run from ``batch``; yield what :func:`play` yields, and the next batch."""
+def play(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> Iterator[Step]:
+    """Run the loop of a run from a reset on."""
+    yield from play_on(trainer, environment, begun(trainer, environment, seed), steps)
+
+
+def play_on(trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int) -> Iterator[Step]:
+    """Continue the loop of a run from ``batch``."""
     [name] = environment.behaviors
     for _ in range(steps):
         mask = None if batch.action_mask is None else batch.action_mask.copy()
@@ -464,7 +472,16 @@ def play_on(
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
     """Train for ``steps`` environment steps; return the statistics of each update by tag."""
-    return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
+    return [stats for _, _, stats, _ in play(trainer, environment, steps, seed) if stats is not None]
+
+
+def learn_on(
+    trainer: Trainer, environment: Environment, batch: AgentBatch, steps: int
+) -> tuple[AgentBatch, list[Mapping[str, float]]]:
+    """Train for some steps from ``batch``; return the last batch, and the statistics of each update by tag."""
+    played = list(play_on(trainer, environment, batch, steps))
+    updates = [stats for _, _, stats, _ in played if stats is not None]
+    return played[-1][3], updates
 
 
 def spoil_arrays(batch: AgentBatch) -> None:
@@ -478,23 +495,25 @@ def spoil_arrays(batch: AgentBatch) -> None:
             mask[...] = False
 
 
+def check_statistics(stats: Mapping[str, Any]) -> None:
+    """Check that an update returned finite numbers by tag."""
+    for tag, value in stats.items():
+        assert isinstance(tag, str) and np.isfinite(np.mean(value)), f"{tag!r} is {value}"
+
+
 def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
     """Check shapes, types and limits of the actions."""
     if behavior.continuous:
-        assert actions.continuous is not None
-        assert actions.continuous.shape == (behavior.slots, behavior.continuous)
-        assert actions.continuous.dtype == np.float32
-        assert (actions.continuous >= behavior.low).all() and (actions.continuous <= behavior.high).all()
+        _check_part(actions.continuous, np.float32, behavior.slots, behavior.low, behavior.high)
     if behavior.discrete:
-        assert actions.discrete is not None
-        assert actions.discrete.shape == (behavior.slots, len(behavior.discrete))
-        assert actions.discrete.dtype == np.int64
-        assert (actions.discrete >= 0).all() and (actions.discrete < behavior.discrete).all()
-        if mask is not None:
-            columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
-            assert np.take_along_axis(mask, columns, axis=1).all(), "chose a masked option"
+        last = np.array(behavior.discrete) - 1
+        _check_part(actions.discrete, np.int64, behavior.slots, np.zeros_like(last), last)
+    if mask is not None and actions.discrete is not None:
+        columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
+        assert np.take_along_axis(mask, columns, axis=1).all(), "chose a masked option"
 
 
-def as_state(actions: Actions) -> dict[str, Any]:
-    parts = {"continuous": actions.continuous, "discrete": actions.discrete}
-    return {name: part.copy() for name, part in parts.items() if part is not None}
+def _check_part(part: NDArray[Any] | None, dtype: type, rows: int, low: NDArray[Any], high: NDArray[Any]) -> None:
+    assert part is not None
+    assert part.shape == (rows, len(low)) and part.dtype == dtype
+    assert (part >= low).all() and (part <= high).all()

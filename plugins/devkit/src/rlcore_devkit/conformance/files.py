@@ -1,0 +1,32 @@
+"""Files of a plugin: read all, damage each, and restore them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+OTHER = b"\x00another file" * 100
+
+
+def contents(place: Path) -> dict[Path, bytes]:
+    """Return the content of every file below a directory, or that of the file itself."""
+    paths = [place] if place.is_file() else sorted(place.rglob("*"))
+    return {path: path.read_bytes() for path in paths if path.is_file()}
+
+
+def damages(place: Path) -> list[Callable[[], object]]:
+    """Return functions that each cut one file of :func:`contents` in half, or overwrite it."""
+    found: list[Callable[[], object]] = []
+    for path, content in contents(place).items():
+        for damaged in (content[: len(content) // 2], OTHER):
+            found.append(partial(path.write_bytes, damaged))
+    return found
+
+
+def restore(place: Path, intact: Mapping[Path, bytes]) -> None:
+    """Write the files as they were, and delete others, such as a journal."""
+    for path in contents(place).keys() - intact.keys():
+        path.unlink()
+    for path, content in intact.items():
+        path.write_bytes(content)
