@@ -1,4 +1,4 @@
-"""Runs in EnvPool: a resumed run equals one that was never stopped, with workers too."""
+"""Runs in EnvPool, alone and in workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_runs import train_in, weights, whole_run_that_a_resumed_one_equals
+from worker_runs import train_in, weights
 
 pytest.importorskip("envpool", reason="EnvPool has no wheel for this platform")
 
@@ -14,11 +14,6 @@ POOL: dict[str, Any] = {
     "type": "envpool", "id": "Pendulum-v1", "num_envs": 3, "options": {"max_episode_steps": 70, "num_threads": 2},
 }  # fmt: skip
 EVALUATION = {"interval": 350, "episodes": 2}
-
-
-def test_a_run_resumed_at_a_checkpoint_equals_one_that_was_never_stopped(tmp_path: Path) -> None:
-    """A pool cannot save its state: in both runs each checkpoint starts new episodes, in a pool with new seeds."""
-    whole_run_that_a_resumed_one_equals(POOL, tmp_path, 900, 200, evaluation=EVALUATION)
 
 
 def test_workers_play_the_episodes_of_one_process(tmp_path: Path) -> None:

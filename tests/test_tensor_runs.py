@@ -1,4 +1,4 @@
-"""PPO in a tensor environment: equal to PPO with NumPy's batches, bit for bit, also when it is stopped and resumed."""
+"""PPO in a tensor environment: equal to PPO with NumPy's batches, bit for bit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 from small_runs import small_run
-from tensor_race import TensorRace
+from tensor_race import TensorRace, ThroughNumpy
 from torch import Tensor
 
 from rlcore import ConfigError, EnvironmentFailed, NonFiniteError, Run
 from rlcore_devkit import TensorEnvironmentConformance
-from rlcore_torch import AsNumpy, NetworkSettings, TensorActions, TensorBatch
+from rlcore_torch import NetworkSettings, TensorActions, TensorBatch
 from rlcore_torch.on_policy import collection
 from rlcore_torch.on_policy.turns_rollout import TurnsRollout
 from rlcore_torch.policy.untrained import untrained_policy
@@ -26,13 +26,6 @@ from rlcore_torch.tensors.as_numpy import UnsavedAsNumpy
 from rlcore_torch.tensors.cartpole import TorchCartPole
 
 STEPS = 700
-
-
-class ThroughNumpy(AsNumpy):
-    """Gives arrays to every trainer."""
-
-    def keep_batches(self, trainers: Sequence[Any]) -> bool:
-        return False
 
 
 class ContinuousCart(TorchCartPole):
@@ -214,38 +207,6 @@ def test_episodes_that_a_checkpoint_cuts_are_cut_alike(tmp_path: Path, monkeypat
         found.append(outcome(tmp_path / kind.__name__))
     assert found[0] == found[1]
     assert cuts[0] == 0 and max(cuts) > 4
-
-
-@pytest.mark.parametrize("stops_in", ["tensors", "arrays"])
-@pytest.mark.parametrize(
-    "make", [lambda: TorchCartPole(4, max_steps=25), lambda: TensorRace(4)], ids=["together", "turns"]
-)
-def test_a_stopped_run_is_resumed_bit_for_bit_by_either(tmp_path: Path, make: Make, stops_in: str) -> None:
-    """The run stops within its second rollout, once more than 450 agent steps are taken."""
-    environments: dict[str, Make] = {"tensors": make, "arrays": lambda: ThroughNumpy(make())}
-    (name,) = make().behaviors
-    with Run(configuration(tmp_path / "whole", 4, behavior=name), environment=make) as run:
-        run.train()
-    with Run(configuration(tmp_path / "stopped", 4, behavior=name), environment=environments[stops_in]) as run:
-        run.start()
-        trainer: Any = run.behaviors[name].trainer
-        observe = trainer.observe
-
-        def observe_and_stop(actions: Any, batch: Any) -> None:
-            observe(actions, batch)
-            if trainer.steps > 450:
-                run.request_stop()
-
-        trainer.observe = observe_and_stop
-        run.train()
-        stop = trainer.steps
-    assert 450 < stop < 500
-    resumed = configuration(tmp_path / "stopped", 4, behavior=name, checkpoint_settings={"resume": True})
-    with Run(resumed, environment=make) as run:
-        run.train()
-        assert str(run.describe().resume) == "exact" and on_device(run)
-    stopped = {key: value for key, value in outcome(tmp_path / "stopped").items() if not key.startswith(f"{stop}/")}
-    assert stopped == outcome(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

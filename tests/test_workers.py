@@ -1,4 +1,4 @@
-"""A run in workers is a run in one process: equal weights, metrics and states, also if it is resumed in the other."""
+"""A run in workers is a run in one process: equal weights, metrics and states."""
 
 from __future__ import annotations
 
@@ -22,19 +22,6 @@ def test_a_run_in_workers_equals_one_in_one_process(tmp_path: Path, case: str) -
     assert metrics(one) == metrics(several) != []
     text = [(directory / "run" / "metrics.jsonl").read_text() for directory in (one, several)]
     assert ["Environment/Worker Restarts" in each for each in text] == [False, True]
-
-
-@pytest.mark.parametrize("case", ["lake", "curriculum"])
-@pytest.mark.parametrize(("first", "second"), [(2, None), (None, 3)], ids=["to one process", "to workers"])
-def test_a_run_is_resumed_with_another_number_of_workers(
-    tmp_path: Path, case: str, first: int | None, second: int | None
-) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    for directory, steps in ((whole, (300, 600)), (parts, (300, 600))):
-        for number, (workers, end) in enumerate(zip((first, second), steps, strict=True)):
-            train(directory, case, None if directory is whole else workers, end, resume=number > 0)
-    assert weights(whole) == weights(parts) != []
-    assert metrics(whole) == metrics(parts)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,11 @@ import rlcore
 from rlcore import SavedRun
 
 CASES: dict[str, dict[str, Any]] = data("worker_runs")
-GAMES: dict[str, dict[str, Any]] = data("pettingzoo_runs")
 PPO, SAC = CASES["ppo"]["behavior"], CASES["sac"]["behavior"]
 
 
-def train(
-    directory: Path, case: str, workers: Any, steps: int = 600, resume: bool = False, checkpoint: str | None = None
-) -> None:
-    parts = (CASES | GAMES)[case]
-    start = {"resume": resume, "checkpoint": checkpoint}
+def train(directory: Path, case: str, workers: Any, steps: int = 600, resume: bool = False) -> None:
+    parts = CASES[case]
     rlcore.Run(
         {
             "environment": {**parts["environment"], "workers": workers},
@@ -31,7 +26,7 @@ def train(
             "behaviors": {
                 "Player": {**parts["behavior"], "max_steps": steps, "summary_freq": 200, "checkpoint_interval": 300}
             },
-            "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), **start},
+            "checkpoint_settings": {"run_id": "run", "results_dir": str(directory), "resume": resume},
             "env_settings": {"seed": 5},
             "stats": {"console": False, "tensorboard": False},
         }
@@ -52,30 +47,6 @@ def train_in(environment: dict[str, Any], directory: Path, steps: int, interval:
             **blocks,
         }
     ).train()
-
-
-def whole_run_that_a_resumed_one_equals(
-    environment: dict[str, Any], directory: Path, steps: int, interval: int, **blocks: Any
-) -> Path:
-    """Train as :func:`train_in` does, and again from the first checkpoint on: weights and summaries must be equal."""
-    whole, parts = directory / "whole", directory / "parts"
-    train_in(environment, whole, steps, interval, **blocks)
-    first = copy_of_run(whole, parts)
-    assert int(first) < steps / 2
-    halfway = weights(parts, first)
-    train_in(
-        environment, parts, steps, interval, checkpoint_settings={"resume": True, "checkpoint": first}, **blocks
-    )  # fmt: skip
-    assert weights(parts) == weights(whole) != []
-    assert weights(parts) != halfway
-    assert len(metrics(whole)) >= 3 and metrics(parts)[-3:] == metrics(whole)[-3:]
-    return whole / "run"
-
-
-def copy_of_run(directory: Path, copy: Path) -> str:
-    """Copy a run with all its checkpoints; return the step of the first one, to resume from it."""
-    shutil.copytree(directory, copy)
-    return min((path.name for path in (copy / "run" / "checkpoints").iterdir() if path.name.isdecimal()), key=int)
 
 
 def arrays(value: Any) -> list[np.ndarray]:
