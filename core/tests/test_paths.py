@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.cli.terminal import ShownPaths
+from rlcore.cli.terminal import ShortPaths
 from rlcore.errors import ConfigError
 from rlcore.files.paths import user_path, working_directory
 
@@ -38,7 +38,7 @@ def test_a_working_directory_that_was_deleted_is_no_error(tmp_path: Path, monkey
     os.chdir(gone)
     gone.rmdir()
     assert working_directory() == Path()
-    assert ShownPaths()("/somewhere/else") == "/somewhere/else"
+    assert ShortPaths()("/somewhere/else") == "/somewhere/else"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_what_lies_in_the_directory_of_the_command_is_shown_from_there(
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    shorten = ShownPaths()
+    shorten = ShortPaths()
     monkeypatch.chdir(tmp_path)
     assert shorten(message.format(here=here)) == shown.format(here=here)

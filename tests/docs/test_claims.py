@@ -18,7 +18,7 @@ import pytest
 import yaml
 from workspace import MEMBERS, ROOT
 
-from rlcore import RunOptionSpec, load_plugins
+from rlcore import RunOptionSpec, inspect_plugins, load_plugins
 from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
 from rlcore.plugins.contract import CONTRACT
@@ -27,6 +27,7 @@ from rlcore_migrate.hints import foreign_keys
 
 pytestmark = pytest.mark.documentation
 
+PLUGINS, _ = inspect_plugins()
 LISTED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
 TRACKED = [path for path in LISTED.stdout.split("\n") if (ROOT / path).is_file()]
 PAGES = [path for path in TRACKED if path.endswith(".md") and not path.endswith("CHANGELOG.md")]
@@ -75,7 +76,7 @@ def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
     path: list[str] = []
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         path.append(words[0])
-        found = command.get_command(click.Context(command), words[0]) or plugin_command(" ".join(path))[0]
+        found = command.get_command(click.Context(command), words[0]) or plugin_command(PLUGINS, " ".join(path))
         if found is None:
             raise click.UsageError(f"there is no command {words[0]!r}")
         command, words = found, words[1:]
@@ -113,7 +114,7 @@ def test_commands_in_blocks_can_be_parsed() -> None:
 
 
 def test_options_in_sentences_exist() -> None:
-    ours = (plugin_command(name)[0] for name in ("play", "plugins new", "ratings", "ray", "report", "schema"))
+    ours = (plugin_command(PLUGINS, name) for name in ("play", "plugins new", "ratings", "ray", "report", "schema"))
     written = re.findall(r'"(--[a-z-]+)"', code())  # by conftest.py, benchmarks and tools
     foreign = {f"--{flag}" for flag in foreign_keys()["flags"]}
     of_run = {record.option for record in load_plugins().records("option") if isinstance(record, RunOptionSpec)}

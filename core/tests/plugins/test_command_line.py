@@ -12,7 +12,7 @@ import pytest
 
 from rlcore import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError, hookspecs
 from rlcore.cli import main as main_module
-from rlcore.cli.commands import debug_option
+from rlcore.cli.options import debug_option
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore
 
 COMMAND = """

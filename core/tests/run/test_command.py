@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.cli.run import typed_flags
+from rlcore.cli.run_options import typed_flags
 from rlcore.storage.store import RunStore
 from rlcore_devkit.fixtures import RunRlcore
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.cli.run import refuse_configuration_of_another
+from rlcore.cli.run_options import refuse_configuration_of_another
 from rlcore.config.dump import is_sealed
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.run.saved.data import read_saved_configuration

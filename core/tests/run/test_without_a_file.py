@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rlcore.cli.main import rlcore
-from rlcore.cli.run import typed_flags
+from rlcore.cli.run_options import typed_flags
 from rlcore_devkit.fixtures import RunRlcore
 
 HERE = Path(__file__).parent

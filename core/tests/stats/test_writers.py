@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcore.cli.terminal import console_line
+from rlcore.cli.console import console_line
 from rlcore.contracts.stats import StatSummary, StatsWriter, Tag
 from rlcore.plugins.core import JsonlWriter
 

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin_options
-from rlcore.cli.main import ends_within, report
+from rlcore.cli.ending import ends_within
+from rlcore.cli.main import report
+from rlcore.cli.options import (
+    PluginFlags,
+    UserPath,
+    debug_option,
+    json_option,
+    plugin_options,
+    policies_option,
+    run_argument,
+    set_option,
+)
 from rlcore.cli.run import limit_threads
-from rlcore.cli.terminal import UserPath, echo, show_log
+from rlcore.cli.terminal import echo, show_log
 from rlcore.errors import ConfigError, ExitCode
 from rlcore.settings.blocks import MAX_EPISODES
 
@@ -22,19 +32,13 @@ if TYPE_CHECKING:
 
 
 @click.command("evaluate")
-@click.argument("run", type=UserPath(), shell_complete=complete_runs)
+@run_argument
 @click.option(
     "--episodes", type=click.IntRange(1, MAX_EPISODES), default=20, show_default=True, help="Episodes to play."
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; without it, the run's.")
 @click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
-@click.option(
-    "--checkpoint",
-    metavar="best|last|STEP",
-    default="last",
-    show_default=True,
-    help="Policies to use: of the best evaluation, of the last checkpoint, or of the checkpoint of a step.",
-)
+@policies_option("use")
 @click.option(
     "--video",
     type=UserPath(),
@@ -63,8 +67,8 @@ if TYPE_CHECKING:
     "evaluation.opponents.",
 )
 @click.option("--no-opponents", is_flag=True, help="Let the agents of RUN play all teams.")
-@click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@set_option
+@json_option
 @plugin_options
 @debug_option
 def evaluate_command(

@@ -8,9 +8,18 @@ from pathlib import Path
 import attrs
 import click
 
-from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin_options
+from rlcore.cli.options import (
+    PluginFlags,
+    UserPath,
+    complete_runs,
+    debug_option,
+    json_option,
+    plugin_options,
+    policies_option,
+    set_option,
+)
 from rlcore.cli.run import limit_threads
-from rlcore.cli.terminal import UserPath, echo, show_log
+from rlcore.cli.terminal import echo, show_log
 
 
 @click.command("export")
@@ -18,13 +27,7 @@ from rlcore.cli.terminal import UserPath, echo, show_log
 @click.option("--format", "exporter", metavar="NAME", help="The exporter; may be left out if there is only one.")
 @click.option("--profile", metavar="NAME", help="The profile of the exporter, such as unity: its setting `profile`.")
 @click.option("--behavior", metavar="NAME", help="Export one behavior instead of all.")
-@click.option(
-    "--checkpoint",
-    metavar="best|last|STEP",
-    default="last",
-    show_default=True,
-    help="Policies to export: of the best evaluation, of the last checkpoint, or of the checkpoint of a step.",
-)
+@policies_option("export")
 @click.option(
     "-o",
     "--output",
@@ -32,8 +35,8 @@ from rlcore.cli.terminal import UserPath, echo, show_log
     help="A directory for BEHAVIOR.SUFFIX, made if it is new, or a file, such as agent.onnx; by default, this one.",
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@set_option
+@json_option
 @plugin_options
 @debug_option
 def export_command(

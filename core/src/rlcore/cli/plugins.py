@@ -13,7 +13,8 @@ import attrs
 import click
 import importlib_metadata as metadata
 
-from rlcore.cli.commands import LazyCommand, LazyGroup, debug_option, selection_options
+from rlcore.cli.commands import LazyCommand, LazyGroup
+from rlcore.cli.options import debug_option, json_option, selection_options
 from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, installed
@@ -44,7 +45,7 @@ def plugins_command() -> None:
 @click.command("list")
 @selection_options
 @click.option("--provides", is_flag=True, help="Also list what each provides; this imports the plugins.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_json: bool) -> None:
     """List the installed plugins.
@@ -85,7 +86,7 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
 
 @click.command("info")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 def info_command(name: str, as_json: bool) -> None:
     """Show everything about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it provides, as a trainer_type.
@@ -204,7 +205,7 @@ def _print_report(report: dict[str, Any]) -> None:
 @click.command("hooks")
 @click.argument("name", required=False)
 @selection_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @debug_option
 def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, as_json: bool) -> None:
     """Show what each hook is for, when it is called and with which arguments; only NAME, if given.

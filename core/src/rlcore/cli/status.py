@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from rlcore.cli.commands import PluginFlags, complete_runs, debug_option, plugin_options
-from rlcore.cli.terminal import UserPath, echo, echo_columns, show_log
+from rlcore.cli.options import PluginFlags, debug_option, json_option, plugin_options, run_argument
+from rlcore.cli.terminal import echo, echo_columns, show_log
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -25,8 +25,8 @@ WATCH_SECONDS = 3.0
 
 
 @click.command("status")
-@click.argument("run", type=UserPath(), shell_complete=complete_runs)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@run_argument
+@json_option
 @click.option("--watch", is_flag=True, help="Show it again every few seconds until the run ends, or Ctrl-C.")
 @plugin_options
 @debug_option

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from rlcore.cli.commands import PluginFlags, debug_option, plugin_options
-from rlcore.cli.terminal import UserPath, echo, show_log
+from rlcore.cli.options import PluginFlags, UserPath, debug_option, json_option, plugin_options
+from rlcore.cli.terminal import echo, show_log
 from rlcore.errors import ConfigError, ExitCode
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 
@@ -19,7 +19,7 @@ NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_E
 @click.command("validate")
 @click.argument("config", type=UserPath())
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a key first. May be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @plugin_options
 @debug_option
 def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen: PluginFlags) -> int:

@@ -5,7 +5,6 @@ The ``plugins`` block is read before any plugin is imported; :mod:`rlcore.plugin
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -158,7 +157,7 @@ def load_plugins_for(
         if not tolerate_errors:
             raise
         settings = PluginSettings()
-    selection = selection_from(settings, os.environ, dash_p, no_plugins, used=used_references(document))
+    selection = selection_from(settings, None, dash_p, no_plugins, used=used_references(document))
     if not allow_local:
         selection, _ = selection.without_local_of_config()
     selection = attrs.evolve(selection, lenient=lenient)
@@ -171,7 +170,7 @@ def local_references(document: Document) -> tuple[str, ...]:
         settings = plugin_settings(document)
     except ConfigErrors:  # reported by load_config
         return ()
-    return selection_from(settings, {}, (), False).without_local_of_config()[1]
+    return selection_from(settings, {}).without_local_of_config()[1]
 
 
 def left_out(document: Document, plugins: Plugins) -> Iterator[str]:

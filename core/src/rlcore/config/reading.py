@@ -111,7 +111,7 @@ def _read_text(path: Path) -> str:
             from rlcore.plugins.call import load_plugins
             from rlcore.plugins.select import selection_from
 
-            plugins = load_plugins(selection_from(None, os.environ, (), False))
+            plugins = load_plugins(selection_from())
             return _read_text(plugins.record_of_kind("collection", collection).resolve()(file))
         hint = did_you_mean(str(path), map(str, path.parent.glob("*.y*ml")))
         raise _refused(f"{path}", f"no such file{hint}") from None

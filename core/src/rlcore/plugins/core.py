@@ -3,7 +3,7 @@
 Core's own answers to the hooks that write and read the training status are here too.
 
 The writer ``jsonl`` is here, with the file ``metrics.jsonl`` that it continues when a run is resumed; ``console`` is in
-:mod:`rlcore.cli.terminal`.
+:mod:`rlcore.cli.console`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
         ),
         StatsWriterSpec(
             name="console",
-            target="rlcore.cli.terminal:ConsoleWriter.create",
+            target="rlcore.cli.console:ConsoleWriter.create",
             summary="a line for each summary on the terminal",
             default_on=True,
             foreign=True,

@@ -6,6 +6,7 @@ and ``RLCORE_PLUGINS`` < ``-p`` and ``--no-plugins``.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -118,19 +119,21 @@ class Selection:
 
 
 def selection_from(
-    config: PluginSettings | None,
-    environ: Mapping[str, str],
-    dash_p: Sequence[str],
-    no_plugins: bool,
+    config: PluginSettings | None = None,
+    environ: Mapping[str, str] | None = None,
+    dash_p: Sequence[str] = (),
+    no_plugins: bool = False,
     *,
     used: Iterable[str] = (),
 ) -> Selection:
     """Return the selection of one command. Raises ConfigError for a reference of the wrong form.
 
-    ``config`` is the block ``plugins``, ``environ`` has the environment variables, ``dash_p`` the values of ``-p``.
+    ``config`` is the block ``plugins``, ``environ`` has the environment variables, by default those of this process,
+    ``dash_p`` the values of ``-p``.
     ``no_plugins`` leaves rlcore's own plugin and what ``dash_p`` names. ``used`` are the DIST/NAME records that the
     configuration names: their distributions are loaded even if autoload is off, and need not exist.
     """
+    environ = os.environ if environ is None else environ
     asked = [_choice(text, "-p") for text in dash_p]
     records = _records(config)
     if no_plugins:

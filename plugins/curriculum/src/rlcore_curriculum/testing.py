@@ -46,7 +46,7 @@ class SamplerConformance:
 
     def plugins(self) -> Plugins:
         """Return the plugins that the sampler is created with."""
-        return load_plugins(selection_from(None, {}, (), False, used=(self.sampler,)))
+        return load_plugins(selection_from(environ={}, used=(self.sampler,)))
 
     def settings(self, **parameters: Any) -> SamplerSettings:
         """Return the block of an environment parameter; ``parameters`` override those of the class."""

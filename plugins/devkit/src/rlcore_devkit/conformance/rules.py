@@ -115,4 +115,4 @@ def doctor(plugin: str, rule: str, imported: bool = False) -> list[str]:
 
 def installed(name: str) -> Plugins:
     """Return the installed plugins, with that of ``name``, NAME or DIST/NAME, turned on."""
-    return load_plugins(selection_from(None, {}, (), False, used=(name,)))
+    return load_plugins(selection_from(environ={}, used=(name,)))

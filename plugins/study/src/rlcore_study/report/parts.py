@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ class Parts:
     """The parts that the installed plugins register."""
 
     def __init__(self) -> None:
-        plugins = load_plugins(selection_from(None, os.environ, (), False))
+        plugins = load_plugins(selection_from())
         self._specs = [each for each in plugins.records(ReportPartSpec.kind) if isinstance(each, ReportPartSpec)]
 
     def runs(self, paths: Sequence[Path]) -> list[Path]:
