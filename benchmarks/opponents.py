@@ -28,8 +28,8 @@ from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, writ
 from rlcore import Actions, BehaviorSpec, ObservationSpec
 from rlcore_ghost import PolicyMix
 from rlcore_torch import ActorCritic, ActorPolicy, NetworkSettings
+from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import numpy_actor
 
 ROWS, SNAPSHOTS, WINDOW = 64, 8, 10
 TARGET = 0.6  # of the speed against one snapshot

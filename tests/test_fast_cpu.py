@@ -18,7 +18,7 @@ from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore_torch import TorchAdam, backend, template
-from rlcore_torch.optimization.flat_adam import FlatAdam
+from rlcore_torch.acceleration.flat_adam import FlatAdam
 
 HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = data("fast_cpu")
 ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {

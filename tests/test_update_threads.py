@@ -16,7 +16,8 @@ from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_continuous, identity_discrete, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import GradientStep, TransitionBatch, backend, cpu, template
+from rlcore_torch import GradientStep, TransitionBatch, backend, template
+from rlcore_torch.acceleration import update_threads
 
 MakeTrainer = Callable[..., Any]
 Step = Callable[[TransitionBatch], GradientStep]
@@ -33,8 +34,8 @@ SMALL = {"batch_size": 32, "buffer_size": 4096, "learning_rate": 3e-3}
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(cpu.LIMIT, raising=False)
-    monkeypatch.setattr(cpu, "cores", lambda: 2)
+    monkeypatch.delenv(update_threads.LIMIT, raising=False)
+    monkeypatch.setattr(update_threads, "cores", lambda: 2)
     monkeypatch.setattr(template, "choose_backend", backend.choose_backend)  # also under pytest --plain-torch
 
 
@@ -77,7 +78,7 @@ def test_a_training_equals_one_with_a_single_thread(
         clock += 1.0 / torch.get_num_threads()
         return clock
 
-    monkeypatch.setattr(cpu, "perf_counter", seconds)
+    monkeypatch.setattr(update_threads, "perf_counter", seconds)
     found, used = [], list[int]()
     for chosen in (1, None):
         used.clear()

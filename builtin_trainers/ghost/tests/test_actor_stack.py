@@ -18,8 +18,8 @@ from rlcore import Actions, BehaviorSpec, ObservationSpec, Policy, Snapshot
 from rlcore_devkit.playing import random_observations
 from rlcore_ghost import PolicyMix
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Gaussian, MemorySettings, NetworkSettings
+from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import numpy_actor
 from rlcore_torch.policy.policy import ActorSnapshot
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)

@@ -15,7 +15,8 @@ from rlcore import Plugins, RunStateError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_ppo.trainer import PPOTrainer
-from rlcore_torch import Gaussian, Loss, Minibatch, by_hand
+from rlcore_torch import Gaussian, Loss, Minibatch
+from rlcore_torch.acceleration import linear_stack
 
 MakeTrainer = Callable[..., PPOTrainer]
 
@@ -190,7 +191,7 @@ def test_the_gradient_by_hand_is_that_of_the_loss(
 ) -> None:
     """Several steps, with minibatches of other sizes; the advantages have both signs, and masks bar options."""
     options, network, rows = BY_HAND[case]
-    monkeypatch.setattr(by_hand, "LARGEST_LAYER", 32 * rows)
+    monkeypatch.setattr(linear_stack, "LARGEST_LAYER", 32 * rows)
     signals = {"extrinsic": {"gamma": 0.9}, "learning": {"gamma": 0.5}}
     trainer = make_trainer(
         IdentityEnvironment(3, **SPACES[space]),

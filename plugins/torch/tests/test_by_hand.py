@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, LinearStack, NetworkSettings, by_hand
-from rlcore_torch.by_hand import MOST_PREPARED, StackOutputs, critic_layers
+from rlcore_torch import ActorCritic, LinearStack, NetworkSettings
+from rlcore_torch.acceleration import linear_stack, network_stacks
+from rlcore_torch.acceleration.linear_stack import MOST_PREPARED, StackOutputs
+from rlcore_torch.acceleration.network_stacks import critic_layers
 from rlcore_torch.networks.layers import dense
 
 ROWS, INPUTS = 16, 3
@@ -81,7 +83,7 @@ def test_weights_that_changed_or_moved_in_memory_are_used() -> None:
 @pytest.mark.parametrize("normalize", [False, True])
 def test_values_of_many_rows_are_those_of_the_network(monkeypatch: pytest.MonkeyPatch, normalize: bool) -> None:
     """Fewer rows than a piece, whole pieces, and one row more; and with weights that an update changed in place."""
-    monkeypatch.setattr(by_hand, "LARGEST_LAYER", 100 * 8)
+    monkeypatch.setattr(linear_stack, "LARGEST_LAYER", 100 * 8)
     model = ActorCritic(SPEC, NetworkSettings(hidden_units=8, normalize=normalize), value_heads=2, shared=False)
     generator = torch.Generator().manual_seed(3)
     if normalize:
@@ -114,12 +116,12 @@ def test_rows_at_once_are_as_few_as_wide_inputs_ask_for(inputs: int, units: int,
     """Small layers after many inputs took a row of inputs for each of tens of thousands of rows: 34 GB."""
     with torch.device("meta"):
         layers = [nn.Linear(inputs, units), nn.Linear(units, 1)]
-    assert by_hand.rows_at_once(layers) == rows
-    assert rows * (inputs + 1) <= by_hand.LARGEST_INPUTS and rows * units <= by_hand.LARGEST_LAYER
+    assert linear_stack.rows_at_once(layers) == rows
+    assert rows * (inputs + 1) <= linear_stack.LARGEST_INPUTS and rows * units <= linear_stack.LARGEST_LAYER
 
 
 def test_the_stacks_of_a_loss_have_no_more_rows_than_a_minibatch() -> None:
     model = ActorCritic(SPEC, NetworkSettings(hidden_units=8, num_layers=1), 1, shared=False)
     for most, rows in ((None, 2**14), (96, 96)):
-        made = by_hand.actor_critic_layers(model, most)
+        made = network_stacks.actor_critic_layers(model, most)
         assert made is not None and made[2].shape == (rows, INPUTS + 1)

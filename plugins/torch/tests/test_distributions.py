@@ -28,8 +28,8 @@ from rlcore_torch import (
     NetworkSettings,
     squashed_gaussian,
 )
+from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import numpy_actor
 from rlcore_torch.networks.distributions import BUILT_IN, LOG_STD_RANGE, StateDependentGaussian, make_distribution
 from rlcore_torch.settings import StateDependentGaussianSettings
 

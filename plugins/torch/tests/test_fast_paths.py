@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, MemorySettings, NetworkSettings
+from rlcore_torch.acceleration.numpy_actor import numpy_actor
+from rlcore_torch.acceleration.piece_threads import PieceThreads, piece_threads
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import PieceThreads, numpy_actor, piece_threads
 
 ONE = np.ones(1, np.float32)
 SPEC = BehaviorSpec("Agent", (ObservationSpec("seen", (3,), np.float32),), 1, (2,), -ONE, ONE, env_index=np.arange(4))

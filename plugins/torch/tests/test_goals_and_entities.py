@@ -15,7 +15,7 @@ from torch.nn.functional import layer_norm, silu
 
 from rlcore import BehaviorSpec, ObservationSpec, SettingError
 from rlcore_torch import Actor, Body, Critic, NetworkSettings, ObservationInputs
-from rlcore_torch.cpu import numpy_actor
+from rlcore_torch.acceleration.numpy_actor import numpy_actor
 
 STATE = ObservationSpec("state", (3,), np.float32)
 OTHERS = ObservationSpec("others", (4, 2), np.float32, "entities")

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from rlcore import ConfigError, Ranks, RunStateError, TorchSettings
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch import TorchAdam, backend, choose_backend
-from rlcore_torch.optimization import flat_adam
-from rlcore_torch.optimization.captured import WARM_UP, CapturedStep
-from rlcore_torch.optimization.flat_adam import FlatAdam
+from rlcore_torch.acceleration import flat_adam
+from rlcore_torch.acceleration.captured import WARM_UP, CapturedStep
+from rlcore_torch.acceleration.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam
 
 KINDS: list[type[FlatAdam] | type[TorchAdam]] = [TorchAdam, FlatAdam]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActorCritic, ActorPolicy, MemorySettings, NetworkSettings
+from rlcore_torch.acceleration.numpy_actor import NUMPY_FUNCTIONS, numpy_actor
+from rlcore_torch.acceleration.numpy_memory import NumpyMemory
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_actor
-from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.policy.row_groups import MOST_PADDING, RowGroups
 
 FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)

@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore_torch import LinearStack, cpu
-from rlcore_torch.cpu import COMPARED, FIRST_PAUSE, LONGEST_PAUSE, SLOW_STEPS, TRIED, UpdateThreads
+from rlcore_torch import LinearStack
+from rlcore_torch.acceleration import update_threads
+from rlcore_torch.acceleration.update_threads import (
+    COMPARED,
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    SLOW_STEPS,
+    TRIED,
+    UpdateThreads,
+)
 
 
 class Machine:
@@ -42,7 +50,7 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float, float], Machine]]:
     def make(one: float, two: float) -> Machine:
         made = Machine(one, two)
-        monkeypatch.setattr(cpu, "perf_counter", lambda: made.now)
+        monkeypatch.setattr(update_threads, "perf_counter", lambda: made.now)
         return made
 
     yield make
@@ -83,7 +91,7 @@ def test_steps_of_which_every_third_one_is_long_are_compared_and_timed_in_threes
 ) -> None:
     """Two threads take 0.9 of the time, less than the difference between a long step and a short one."""
     steps = Machine(1.0, 0.9, period=3)
-    monkeypatch.setattr(cpu, "perf_counter", lambda: steps.now)
+    monkeypatch.setattr(update_threads, "perf_counter", lambda: steps.now)
     used = []
     for number in range(3 * (COMPARED + 2 * TRIED + FIRST_PAUSE)):
         steps.costs = [0.0, 4.0, 3.6] if number % 3 == 2 else [0.0, 1.0, 0.9]
@@ -164,9 +172,9 @@ def test_the_gradient_of_a_layer_with_one_output_does_not_depend_on_the_threads(
 def test_one_core_or_openmps_limit_of_one_thread_leave_nothing_to_choose(
     monkeypatch: pytest.MonkeyPatch, cores: int, limit: str, chooses: bool
 ) -> None:
-    monkeypatch.setattr(cpu, "cores", lambda: cores)
-    monkeypatch.setenv(cpu.LIMIT, limit)
+    monkeypatch.setattr(update_threads, "cores", lambda: cores)
+    monkeypatch.setenv(update_threads.LIMIT, limit)
     model = torch.nn.Module()
     model.inputs, model.memory_size = torch.nn.Module(), 0  # type: ignore[assignment]
     model.inputs.images = ()  # type: ignore[assignment]
-    assert (cpu.update_threads("Agent", model, 1) is not None) == chooses  # type: ignore[arg-type]
+    assert (update_threads.update_threads("Agent", model, 1) is not None) == chooses  # type: ignore[arg-type]

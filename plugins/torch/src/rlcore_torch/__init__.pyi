@@ -1,10 +1,10 @@
+from .acceleration.linear_stack import LinearStack as LinearStack
+from .acceleration.network_stacks import MinibatchStacks as MinibatchStacks
+from .acceleration.network_stacks import actor_critic_layers as actor_critic_layers
+from .acceleration.network_stacks import minibatch_stacks as minibatch_stacks
 from .allocation import require_memory as require_memory
 from .backend import choose_backend as choose_backend
 from .backend import chosen_device as chosen_device
-from .by_hand import LinearStack as LinearStack
-from .by_hand import MinibatchStacks as MinibatchStacks
-from .by_hand import actor_critic_layers as actor_critic_layers
-from .by_hand import minibatch_stacks as minibatch_stacks
 from .hookspecs import ActionDistributionSpec as ActionDistributionSpec
 from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec

@@ -1,4 +1,4 @@
-"""How a trainer computes: in plain PyTorch, or with the pieces of :mod:`rlcore_torch.cpu`."""
+"""How a trainer computes: in plain PyTorch, or with the pieces of :mod:`rlcore_torch.acceleration`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ import torch
 from torch import nn
 
 from rlcore import ConfigError, Ranks, RunContext, launched
-from rlcore_torch.cpu import (
-    NumpyActor,
-    PieceThreads,
-    UpdateThreads,
-    numpy_actor,
-    piece_threads,
-    update_threads,
-)
+from rlcore_torch.acceleration.flat_adam import FlatAdam
+from rlcore_torch.acceleration.numpy_actor import NumpyActor, numpy_actor
+from rlcore_torch.acceleration.numpy_memory import NumpyMemory
+from rlcore_torch.acceleration.piece_threads import PieceThreads, piece_threads
+from rlcore_torch.acceleration.update_threads import UpdateThreads, update_threads
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.models import Actor
-from rlcore_torch.numpy_memory import NumpyMemory
-from rlcore_torch.optimization.flat_adam import FlatAdam
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
 
 __all__ = ["choose_backend", "chosen_device"]
@@ -74,8 +69,8 @@ class Backend:
 def choose_backend(run: RunContext) -> Backend:
     """Return the backend that ``torch_settings`` selects.
 
-    The pieces of :mod:`rlcore_torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU, and not with
-    ``bf16`` or ``compile``, which are for layers and gradients of PyTorch. The default device is the CPU, which is
+    The pieces of :mod:`rlcore_torch.acceleration` are used if ``fast_cpu`` is on and the device is the CPU, and not
+    with ``bf16`` or ``compile``, which are for layers and gradients of PyTorch. The default device is the CPU, which is
     faster for the small networks of vector observations.
 
     Raises ConfigError for a device that PyTorch does not have, for CUDA graphs and TF32 on one that is not an NVIDIA

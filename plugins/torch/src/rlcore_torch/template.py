@@ -21,6 +21,8 @@ from rlcore import (
     derive_seed,
     saved_mapping,
 )
+from rlcore_torch.acceleration.captured import CapturedStep, require_capturable
+from rlcore_torch.acceleration.compiled import compiled_step, leave_out
 from rlcore_torch.backend import choose_backend
 from rlcore_torch.hookspecs import OptimizerSpec
 from rlcore_torch.networks.actions import require_bounds
@@ -28,8 +30,6 @@ from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.networks.saved_networks import fitted_normalizers, load_model_state, require_model_fit
-from rlcore_torch.optimization.captured import CapturedStep, require_capturable
-from rlcore_torch.optimization.compiled import compiled_step, leave_out
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import BehaviorSettings, BehaviorSpec, ExtrinsicReward, PluginError, RunContext, TrainingDiverged
-from rlcore_torch.by_hand import StackOutputs, critic_layers
+from rlcore_torch.acceleration.linear_stack import StackOutputs
+from rlcore_torch.acceleration.network_stacks import critic_layers
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.networks.models import ActorCritic

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, derive_generator
-from rlcore_torch.cpu import NUMPY_FUNCTIONS, numpy_layers, numpy_network
+from rlcore_torch.acceleration.numpy_actor import NUMPY_FUNCTIONS, numpy_layers, numpy_network
 from rlcore_torch.networks.actions import gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import Gaussian
 from rlcore_torch.networks.inputs import to_numpy

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlcore import Actions, BehaviorSpec, checked_observations
+from rlcore_torch.acceleration.numpy_actor import MOST_ROWS, NumpyActor, draws_agree
+from rlcore_torch.acceleration.numpy_memory import NumpyMemory
 from rlcore_torch.backend import Backend
-from rlcore_torch.cpu import MOST_ROWS, NumpyActor, draws_agree
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
 from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.networks.sequence_inputs import Inputs
-from rlcore_torch.numpy_memory import NumpyMemory
 from rlcore_torch.policy.actor_stack import ActorStack, stack_kind
 from rlcore_torch.policy.policy_module import PolicyModule
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch
-from rlcore_torch.cpu import MOST_ROWS
+from rlcore_torch.acceleration.numpy_actor import MOST_ROWS
 from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.policy.policy import ActorPolicy, Parameters
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore_torch.cpu import NUMPY_FUNCTIONS, FloatArray, normalization, numpy_normalized
+from rlcore_torch.acceleration.numpy_actor import NUMPY_FUNCTIONS, FloatArray, normalization, numpy_normalized
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.heads import PolicyHead
 from rlcore_torch.networks.inputs import ObservationInputs, to_numpy
@@ -33,7 +33,7 @@ class NumpyMemory:
     """The bodies of a model that remember, as far as NumPy can compute their steps.
 
     It cannot for images, entities, encoders and goals, for observations that critics alone read, for layers of a
-    plugin, and for an activation that is not in :data:`rlcore_torch.cpu.NUMPY_FUNCTIONS`.
+    plugin, and for an activation that is not in :data:`rlcore_torch.acceleration.numpy_actor.NUMPY_FUNCTIONS`.
 
     It reads the model's own weights, so updates in place need no other call. Make it again if the normalizer changes,
     or if parameters move to other memory.

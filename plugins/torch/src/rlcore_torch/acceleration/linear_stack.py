@@ -2,12 +2,12 @@
 
 On a few hundred rows, recording and walking a graph takes several times as long as the arithmetic of a small network.
 The same layers give a rollout its values, a piece of the rows after the other.
-:mod:`rlcore_torch.cpu` has the other code that is written for a CPU, and says how it is switched off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,22 +16,64 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.cpu import (
-    FUNCTIONS,
-    Call,
-    FloatArray,
-    is_plain_body,
-    sums_in_one_thread,
-)
-from rlcore_torch.networks.bodies import Body
-from rlcore_torch.networks.heads import PolicyHead
-from rlcore_torch.networks.models import Actor, ActorCritic, Critic
+from rlcore_torch.acceleration.numpy_actor import FloatArray
 
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
 LARGEST_LAYER = 2**17
 LARGEST_INPUTS = 2**22  # numbers in their inputs, 16 MiB, which are not kept: many are read from memory in any case
 MOST_PREPARED = 8  # numbers of rows whose calls are kept
+
+# On a CPU, PyTorch's tanh and its products with a matrix of a few columns take several times as long as necessary. The
+# small networks of reinforcement learning consist of them.
+
+
+Call = Callable[[], object]
+
+
+@attrs.frozen
+class _Activation:
+    call: Callable[[Tensor, Tensor], Call]  # of (x, out): a call writes f(x) into out, which is x unless `of_input`
+    backward: Callable[[Tensor, Tensor, Tensor], Any]  # (gradient, x or f(x), out) writes gradient * f'(x) into out
+    of_input: bool  # whether `backward` takes x; otherwise it takes f(x)
+
+    def derivative(self, gradient: Tensor, kept: Tensor) -> Call:
+        """Return a call that writes ``gradient`` times the derivative over ``kept``, which is x or f(x)."""
+        return partial(self.backward, gradient, kept, kept)
+
+
+_aten = torch.ops.aten
+FUNCTIONS = {
+    "swish": _Activation(
+        lambda x, out: partial(_aten.silu.out, x, out=out),
+        lambda grad, x, out: _aten.silu_backward.grad_input(grad, x, grad_input=out),
+        of_input=True,
+    ),
+    "tanh": _Activation(
+        lambda x, out: partial(np.tanh, x.numpy(), out=out.numpy()),
+        lambda grad, y, out: _aten.tanh_backward.grad_input(grad, y, grad_input=out),
+        of_input=False,
+    ),
+    "relu": _Activation(
+        lambda x, out: partial(torch.relu_, x),
+        lambda grad, y, out: _aten.threshold_backward.grad_input(grad, y, 0, grad_input=out),
+        of_input=False,
+    ),
+}
+
+
+@contextmanager
+def sums_in_one_thread(columns: int) -> Iterator[None]:
+    """Compute a product that has one row in one thread: several would split each sum, and round it differently."""
+    threads = torch.get_num_threads()
+    if columns > 1 or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class LinearStack:
@@ -225,65 +267,6 @@ def _in_one_thread(product: Call) -> None:
         product()
 
 
-class MinibatchStacks:
-    """Actors and critics of actions as stacks, for minibatches of up to ``rows``.
-
-    Attributes:
-        actors: From observations.
-        critics: From observations and the C continuous parts of actions.
-    """
-
-    def __init__(self, actors: Sequence[LinearStack], critics: Sequence[LinearStack], inputs: Sequence[Tensor]) -> None:
-        """``inputs`` are [rows, size + 1] those of the actors and [rows, size + C + 1] those of the critics."""
-        self.actors = actors
-        self.critics = critics
-        self._observed, self._acted = inputs
-        self.rows = len(self._observed)
-
-    def begin(self) -> None:
-        """Begin other sums in all stacks, with the weights as they are now."""
-        for stack in (*self.actors, *self.critics):
-            stack.begin()
-
-    def act(self, actor: LinearStack, observed: Tensor) -> Tensor:
-        """Return the outputs [B, outputs] of ``actor`` where [B, size] is observed."""
-        self._observed[: len(observed), :-1].copy_(observed)
-        return actor.forward(len(observed)).t()
-
-    def judge(self, critics: Sequence[LinearStack], observed: Tensor, action: Tensor) -> list[Tensor]:
-        """Return the outputs [outputs, B] of each of ``critics`` for actions [B, C] where [B, size] is observed."""
-        acted = self._acted[: len(observed)]
-        acted[:, : observed.shape[1]].copy_(observed)
-        acted[:, observed.shape[1] : -1].copy_(action)
-        return [critic.forward(len(observed)) for critic in critics]
-
-
-def minibatch_stacks(
-    actors: Sequence[Actor], critics: Sequence[Critic], rows: int, memories: Sequence[int]
-) -> MinibatchStacks | None:
-    """Return the networks as stacks; None if one is more than linear layers on vector observations.
-
-    ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before the
-    next begins.
-    """
-    networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
-    networks += [(critic.body, critic.head) for critic in critics]
-    if not all(is_plain_body(body, head) for body, head in networks):
-        return None
-    parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
-    inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
-    sizes = [0] * (max(memories) + 1)
-    for part, memory in zip(parts, memories, strict=True):
-        sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
-    made = [torch.empty(size) for size in sizes]
-    count = len(actors)
-    stacks = [
-        LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
-        for k, (layers, activation) in enumerate(parts)
-    ]
-    return MinibatchStacks(stacks[:count], stacks[count:], inputs)
-
-
 class StackOutputs:
     """The outputs of linear layers for any number of rows, without a gradient, a piece of the rows after the other."""
 
@@ -319,44 +302,3 @@ def rows_at_once(layers: Iterable[nn.Linear]) -> int:
     inputs = max(width for width, _ in widths)
     outputs = max(width for _, width in widths)
     return max(1, min(LARGEST_LAYER // outputs, LARGEST_INPUTS // inputs))
-
-
-def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
-    """Return the layers of the values and their activation; None if values need more than linear layers."""
-    changed = getattr(type(model), "value", None) is not ActorCritic.value or "value" in model.__dict__
-    if changed or model.privileged is not None or not is_plain_body(model.critic, model.value_head):
-        return None
-    return [*model.critic.layers, model.value_head], model.critic.activation
-
-
-def actor_critic_layers(
-    model: ActorCritic, most_rows: int | None = None
-) -> tuple[LinearStack, LinearStack, Tensor] | None:
-    """Return the layers of policy and critic, and their inputs [rows, size + 1], as many rows as they take at once.
-
-    There are no more than ``most_rows``, the rows that a minibatch has at most. None for a model that is more than two
-    stacks of linear layers between vector observations and their outputs.
-    """
-    methods = ("policy", "value", "policy_and_value")
-    changed = any(getattr(type(model), name) is not getattr(ActorCritic, name) for name in methods)
-    if changed or any(name in model.__dict__ for name in methods):
-        return None
-    if model.critic is model.actor or model.privileged is not None:
-        return None
-    head = model.policy_head
-    if (
-        type(head) is not PolicyHead
-        or head.reads_features
-        or not all(parameter.requires_grad for parameter in model.parameters())
-    ):
-        return None
-    bodies = ((model.actor, head.linear), (model.critic, model.value_head))
-    if not all(is_plain_body(body, head) for body, head in bodies):
-        return None
-    stacks = [([*body.layers, head], body.activation) for body, head in bodies]
-    rows = rows_at_once(layer for layers, _ in stacks for layer in layers)
-    rows = rows if most_rows is None else min(rows, most_rows)
-    inputs = torch.ones(rows, model.inputs.vector_size + 1)
-    memory = torch.empty(rows * max(LinearStack.numbers(*stack) for stack in stacks))
-    policy, critic = (LinearStack(layers, activation, inputs, memory) for layers, activation in stacks)
-    return policy, critic, inputs

@@ -1,0 +1,73 @@
+"""A minibatch of images in pieces side by side, in place of threads within each operation.
+
+Threads within an operation wait for each other at the end of each of its loops, and each time for as long as another
+process holds the processor of one of them. Threads that each take a piece of the rows meet once per minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from rlcore_torch.networks.layers import Dropout
+from rlcore_torch.networks.models import Actor
+
+Piece = TypeVar("Piece")
+Made = TypeVar("Made")
+
+
+class PieceThreads:
+    """Threads that compute pieces of a minibatch side by side, each operation of a piece in one thread.
+
+    Results do not depend on which thread is faster: they are joined in the order of the pieces.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="rlcore-pieces")
+
+    def map(self, function: Callable[[Piece], Made], pieces: Iterable[Piece]) -> list[Made]:
+        """Return ``function`` of every piece, computed without a graph."""
+
+        def without_graph(piece: Piece) -> Made:
+            with torch.no_grad():
+                return function(piece)
+
+        return list(self._pool.map(without_graph, pieces))
+
+    def gradients(
+        self, losses: Callable[[Piece], tuple[Tensor, Made]], pieces: Iterable[Piece], parameters: Sequence[Tensor]
+    ) -> list[Made]:
+        """Leave the gradient of the sum of all losses in ``parameters``; return what ``losses`` returned beside them.
+
+        ``losses`` returns the loss of a piece [], and anything else.
+        """
+
+        def gradient(piece: Piece) -> tuple[Sequence[Tensor | None], Made]:
+            loss, beside = losses(piece)
+            return torch.autograd.grad(loss, parameters, allow_unused=True), beside
+
+        found = list(self._pool.map(gradient, pieces))
+        for parameter, *parts in zip(parameters, *(grads for grads, _ in found), strict=True):
+            given = [part for part in parts if part is not None]
+            for part in given[1:]:
+                given[0] += part
+            parameter.grad = given[0] if given else None
+        return [beside for _, beside in found]
+
+
+def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
+    """Return ``threads`` threads for pieces if ``model`` sees images; operations have one thread each from then on.
+
+    None for a single thread, for networks of vectors, whose operations are too short, for those with memory, whose
+    minibatches of sequences are not split, and for those with dropout, which counts its draws.
+    """
+    drops = any(isinstance(module, Dropout) for module in model.modules())
+    if threads < 2 or not model.inputs.images or model.memory_size or drops:
+        return None
+    torch.set_num_threads(1)
+    return PieceThreads(threads)
