@@ -424,7 +424,7 @@ def test_a_target_entropy_is_shared_by_the_parts_of_an_action() -> None:
         ("sac", "train_freq: 32", "squashed_gsde", {"initial_log_std": -3.0, "resample_every": 32}),
         (
             "sac",
-            "policy_kwargs: 'dict(log_std_init=-3.67, clip_mean=0)'",
+            "use_sde_at_warmup: true, policy_kwargs: 'dict(log_std_init=-3.67, clip_mean=0)'",
             "squashed_gsde",
             {"initial_log_std": -3.67, "resample_every": 1, "clip_mean": None},
         ),

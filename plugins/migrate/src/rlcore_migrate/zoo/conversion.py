@@ -1,43 +1,64 @@
-"""An entry on its way to a configuration, and the rules of ``rules.yaml`` by which most of its keys are converted."""
+"""An entry on its way to a configuration, and the rules of ``rules.yaml`` by which most of its keys are converted.
+
+A key of a mapping in the entry is called by both names: ``policy_kwargs.net_arch``.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
 
-from rlcore import NAME_PATTERN
+from rlcore import NAME_PATTERN, Problems, did_you_mean
 from rlcore_migrate.commented import CommentedFile
-from rlcore_migrate.zoo.entry import Entry, rules
+from rlcore_migrate.zoo.entry import rules
+from rlcore_migrate.zoo.literals import NotPlain, literal
 from rlcore_migrate.zoo.worlds import World
 
 __all__ = ["Conversion"]
 
 _OUTSIDE = ("environment", "evaluation", "checkpoint_settings")  # blocks at the top level
+_LINEAR = re.compile(r"lin_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?)")
 
 
 @attrs.define
 class Conversion:
     """An entry on its way to a configuration.
 
+    A method that reads a key marks it as read. What is wrong or cannot be converted is collected in ``problems``, with
+    the line of the file.
+
     Attributes:
-        entry: The entry.
+        name: The name of the entry.
+        values: Its keys with their values.
+        without: Keys that ``--without`` leaves out, such as ``use_sde`` or ``policy_kwargs.optimizer_class``.
+        problems: What is refused.
         algorithm: ``ppo``, ``sac``, ``td3``, ``ddpg``, ``dqn`` or ``qrdqn``.
         world: The environment.
         file: The configuration.
         differences: What rlcore does otherwise, a sentence each.
-        values: Numbers that rules converted, by key.
+        numbers: Numbers that rules converted, by key.
         falling: Keys whose values fall to 0 over the run.
+        left_out: Values that ``--without`` took from the entry, by key.
+        notes: What became of keys that have no line of their own in the result, by key.
+        read: Keys that were read.
     """
 
-    entry: Entry
+    name: str
+    values: dict[str, Any]
+    without: Collection[str]
+    problems: Problems
     algorithm: str
     world: World
     file: CommentedFile = attrs.field(factory=CommentedFile)
     differences: list[str] = attrs.field(factory=list)
-    values: dict[str, Any] = attrs.field(factory=dict)
+    numbers: dict[str, Any] = attrs.field(factory=dict)
     falling: list[str] = attrs.field(factory=list)
+    left_out: dict[str, Any] = attrs.field(factory=dict)
+    notes: dict[str, str] = attrs.field(factory=dict)
+    read: set[str] = attrs.field(factory=set)
 
     @property
     def behavior(self) -> str:
@@ -50,40 +71,159 @@ class Conversion:
         """Return what ``rules.yaml`` says about the algorithm."""
         return rules()["algorithms"][self.algorithm][name]
 
+    # ------------------------------------------------------------ what becomes of a key
+
     def put(self, path: str, value: Any, comment: str = "") -> None:
         """Add a value: of the block ``environment``, or of the behavior, such as ``hyperparameters.beta``."""
         keys = path.split(".")
         self.file.put(keys if keys[0] in _OUTSIDE else ("behaviors", self.behavior, *keys), value, comment)
 
-    def apply(self, entry: Entry, *names: str) -> None:
-        """Convert the keys of an entry that the rules called ``names`` are about."""
+    def differ(self, text: str) -> None:
+        """Say what rlcore does otherwise."""
+        self.differences.append(text)
+
+    def note(self, key: str, text: str) -> None:
+        """Say what became of a key that has no line of its own, if the entry has the key."""
+        if self.has(key):
+            self.notes[key] = text
+
+    def refuse(self, key: str, reason: str, without: str | None = None) -> None:
+        """Refuse a key. ``without`` says what a conversion with ``--without KEY`` does; None if it does not help."""
+        outer, _, inner = key.partition(".")
+        front = f"{inner}: " if inner else ""
+        advice = "" if without is None else f"; --without {key} {without}"
+        self.problems.add((self.name, outer) if key else (self.name,), f"{front}{reason}{advice}")
+
+    def origin(self, key: str) -> str:
+        """Where a value comes from, for a comment: the key, or a default of Stable-Baselines3."""
+        return key.replace(".", ": ") if self.has(key) else f"Stable-Baselines3's default of {key.rpartition('.')[2]}"
+
+    # ------------------------------------------------------------ the value of a key
+
+    def has(self, key: str) -> bool:
+        """Whether the entry has the key, and ``--without`` does not leave it out."""
+        return key in self.values and key not in self.without
+
+    def raw(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key as it is written."""
+        self.read.add(key)
+        if self.has(key):
+            return self.values[key]
+        if key in self.values:
+            self.left_out[key] = self.values[key]
+        return default
+
+    def number(self, key: str, default: float, *, minimum: float | None = None, above: float | None = None) -> Any:
+        """Return a number of at least ``minimum``, or above ``above``; a whole one if ``default`` is whole."""
+        value = self.raw(key, default)
+        found = _number(value)
+        whole = isinstance(default, int)
+        if found is None:
+            self.refuse(key, f"must be a number, not {value!r}")
+        elif whole and not found.is_integer():
+            self.refuse(key, f"must be a whole number, not {value!r}")
+        elif minimum is not None and found < minimum:
+            self.refuse(key, f"must be at least {minimum:g}, not {value!r}")
+        elif above is not None and found <= above:
+            self.refuse(key, f"must be above {above:g}, not {value!r}")
+        else:
+            return int(found) if whole else found
+        return default
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return true or false."""
+        value = self.raw(key, default)
+        if isinstance(value, bool):
+            return value
+        self.refuse(key, f"must be true or false, not {value!r}")
+        return default
+
+    def schedule(self, key: str, default: float) -> tuple[float, bool]:
+        """Return the initial value, and whether it falls to 0 over the run: ``lin_0.001``."""
+        value = self.raw(key, default)
+        if not isinstance(value, str) or _number(value) is not None:
+            return self.number(key, default, above=0.0), False
+        linear = _LINEAR.fullmatch(value.strip())
+        if linear and float(linear["initial"]) > 0.0:
+            return float(linear["initial"]), True
+        self.refuse(key, f"must be a number or lin_NUMBER, such as lin_0.001, not {value!r}")
+        return default, False
+
+    def unfold(self, key: str) -> None:
+        """Read a mapping, which may be a text of Python: each of its keys becomes one of the entry, ``key.NAME``."""
+        value = self.raw(key)
+        if isinstance(value, str):
+            try:
+                value = literal(value)
+            except NotPlain as error:
+                self.refuse(key, str(error), "converts without it")
+                return
+        if isinstance(value, Mapping):
+            self.values |= {f"{key}.{name}": each for name, each in value.items()}
+        elif value is not None:
+            self.refuse(key, f"must be a mapping, or a text such as 'dict(...)', not {value!r}")
+
+    def finish(self) -> None:
+        """Refuse the keys that were not read."""
+        for key in [key for key in self.values if key not in self.read]:
+            if key in self.without:
+                self.raw(key)
+                continue
+            block = key.rpartition(".")[0]
+            known = [each.rpartition(".")[2] for each in self.read if each.rpartition(".")[0] == block]
+            hint = did_you_mean(key.rpartition(".")[2], known)
+            self.refuse(key, f"not a key that rlcore can convert{hint}", "converts without it")
+
+    # ------------------------------------------------------------ rules
+
+    def apply(self, *names: str) -> None:
+        """Convert the keys that the rules called ``names`` are about."""
         for name in names:
             for key, rule in rules()["rules"][name].items():
                 if "to" in rule:
-                    self._convert(entry, key, rule)
+                    self._convert(key, rule)
                     continue
-                entry.note(key, rule.get("note", "null"))
-                if entry.raw(key, rule.get("only")) != rule.get("only") and "refuse" in rule:
-                    entry.refuse(key, rule["refuse"].format(self.algorithm), rule["without"])
+                self.note(key, rule.get("note", "null"))
+                if self.raw(key, rule.get("only")) != rule.get("only") and "refuse" in rule:
+                    self.refuse(key, rule["refuse"].format(self.algorithm), rule["without"])
 
-    def _convert(self, entry: Entry, key: str, rule: dict[str, Any]) -> None:
+    def _convert(self, key: str, rule: dict[str, Any]) -> None:
         """Convert a number or a flag; a number that falls to 0 over the run with its schedule."""
-        if "optional" in rule and entry.raw(key) is None:
-            entry.note(key, rule["note"])
-            return
-        target = rule["to"]
-        if "schedule" in rule:
-            value, falls = entry.schedule(key, rule["default"])
-            self.put(target, value, f"{key}: lin_{value:g}" if falls else entry.origin(key))
-            self.put(f"{target}_schedule", "linear" if falls else "constant")
-            if falls:
-                self.falling.append(key)
-                if "final" in rule:
-                    self.put(rule["final"], 0.0, "lin_ falls to 0")
-            return
-        if isinstance(rule["default"], bool):
-            value = entry.flag(key, rule["default"])
+        default = rule["default"]
+        if "optional" in rule and self.raw(key) is None:
+            self.note(key, rule["note"])
+        elif "schedule" in rule:
+            self._convert_schedule(key, rule)
         else:
-            value = entry.number(key, rule["default"], minimum=rule.get("minimum"), above=rule.get("above"))
-        self.values[key] = value
-        self.put(target, rule["zero"] if value == 0 and "zero" in rule else value, entry.origin(key))
+            if isinstance(default, bool):
+                value = self.flag(key, default)
+            else:
+                value = self.number(key, default, minimum=rule.get("minimum"), above=rule.get("above"))
+            self.numbers[key] = value
+            self.put(rule["to"], rule["zero"] if value == 0 and "zero" in rule else value, self.origin(key))
+
+    def _convert_schedule(self, key: str, rule: dict[str, Any]) -> None:
+        value, falls = self.schedule(key, rule["default"])
+        target = rule["to"]
+        self.put(target, value, f"{key}: lin_{value:g}" if falls else self.origin(key))
+        if not rule["schedule"]:
+            self.differ(f"{key}: {rule['otherwise']}")
+            if falls:
+                self.refuse(key, rule["refuse"], rule["without"])
+            return
+        self.put(f"{target}_schedule", "linear" if falls else "constant")
+        if falls:
+            self.falling.append(key)
+            if "final" in rule:
+                self.put(rule["final"], 0.0, "lin_ falls to 0")
+
+
+def _number(value: Any) -> float | None:
+    """The finite number that a value stands for; YAML 1.1 reads 3e-4 as text, because it has no dot."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < float("inf") else None

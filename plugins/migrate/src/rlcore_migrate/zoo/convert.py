@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from rlcore import ConfigError, did_you_mean, read_document
+from rlcore import ConfigError, Problems, did_you_mean, read_document
 from rlcore_migrate.zoo.algorithms import convert_algorithm
 from rlcore_migrate.zoo.conversion import Conversion
 from rlcore_migrate.zoo.entry import algorithm_of, choose_entry
@@ -50,35 +50,36 @@ def convert_file(path: Path, env_id: str, algorithm: str | None = None, without:
     name = env_id.rpartition(":")[2]
     if game and name not in document.data:
         name = f"{game}NoFrameskip-v4"
-    entry, note = choose_entry(document, name, without, game is not None)
-    options = entry.values.get("env_kwargs")
+    name, note = choose_entry(document, name, game is not None)
+    values = dict(document.data[name])
+    options = values.get("env_kwargs")
     world = find_world(env_id, options if isinstance(options, dict) else {}, document.data)
-    c = Conversion(entry, algorithm, world)
+    c = Conversion(name, values, without, Problems(document), algorithm, world)
     c.differences += [f"environment: {text}." for text in (note, world.note) if text]
     _convert(c)
     for key in without:
-        known = (*entry.values, *entry.read)
+        known = (*c.values, *c.read)
         if key.partition(".")[0] not in known:
             raise ConfigError(f"--without {key}: not a key of the entry{did_you_mean(key, known)}")
-    entry.finish()
-    entry.problems.raise_any()
-    place = document.where((entry.name,)).rpartition("/")[2]
+    c.finish()
+    c.problems.raise_any()
+    place = document.where((name,)).rpartition("/")[2]
     return Converted(c.file.text(_head(c, place)), tuple(c.differences), algorithm, c.behavior)
 
 
 def _convert(c: Conversion) -> None:
-    entry = c.entry
-    c.values["n_envs"] = entry.number("n_envs", 1, minimum=1)
-    steps = c.values["n_timesteps"] = entry.number("n_timesteps", 1, minimum=1)
-    if not entry.has("n_timesteps"):
-        entry.refuse("n_timesteps", "missing; RL Zoo has no default for the steps of a run")
+    c.numbers["n_envs"] = c.number("n_envs", 1, minimum=1)
+    steps = c.number("n_timesteps", 1, minimum=1)
+    c.numbers["n_timesteps"] = steps
+    if not c.has("n_timesteps"):
+        c.refuse("n_timesteps", "missing; RL Zoo has no default for the steps of a run")
     c.put("environment.type", "gymnasium")
     package = c.facts("package")
     of_package = f"of a package that must be installed: pip install ./{package}" if package else ""
     c.put("trainer_type", c.facts("trainer"), of_package)
     kind = "discrete" if c.world.half_ranges is None else "continuous"
     if c.facts("actions") not in ("", kind):
-        entry.refuse("", f"{c.algorithm} of Stable-Baselines3 has no {kind} actions, as {c.world.id} has")
+        c.refuse("", f"{c.algorithm} of Stable-Baselines3 has no {kind} actions, as {c.world.id} has")
     c.put("max_steps", steps, "n_timesteps")
     c.put("summary_freq", max(1, min(10_000, steps // 20)), "rlcore's own: steps between lines of means")
     convert_environment(c)
@@ -91,25 +92,22 @@ def _convert(c: Conversion) -> None:
 
 def _normalization(c: Conversion) -> None:
     """``normalize``: true for observations and rewards, or the arguments of VecNormalize."""
-    given = c.entry.raw("normalize", False)
-    on = c.entry.has("normalize") and given is not False
-    observations = rewards = on
-    clips = [_CLIP, _CLIP]
-    if on and given is not True:
-        arguments = c.entry.mapping("normalize")
-        observations = arguments.flag("norm_obs", True)
-        rewards = arguments.flag("norm_reward", True)
-        clips = [arguments.number(key, _CLIP, above=0.0) for key in ("clip_obs", "clip_reward")]
-        c.apply(arguments, "normalize")
-        if arguments.raw("gamma", c.values["gamma"]) != c.values["gamma"] and not c.entry.has("gamma"):
-            arguments.refuse("gamma", "rewards are normalized with the gamma of the algorithm", "takes that one")
-        arguments.note("gamma", "that of the algorithm, as here")
-        arguments.finish()
-    c.put("network_settings.normalize", observations, c.entry.origin("normalize"))
+    on = c.raw("normalize", False) is not False
+    if on and c.values["normalize"] is not True:
+        c.unfold("normalize")
+    observations = on and c.flag("normalize.norm_obs", True)
+    rewards = on and c.flag("normalize.norm_reward", True)
+    c.apply("normalize")
+    gamma = c.numbers["gamma"]
+    if c.raw("normalize.gamma", gamma) != gamma and not c.has("gamma"):
+        c.refuse("normalize.gamma", "rewards are normalized with the gamma of the algorithm", "takes that one")
+    c.note("normalize.gamma", "that of the algorithm, as here")
+    clips = [c.number(f"normalize.{key}", _CLIP, above=0.0) for key in ("clip_obs", "clip_reward")]
+    c.put("network_settings.normalize", observations, c.origin("normalize"))
     if observations:
         c.put("network_settings.normalize_clip", clips[0], "clip_obs of VecNormalize")
         if c.algorithm == "ppo":
-            c.differences.append(
+            c.differ(
                 "normalize: the statistics of observations change with every step in Stable-Baselines3, and with every "
                 "update in rlcore."
             )
@@ -121,13 +119,13 @@ def _normalization(c: Conversion) -> None:
 def _head(c: Conversion, place: str) -> Iterator[str]:
     """The paragraphs in front of the configuration."""
     yield (
-        f"Converted by 'rlcore convert zoo' from {place}, the entry {c.entry.name} for {c.algorithm}. The comment "
+        f"Converted by 'rlcore convert zoo' from {place}, the entry {c.name} for {c.algorithm}. The comment "
         "behind a value names the key of RL Zoo that it comes from."
     )
-    left_out = [f"{key}: {value!r}" for key, value in c.entry.left_out.items()]
+    left_out = [f"{key}: {value!r}" for key, value in c.left_out.items()]
     parts = {
         "What rlcore does otherwise than Stable-Baselines3:": c.differences,
-        "Keys without a line of their own:": [f"{key}: {text}" for key, text in c.entry.notes.items()],
+        "Keys without a line of their own:": [f"{key}: {text}" for key, text in c.notes.items()],
         "Left out by --without:": left_out,
     }
     for title, texts in parts.items():

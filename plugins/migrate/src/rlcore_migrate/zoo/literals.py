@@ -6,7 +6,6 @@ RL Zoo evaluates such a text. Here it is parsed, and only plain data is accepted
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
 import attrs
@@ -25,40 +24,39 @@ class NotPlain(ValueError):
     """A text is not plain data."""
 
 
-class _Plain(ast.NodeTransformer):
-    """Makes literals of what :func:`ast.literal_eval` does not know; the rest it refuses."""
-
-    def visit_Tuple(self, node: ast.Tuple) -> Any:
-        return self.visit(ast.List(node.elts))
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        if ast.unparse(node.func) != "dict" or node.args:
-            raise NotPlain
-        return self.visit(
-            ast.Dict([ast.Constant(each.arg) for each in node.keywords], [each.value for each in node.keywords])
-        )
-
-    def visit_Dict(self, node: ast.Dict) -> Any:
-        if not all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in node.keys):
-            raise NotPlain
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.expr) -> Any:
-        name = ast.unparse(node)
-        if re.fullmatch(r"[\w.]+", name) is None:
-            raise NotPlain
-        reference: Any = Reference(name)
-        return ast.Constant(reference)
-
-    visit_Attribute = visit_Name
-
-
 def literal(text: str) -> Any:
     """Return the value that ``text`` stands for: numbers, texts, lists, mappings, ``dict(...)`` and references.
 
     Tuples become lists. Raises NotPlain for everything else.
     """
     try:
-        return ast.literal_eval(_Plain().visit(ast.parse(text.strip(), mode="eval")))
+        return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise NotPlain("is not plain data, such as dict(net_arch=[64]); code in a file is never run") from None
+
+
+def _value(node: ast.AST) -> Any:
+    match node:
+        case ast.List(elements) | ast.Tuple(elements):
+            return [_value(each) for each in elements]
+        case ast.Dict(keys, values):
+            names = [_name(key) for key in keys]
+            return dict(zip(names, map(_value, values), strict=True))
+        case ast.Call(ast.Name("dict"), [], keywords):
+            return {_name(ast.Constant(each.arg)): _value(each.value) for each in keywords}
+        case ast.Name() | ast.Attribute():
+            return _reference(node)
+    return ast.literal_eval(node)
+
+
+def _name(key: ast.AST | None) -> str:
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        return key.value
+    raise NotPlain
+
+
+def _reference(node: ast.Name | ast.Attribute) -> Reference:
+    name = ast.unparse(node)
+    if not name.replace(".", "").isidentifier():
+        raise NotPlain
+    return Reference(name)

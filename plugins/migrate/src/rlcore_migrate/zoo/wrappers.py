@@ -20,20 +20,19 @@ _WITHOUT = "leaves all wrappers out"
 
 def convert_environment(c: Conversion) -> None:
     """Write the block ``environment``, and ``clip_rewards`` for a game of Atari."""
-    entry = c.entry
-    options = {} if entry.raw("env_kwargs") is None else entry.raw("env_kwargs")
+    options = c.raw("env_kwargs") or {}
     if not isinstance(options, Mapping):
-        entry.refuse("env_kwargs", f"must be a mapping, not {options!r}")
+        c.refuse("env_kwargs", f"must be a mapping, not {options!r}")
         options = {}
     wrappers = dict(_wrappers(c))
     atari = wrappers.pop(_ATARI, None)
-    frames = entry.number("frame_stack", 1, minimum=1)
-    c.put("environment.id", c.world.id, f"entry {entry.name}" if entry.name != c.world.name else "")
-    c.put("environment.num_envs", c.values["n_envs"], entry.origin("n_envs"))
+    frames = c.number("frame_stack", 1, minimum=1)
+    c.put("environment.id", c.world.id, f"entry {c.name}" if c.name != c.world.name else "")
+    c.put("environment.num_envs", c.numbers["n_envs"], c.origin("n_envs"))
     if atari_game(c.world.name):
         _atari(c, atari, frames)
     elif atari is not None:
-        entry.refuse("env_wrapper", f"AtariWrapper is for games of Atari, and {c.world.name} is not one", _WITHOUT)
+        c.refuse("env_wrapper", f"AtariWrapper is for games of Atari, and {c.world.name} is not one", _WITHOUT)
     elif frames > 1:
         _gray_frames(c, wrappers, frames)
         # VecFrameStack begins an episode with frames of zeros.
@@ -41,18 +40,18 @@ def convert_environment(c: Conversion) -> None:
     for key, value in options.items():
         c.put(f"environment.options.{key}", value, "env_kwargs")
     if wrappers:
-        keys = " and ".join(key for key in ("env_wrapper", "frame_stack") if entry.has(key))
+        keys = " and ".join(key for key in ("env_wrapper", "frame_stack") if c.has(key))
         c.put("environment.wrappers", [{"name": name, **arguments} for name, arguments in wrappers.items()], keys)
 
 
 def _wrappers(c: Conversion) -> Iterator[tuple[str, dict[str, Any]]]:
     """The wrappers of an entry, by their names here: one name, or a list of names and of {name: arguments}."""
-    given = c.entry.raw("env_wrapper")
-    for each in given if isinstance(given, list) else [] if given is None else [given]:
-        name, arguments = next(iter(each.items())) if isinstance(each, Mapping) and len(each) == 1 else (each, None)
+    written = c.raw("env_wrapper") or []
+    for each in written if isinstance(written, list) else [written]:
+        name, arguments = next(iter(each.items())) if isinstance(each, Mapping) and len(each) == 1 else (each, {})
         if not isinstance(name, str) or "." not in name or not isinstance(arguments or {}, Mapping):
             reason = f"must name classes, module.Class, with their arguments, not {each!r}"
-            c.entry.refuse("env_wrapper", reason, _WITHOUT)
+            c.refuse("env_wrapper", reason, _WITHOUT)
         elif name == _ATARI:
             yield name, dict(arguments or {})
         else:
@@ -71,29 +70,29 @@ def _wrapper(c: Conversion, zoo_name: str, arguments: dict[str, Any]) -> Iterato
         name = known["name"]
         arguments = {**known["arguments"], **arguments}
         if "otherwise" in known:
-            c.differences.append(f"env_wrapper: {known['otherwise']}")
+            c.differ(f"env_wrapper: {known['otherwise']}")
     elif name != short:
         if find_spec(package) is None:
             reason = f"{zoo_name}: {package} is not installed; with it, it is the wrapper '{name}'"
-            c.entry.refuse("env_wrapper", reason, _WITHOUT)
+            c.refuse("env_wrapper", reason, _WITHOUT)
             return
-        c.entry.note("env_wrapper", f"{name} is code of {package}, which must be installed")
+        c.note("env_wrapper", f"{name} is code of {package}, which must be installed")
     try:
         wrapper_entries([{"name": name, **arguments}])[0].check(())
     except ConfigError as error:
-        c.entry.refuse("env_wrapper", f"{zoo_name}: {error.message}", _WITHOUT)
+        c.refuse("env_wrapper", f"{zoo_name}: {error.message}", _WITHOUT)
         return
     yield name, arguments
 
 
 def _gray_frames(c: Conversion, wrappers: dict[str, dict[str, Any]], frames: int) -> None:
     """Gray frames become channels of an image, so no wrapper keeps an axis for one channel."""
-    if c.entry.values.get("policy") != "CnnPolicy":
+    if c.values.get("policy") != "CnnPolicy":
         return
     gray = wrappers.get("GrayscaleObservation")
     if gray is None or frames > _MOST_FRAMES:
         reason = f"up to {_MOST_FRAMES} gray images make an image with as many channels here"
-        c.entry.refuse("frame_stack", reason, "shows one frame")
+        c.refuse("frame_stack", reason, "shows one frame")
         return
     gray.pop("keep_dim", None)
 
@@ -102,21 +101,21 @@ def _atari(c: Conversion, wrapper: dict[str, Any] | None, frames: int) -> None:
     """A game in ale-py's vectorized form, which has the steps of AtariWrapper as its own options."""
     if wrapper is None:
         reason = "a game without AtariWrapper is not converted: ale-py's vectorized form always has its preprocessing"
-        c.entry.refuse("env_wrapper", reason)
+        c.refuse("env_wrapper", reason)
         return
     values = {key: wrapper.get(key, default) for key, (_, default) in rules()["atari"].items()}
     for key, (names, _) in rules()["atari"].items():
         for name in names:
             c.put(f"environment.options.{name}", values[key], f"AtariWrapper: {key}")
     c.put("environment.options.use_fire_reset", True, "AtariWrapper presses FIRE where a game waits for it")
-    c.put("environment.options.stack_num", frames, c.entry.origin("frame_stack"))
+    c.put("environment.options.stack_num", frames, c.origin("frame_stack"))
     if values["terminal_on_life_loss"]:
         c.put("evaluation.interval", None, "a number of steps also evaluates while the run trains")
         scores = "an evaluation plays whole games, whose score RL Zoo reports too"
         c.put("evaluation.environment.options.episodic_life", False, scores)
     for key in wrapper:
         if key not in (*values, "clip_reward"):
-            c.entry.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
+            c.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
     if wrapper.get("clip_reward", True):
         c.put("hyperparameters.clip_rewards", 1.0, "AtariWrapper: clip_reward; scores are reported as they are")
-    c.entry.note("env_wrapper", "AtariWrapper: options of ale-py's vectorized form, which has the same steps")
+    c.note("env_wrapper", "AtariWrapper: options of ale-py's vectorized form, which has the same steps")
