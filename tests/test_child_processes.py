@@ -97,19 +97,18 @@ SPEC = TrackerSpec(
 )
 rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)
 """
+STEPS = {"max_steps": 256, "summary_freq": 128}
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "mine:Mine-v0", "num_envs": 2},
-    "behaviors": {
-        "Pole": {
-            "trainer_type": "ppo", "max_steps": 256, "summary_freq": 128,
-            "network_settings": {"hidden_units": 8, "num_layers": 1},
-            "hyperparameters": {"buffer_size": 128, "batch_size": 64, "num_epoch": 1},
-        }
-    },
-    "plugins": {"local": ["hooks.py"]},
+    # Processes cost less without PyTorch, of which none of this depends.
+    "behaviors": {"Pole": {"trainer_type": "numpy", **STEPS, "hyperparameters": {"buffer_size": 128}}},
+    "plugins": {"local": ["hooks.py", str(ROOT / "core/tests/run/stub_plugin.py")]},
     "checkpoint_settings": {"run_id": "r"},
-    "stats": {"tensorboard": False, "console": False, "lake": {"report": True}},
-}  # fmt: skip
+    "stats": {"tensorboard": False, "console": False, "lake": {}},
+}
+REPORTED = {**CONFIG["stats"], "lake": {"report": True}}
+SMALL = {"buffer_size": 128, "batch_size": 64, "num_epoch": 1}
+IN_RANKS = {"Pole": {"trainer_type": "ppo", **STEPS, "hyperparameters": SMALL}}
 
 
 @pytest.fixture
@@ -143,7 +142,8 @@ def about(run: Path) -> dict[str, str]:
 
 
 def test_a_run_with_workers_and_a_tracker_and_what_it_reports(place: Path) -> None:
-    ended = rlcore(place, "run", "config.yaml", environment=CONFIG["environment"] | {"workers": {"count": 2}})
+    workers = CONFIG["environment"] | {"workers": {"count": 2}}
+    ended = rlcore(place, "run", "config.yaml", environment=workers, stats=REPORTED)
     assert stored(place / "results/r") == ["Pole 128", "Pole 256"]
     assert "report 256 report.html" in (place / "results/r/kept").read_text().splitlines()
     assert "warning" not in ended.stderr
@@ -158,7 +158,7 @@ def test_seeds(place: Path) -> None:
 
 
 def test_a_sweep(place: Path) -> None:
-    sweep = {"trials": 1, "parameters": {"behaviors.Pole.hyperparameters.learning_rate": {"low": 1e-4, "high": 1e-3}}}
+    sweep = {"trials": 1, "parameters": {"behaviors.Pole.hyperparameters.width": {"low": 2, "high": 4}}}
     evaluation = {"interval": 128, "episodes": 2}
     rlcore(place, "sweep", "config.yaml", "--run-id", "s", sweep=sweep, evaluation=evaluation)
     (run,) = (place / "results/s/trial-0000").glob("seed-?")
@@ -169,7 +169,7 @@ def test_a_sweep(place: Path) -> None:
 
 @pytest.mark.distributed
 def test_ranks(place: Path) -> None:
-    (place / "config.yaml").write_text(json.dumps(CONFIG))
+    (place / "config.yaml").write_text(json.dumps(CONFIG | {"behaviors": IN_RANKS}))
     ended = torchrun(["--no-python", PROGRAM, "run", "config.yaml"], place, PYTHONSAFEPATH="1")
     assert ended.returncode == 0, ended.stderr
     assert not (place / "hit").exists()
@@ -180,8 +180,8 @@ def test_ranks(place: Path) -> None:
 @pytest.mark.long
 def test_ranks_and_workers_on_ray(place: Path) -> None:
     workers = {"count": 2, "executor": "ray"}
-    rlcore(place, "run", "config.yaml", environment=CONFIG["environment"] | {"workers": workers})
-    rlcore(place, "ray", "ranks", "--count", "2", "config.yaml", "--run-id", "ranks")
+    rlcore(place, "run", "config.yaml", environment=CONFIG["environment"] | {"workers": workers}, behaviors=IN_RANKS)
+    rlcore(place, "ray", "ranks", "--count", "2", "config.yaml", "--run-id", "ranks", behaviors=IN_RANKS)
     assert stored(place / "results/ranks") == ["Pole 128", "Pole 256"]
 
 

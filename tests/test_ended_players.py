@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,10 @@ import psutil
 import pytest
 from godot_worlds import PLAYER
 from unity_player import make_player
+
+from rlcore_devkit.fixtures import RunRlcore, run_rlcore
+
+__all__ = ["run_rlcore"]
 
 REACH = """\
 behaviors:
@@ -69,6 +73,30 @@ gymnasium.register("Ends-v0", Ends)
 """
 
 
+Ended = Callable[..., str]
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Path:
+    """The directory in which the commands are started."""
+    place = tmp_path / "working"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def ended(where: Path, run_rlcore: RunRlcore) -> Ended:
+    """``ended("run.yaml", code=3)``: the output of ``rlcore run``, which ends with that code."""
+
+    def run(*words: str, code: int) -> str:
+        result = run_rlcore("run", *words)
+        text = result.stdout + result.stderr
+        assert result.exit_code == code, text
+        return text
+
+    return run
+
+
 @contextmanager
 def running(where: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """The command line as a process, of which nothing is left afterwards."""
@@ -80,14 +108,6 @@ def running(where: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def ended(where: Path, *words: str, code: int) -> str:
-    """The output of the command, which ends with ``code``."""
-    with running(where, *words) as process:
-        text = process.communicate(timeout=240)[0]
-    assert process.returncode == code, text
-    return text
-
-
 def outcome(where: Path) -> str:
     return str(json.loads((where / "results/x/result.json").read_text())["outcome"])
 
@@ -96,7 +116,6 @@ def checkpoints(where: Path) -> list[int]:
     return sorted(int(each.name) for each in (where / "results/x/checkpoints").iterdir() if each.name.isdigit())
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "code", "said"),
     [
@@ -106,46 +125,48 @@ def checkpoints(where: Path) -> list[int]:
     ],
 )
 def test_a_player_that_is_closed_or_crashes_leaves_a_checkpoint_and_a_model(
-    fault: str, code: int, said: str, tmp_path: Path
+    fault: str, code: int, said: str, where: Path, ended: Ended
 ) -> None:
     """Before the first checkpoint that is due."""
-    (tmp_path / "Reach.yaml").write_text(REACH)
-    make_player(tmp_path, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault=fault)
-    text = ended(tmp_path, "Reach.yaml", "--env", "./Reach.x86_64", code=code)
+    (where / "Reach.yaml").write_text(REACH)
+    make_player(where, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault=fault)
+    text = ended("Reach.yaml", "--env", "./Reach.x86_64", code=code)
     assert said in text and "; resume with: rlcore run --resume --run-id x" in text
     assert ("was killed by SIGABRT" in text) == (code == 3)
-    assert outcome(tmp_path) == ("failed" if code else "environment ended")
-    (step,) = checkpoints(tmp_path)
-    assert 60 < step < 150 and (tmp_path / "results/x/Reach.onnx").is_file()
-    make_player(tmp_path, "Reach.x86_64", world="continuous", agents=3, behavior="Reach")
-    text = ended(tmp_path, "--resume", "--run-id", "x", code=0)
+    assert outcome(where) == ("failed" if code else "environment ended")
+    (step,) = checkpoints(where)
+    assert 60 < step < 150 and (where / "results/x/Reach.onnx").is_file()
+    make_player(where, "Reach.x86_64", world="continuous", agents=3, behavior="Reach")
+    text = ended("--resume", "--run-id", "x", code=0)
     assert f"resumed at step {step}" in text and "done: " in text
 
 
 @pytest.mark.parametrize(("fault", "code"), [("leave", 0), ("exit", 3)])
-def test_a_game_of_godot_that_is_closed_or_fails_loses_nothing(fault: str, code: int, tmp_path: Path) -> None:
-    path = tmp_path / "walk.yaml"
+def test_a_game_of_godot_that_is_closed_or_fails_loses_nothing(
+    fault: str, code: int, where: Path, ended: Ended
+) -> None:
+    path = where / "walk.yaml"
     path.write_text(GODOT.replace("ARGS", f"--fault={fault}, --at=30"))
-    ended(tmp_path, "walk.yaml", code=code)
-    assert checkpoints(tmp_path) == [29 * 3]
-    assert outcome(tmp_path) == ("failed" if code else "environment ended")
+    ended("walk.yaml", code=code)
+    assert checkpoints(where) == [29 * 3]
+    assert outcome(where) == ("failed" if code else "environment ended")
     path.write_text(GODOT.replace("ARGS", "--at=1"))
-    assert "done: " in ended(tmp_path, "walk.yaml", "--resume", code=0)
+    assert "done: " in ended("walk.yaml", "--resume", code=0)
 
 
 @pytest.mark.parametrize(("fault", "code"), [("ends", 0), ("dies", 3)])
 def test_an_environment_in_a_worker_that_ends_or_fails_loses_nothing(
-    fault: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, code: int, where: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "ends.py").write_text(ENDS)
-    (tmp_path / "ends.yaml").write_text(WORKERS)
+    (where / "ends.py").write_text(ENDS)
+    (where / "ends.yaml").write_text(WORKERS)
     monkeypatch.setenv("FAULT", fault)
-    text = ended(tmp_path, "ends.yaml", code=code)
-    assert checkpoints(tmp_path) == [59 * 2]
-    assert outcome(tmp_path) == ("failed" if code else "environment ended")
+    text = ended("ends.yaml", code=code)
+    assert checkpoints(where) == [59 * 2]
+    assert outcome(where) == ("failed" if code else "environment ended")
     assert ("environment ended (" in text) == (code == 0)
     monkeypatch.setenv("FAULT", "none")
-    assert "done: " in ended(tmp_path, "ends.yaml", "--resume", code=0)
+    assert "done: " in ended("ends.yaml", "--resume", code=0)
 
 
 def editor_run(where: Path) -> list[str]:
@@ -167,25 +188,25 @@ def read_until(run: subprocess.Popen[str], wanted: str) -> str:
 
 
 @pytest.mark.long
-def test_play_that_is_stopped_in_the_editor_ends_the_run_with_what_it_learned(tmp_path: Path) -> None:
-    words = editor_run(tmp_path)
-    player = make_player(tmp_path, world="continuous", agents=3, behavior="Reach", delay=0.02)
-    with running(tmp_path, *words, "--set", "behaviors.Reach.max_steps=1e9") as run:
+def test_play_that_is_stopped_in_the_editor_ends_the_run_with_what_it_learned(where: Path) -> None:
+    words = editor_run(where)
+    player = make_player(where, world="continuous", agents=3, behavior="Reach", delay=0.02)
+    with running(where, *words, "--set", "behaviors.Reach.max_steps=1e9") as run:
         read_until(run, "press Play in the editor")
         with subprocess.Popen([player, "--mlagents-port", words[-1]], stdout=subprocess.DEVNULL) as game:
             read_until(run, "Step: 200.")
             game.kill()
         text = run.communicate(timeout=60)[0]
-    assert (run.returncode, outcome(tmp_path)) == (0, "environment ended"), text
+    assert (run.returncode, outcome(where)) == (0, "environment ended"), text
     assert "environment ended (the game in the editor was stopped)" in text
-    assert checkpoints(tmp_path) and (tmp_path / "results/x/Reach.onnx").is_file()
+    assert checkpoints(where) and (where / "results/x/Reach.onnx").is_file()
 
 
 HEARD = 8.0  # seconds, of a busy machine; without being heard, Ctrl-C waits for 60
 
 
-def test_ctrl_c_is_heard_while_the_editor_is_waited_for(tmp_path: Path) -> None:
-    with running(tmp_path, *editor_run(tmp_path)) as run:
+def test_ctrl_c_is_heard_while_the_editor_is_waited_for(where: Path) -> None:
+    with running(where, *editor_run(where)) as run:
         read_until(run, "press Play in the editor")
         started = time.monotonic()
         run.send_signal(signal.SIGINT)
@@ -196,32 +217,32 @@ def test_ctrl_c_is_heard_while_the_editor_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["unity", "godot"])
-def test_ctrl_c_is_heard_while_a_player_hangs_and_loses_nothing(kind: str, tmp_path: Path) -> None:
+def test_ctrl_c_is_heard_while_a_player_hangs_and_loses_nothing(kind: str, where: Path) -> None:
     if kind == "unity":
-        make_player(tmp_path, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault="hangs@40")
-        (tmp_path / "run.yaml").write_text(REACH)
+        make_player(where, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault="hangs@40")
+        (where / "run.yaml").write_text(REACH)
         words = ["run.yaml", "--env", "./Reach.x86_64"]
     else:
-        (tmp_path / "run.yaml").write_text(GODOT.replace("ARGS", "--fault=hang, --at=30"))
+        (where / "run.yaml").write_text(GODOT.replace("ARGS", "--fault=hang, --at=30"))
         words = ["run.yaml"]
-    with running(tmp_path, *words) as run:
+    with running(where, *words) as run:
         read_until(run, "resume ")
         time.sleep(4.0)  # the player hangs by now
         started = time.monotonic()
         run.send_signal(signal.SIGINT)
         text = run.communicate(timeout=60)[0]
     assert time.monotonic() - started < HEARD
-    assert (run.returncode, outcome(tmp_path)) == (130, "interrupted"), text
-    (step,) = checkpoints(tmp_path)
+    assert (run.returncode, outcome(where)) == (130, "interrupted"), text
+    (step,) = checkpoints(where)
     assert step > 60 and "interrupted: " in text
-    assert not [each for each in psutil.process_iter(["environ"]) if str(tmp_path) in str(each.info["environ"] or "")
+    assert not [each for each in psutil.process_iter(["environ"]) if str(where) in str(each.info["environ"] or "")
                 and each.pid != os.getpid()]  # fmt: skip
 
 
-def test_a_player_has_time_to_close_its_files(tmp_path: Path) -> None:
+def test_a_player_has_time_to_close_its_files(where: Path, ended: Ended) -> None:
     """More than the two seconds that one has which does not answer, and than the five of other environments."""
-    (tmp_path / "Reach.yaml").write_text(REACH.replace("400", "60"))
-    make_player(tmp_path, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault="lingers")
-    text = ended(tmp_path, "Reach.yaml", "--env", "./Reach.x86_64", code=0)
+    (where / "Reach.yaml").write_text(REACH.replace("400", "60"))
+    make_player(where, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault="lingers")
+    text = ended("Reach.yaml", "--env", "./Reach.x86_64", code=0)
     assert "takes more than" not in text
-    assert "closed its files" in (tmp_path / "results/x/run_logs/Player-0.log").read_text()
+    assert "closed its files" in (where / "results/x/run_logs/Player-0.log").read_text()
