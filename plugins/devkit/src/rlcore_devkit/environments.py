@@ -24,22 +24,6 @@ from rlcore import (
     restore_generator,
 )
 
-__all__ = [
-    "ArrayEnvironment",
-    "ConstantReward",
-    "IdentityEnvironment",
-    "ImageIdentity",
-    "RememberedCue",
-    "SavingEnvironment",
-    "TinyCorridor",
-    "identity_continuous",
-    "identity_discrete",
-    "identity_hybrid",
-    "identity_multi_binary",
-    "identity_multi_branch",
-    "tiny_env",
-]
-
 Array = NDArray[Any]
 
 

@@ -19,19 +19,6 @@ import pytest
 from rlcore import CONTRACT, KINDS, HookManager, Plugins, main
 from rlcore_devkit.doctor import import_alone
 
-__all__ = [
-    "CleanImport",
-    "CommandResult",
-    "InstallPlugin",
-    "InstalledPlugin",
-    "RunRlcore",
-    "clean_import",
-    "hook_calls",
-    "installed_plugin",
-    "plugins",
-    "run_rlcore",
-]
-
 DEFAULT_REQUIRES = ("rlcore>=0.1",)
 
 

@@ -23,8 +23,6 @@ from rlcore import (
 if TYPE_CHECKING:
     from rlcore import Run
 
-__all__ = ["SmallTrainings"]
-
 
 def create_trainer(
     behavior: BehaviorSpec,

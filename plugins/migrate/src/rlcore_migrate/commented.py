@@ -11,8 +11,6 @@ import attrs
 
 from rlcore import cells, yaml_text
 
-__all__ = ["CommentedFile"]
-
 WIDTH = 120  # of a line of the file
 
 

@@ -19,8 +19,6 @@ import attrs
 from rlcore import NAME_PATTERN, ConfigError, KeyPath, Problems, did_you_mean, dotted, read_document
 from rlcore_migrate.commented import CommentedFile
 
-__all__ = ["ConvertedFiles", "convert_files"]
-
 _OF_ALL = ("batch_size", "buffer_size", "learning_rate", "learning_rate_schedule")
 _OF_PPO = ("beta", "epsilon", "lambd", "num_epoch")
 _OF_SAC = (

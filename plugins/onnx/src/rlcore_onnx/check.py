@@ -17,8 +17,6 @@ from rlcore_onnx.examples import example_mask, example_observations
 from rlcore_onnx.session import Arrays, Session
 from rlcore_torch import ActionLayout, PolicyModule
 
-__all__ = ["Comparison", "check_structure", "with_output"]
-
 ROWS = (1, 2, 7)
 STEPS = 4
 

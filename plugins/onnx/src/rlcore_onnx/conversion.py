@@ -23,8 +23,6 @@ from rlcore_onnx.metadata import KEY, Metadata
 from rlcore_onnx.profiles import PROFILES, Profile
 from rlcore_torch import PolicyModule, Recurrent
 
-__all__ = ["BATCH", "LOGITS", "SMALLEST", "convert", "gumbel"]
-
 BATCH = "batch"
 """The name of the first axis of every input and output, whose size is not fixed."""
 LOGITS = "rlcore_logits"

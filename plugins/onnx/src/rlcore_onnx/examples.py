@@ -11,8 +11,6 @@ from torch import nn
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_torch import ActionLayout, PolicyModule
 
-__all__ = ["example_mask", "example_observations"]
-
 
 def example_observations(
     behavior: BehaviorSpec, module: nn.Module, rows: int, generator: np.random.Generator

@@ -18,8 +18,6 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import onnxruntime
 
-__all__ = ["Arrays", "Session", "open_model"]
-
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name or by meaning; each has one row for each agent."""
 

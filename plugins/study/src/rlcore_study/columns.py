@@ -7,8 +7,6 @@ from typing import Any
 
 from rlcore import cells
 
-__all__ = ["columns"]
-
 
 def columns(rows: Iterable[Sequence[Any]]) -> list[str]:
     """A line for each row, in which each column is as wide as its longest text. There is at least one row."""

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from rlcore import SavedSummary
 
-__all__ = ["Band", "Series", "band", "efficiency", "read_series", "shortened", "smoothed"]
-
 MAX_POINTS = 400
 """Points of a curve at most; a longer curve shows means of consecutive summaries."""
 

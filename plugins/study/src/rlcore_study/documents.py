@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["at_path", "by_path", "finite", "items_at", "list_at"]
-
 LARGEST = 1e300  # sums of larger numbers may be infinite
 
 

@@ -15,8 +15,6 @@ from rlcore_study.documents import by_path
 from rlcore_study.names import study_of
 from rlcore_study.runs import ReportedRun
 
-__all__ = ["Group", "differences", "flat", "grouped", "named_group", "without_start"]
-
 
 @attrs.frozen(eq=False)
 class Group:

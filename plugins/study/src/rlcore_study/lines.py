@@ -14,8 +14,6 @@ from rlcore import DamagedFile, Tag, cells, echo, open_regular, parse_json
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Lines", "Summaries", "identity"]
-
 METRICS = "metrics.jsonl"
 MAX_BYTES = 2**34  # of a file of summaries
 

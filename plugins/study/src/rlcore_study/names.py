@@ -7,8 +7,6 @@ from pathlib import Path
 
 from rlcore import RunStateError, find_run
 
-__all__ = ["run_id", "runs_named", "study_of"]
-
 _RUN = re.compile(r"(.+)-seed-(0|[1-9]\d*)")
 
 

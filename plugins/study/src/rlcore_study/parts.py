@@ -14,8 +14,6 @@ import attrs
 
 from rlcore import Record, check_target
 
-__all__ = ["Figure", "Part", "ReportPartSpec"]
-
 
 @attrs.frozen(eq=False)
 class Figure:

@@ -14,8 +14,6 @@ from rlcore_study.curves import Series, read_series
 from rlcore_study.documents import at_path, finite, items_at, list_at
 from rlcore_study.names import runs_named
 
-__all__ = ["OTHER", "TIMERS", "ReportedRun", "read_runs", "runs_to"]
-
 SHOWN_LINES = 5  # numbers of unreadable lines in a note
 
 # Timers of timers.json with ML-Agents' names, in words, in the order in which they are shown.

@@ -12,8 +12,6 @@ from rlcore_study.groups import Group
 from rlcore_study.runs import ReportedRun
 from rlcore_study.statistics import FEW_SEEDS, Interval, iqm, probability_of_improvement, separated_bound, smallest_p
 
-__all__ = ["Comparison", "GroupScore", "Pair", "compared"]
-
 EVALUATION = "score of the last evaluation"
 TRAINING = "mean return of the last 100 training episodes"
 

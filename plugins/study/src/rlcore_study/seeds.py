@@ -31,8 +31,6 @@ from rlcore_study.lines import identity
 from rlcore_study.names import run_id
 from rlcore_study.side_by_side import Ended, Job, cores, has_checkpoint, side_by_side, steps_of
 
-__all__ = ["read_seeds", "run_seeds"]
-
 _PART = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")  # longer numbers are no seeds, and slow to read
 CONFIGURATION = "configuration.yaml"
 MAX_SEEDS = 10_000  # a larger range is a slip

@@ -22,8 +22,6 @@ import attrs
 from rlcore import RunConfig, find_checkpoints, is_locked, python_command
 from rlcore_study.lines import Lines, Summaries
 
-__all__ = ["Ended", "Job", "Running", "cores", "has_checkpoint", "side_by_side", "steps_of"]
-
 LOOK_SECONDS = 0.1
 LOCK_SECONDS = 120.0  # for the runs of an earlier process, which was killed, to save their checkpoints
 TWICE_SECONDS = 0.5  # a signal repeated within these seconds counts as one, as in a run

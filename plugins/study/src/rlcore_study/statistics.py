@@ -16,17 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import bootstrap, mannwhitneyu, trim_mean
 
-__all__ = [
-    "CONFIDENCE",
-    "FEW_SEEDS",
-    "Interval",
-    "iqm",
-    "iqm_curve",
-    "probability_of_improvement",
-    "separated_bound",
-    "smallest_p",
-]
-
 CONFIDENCE = 0.95
 """Probability that an interval is made to cover."""
 FEW_SEEDS = 5

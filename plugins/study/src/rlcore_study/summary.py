@@ -10,8 +10,6 @@ import attrs
 
 from rlcore_study.groups import Group
 
-__all__ = ["GroupResult", "Spread", "results", "times"]
-
 
 @attrs.frozen
 class Spread:

@@ -7,8 +7,6 @@ from typing import Any
 from rlcore_study.scores import Comparison, GroupScore, Pair
 from rlcore_study.statistics import Interval
 
-__all__ = ["duration", "ends", "number", "rows_of_groups", "rows_of_pairs", "rows_of_runs", "to_json", "whole"]
-
 NOTHING = "-"
 
 

@@ -8,8 +8,6 @@ import attrs
 
 from rlcore import Record
 
-__all__ = ["CollectionSpec"]
-
 
 @attrs.frozen(kw_only=True)
 class CollectionSpec(Record):

@@ -44,8 +44,6 @@ from rlcore import (
 )
 from rlcore_devkit.conformance.rules import RecordRules
 
-__all__ = ["CurriculumConformance"]
-
 # Invalid status values, as from editing by hand or from another program.
 NONSENSE = (-1, 10**6, 1.5, "many", None, [1])
 # Episodes whose random numbers are computed together; see EpisodeUniforms.

@@ -31,8 +31,6 @@ from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.script import Script, ScriptedSlots, play_script
 from rlcore_devkit.conformance.states import assert_equal, copied
 
-__all__ = ["TrainerDifferences"]
-
 UPDATES = 2  # the second one learns from values that are not those of the first weights, which may be 0
 STEPS_LEARNING = 8  # at least, after the first update: a trainer that learns in every step draws from all that it has
 LEAST_STEPS = 40  # of a script, at least

@@ -19,8 +19,6 @@ from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_torch import ActionDistribution, ActionDistributionSpec, NetworkSettings, make_distribution
 
-__all__ = ["ActionDistributionConformance"]
-
 DRAWS = 20_000
 FEATURES = 6  # of the last layer, for a distribution that reads them
 ROWS = 5  # random columns that a test looks at

@@ -20,8 +20,6 @@ from rlcore import ObservationSpec, UnsupportedSpace
 from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_torch import EncoderSpec, NetworkSettings, make_encoder
 
-__all__ = ["EncoderConformance"]
-
 OBSERVATIONS: tuple[ObservationSpec, ...] = (
     ObservationSpec("camera", (36, 40, 3), np.uint8, "image"),
     ObservationSpec("depth", (64, 36, 1), np.float32, "image"),

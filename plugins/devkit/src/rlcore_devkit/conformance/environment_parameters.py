@@ -16,8 +16,6 @@ from rlcore import Actions, ConfigError, Environment, EpisodeSeeds, SavesState
 from rlcore_devkit.conformance.states import assert_equal, copied, equal
 from rlcore_devkit.playing import RESULTS, SEEN, Batches, of_env, play, played, random_actions
 
-__all__ = ["ParameterRules"]
-
 
 class ParameterRules:
     """Tests of environment parameters, and the attributes of all environment tests.

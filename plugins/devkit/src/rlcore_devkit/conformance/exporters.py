@@ -35,8 +35,6 @@ from rlcore_devkit.conformance.states import assert_equal, copied, global_genera
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_torch import MemorySettings, NetworkSettings
 
-__all__ = ["ExporterConformance", "LoadedPolicy"]
-
 _ABOUT = ExportAbout(
     run_id="walker",
     step=500,

@@ -31,8 +31,6 @@ from rlcore_devkit.conformance.trainer import TrainerConformance, begun, first_b
 from rlcore_devkit.environments import RememberedCue, TinyCorridor
 from rlcore_devkit.playing import random_observations
 
-__all__ = ["MemoryTrainerConformance"]
-
 # steps of a scripted game, and the step in which episodes end
 STEPS = 8
 END = 3

@@ -41,8 +41,6 @@ from rlcore_devkit.conformance.trainer import (
 from rlcore_devkit.environments import TinyCorridor, identity_discrete
 from rlcore_devkit.trainings import create_trainer
 
-__all__ = ["OfflineTrainerConformance"]
-
 DEMONSTRATIONS = "demonstrations"  # the path of the recording that the tests make
 
 

@@ -30,8 +30,6 @@ from rlcore_devkit.conformance.trainer import check_actions
 from rlcore_devkit.playing import random_mask, random_observations
 from rlcore_ghost import OpponentSpec, create_opponents
 
-__all__ = ["OpponentConformance"]
-
 _SEEN = (ObservationSpec("board", (6,), np.float32), ObservationSpec("camera", (8, 8, 3), np.uint8, "image"))
 _LOW = np.array([-2.0, 0.0], np.float32)
 _HIGH = np.array([1.0, 5.0], np.float32)

@@ -20,8 +20,6 @@ from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
 from rlcore_torch import OptimizerSpec, PluginOptimizer
 
-__all__ = ["OptimizerConformance"]
-
 
 class OptimizerConformance(RecordRules):
     """Tests of optimizers: set ``optimizer``.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from rlcore import Ranks, RanksFailed, SlotShare
 
-__all__ = ["ThreadRanks", "in_ranks"]
-
 Number = TypeVar("Number", bound=np.generic)
 T = TypeVar("T")
 

@@ -31,8 +31,6 @@ from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import random_recording
 from rlcore_offline import RecordingFormat, RecordingFormatSpec, recording_problem
 
-__all__ = ["RecordingFormatConformance"]
-
 _STATE = ObservationSpec("state", (3,), np.float32)
 _WIND = ObservationSpec("wind", (2, 2), np.float64)
 _ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")

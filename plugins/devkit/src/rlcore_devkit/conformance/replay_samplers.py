@@ -42,8 +42,6 @@ from rlcore_torch import (
     create_replay_sampler,
 )
 
-__all__ = ["ReplaySamplerConformance"]
-
 ROWS_PER_SLOT = 12  # of the ring of each slot
 
 

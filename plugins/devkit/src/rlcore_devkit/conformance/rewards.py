@@ -31,8 +31,6 @@ from rlcore import (
 from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.environments import identity_hybrid
 
-__all__ = ["RewardProviderConformance"]
-
 
 class RewardProviderConformance(RecordRules):
     """Tests of reward providers: set ``reward``.

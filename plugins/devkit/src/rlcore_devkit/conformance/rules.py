@@ -27,8 +27,6 @@ from rlcore import (
 )
 from rlcore_devkit.blocks import checked_block
 
-__all__ = ["RecordRules", "Rules", "doctor", "installed"]
-
 
 class Rules:
     """Tests for authors of plugins to inherit.

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from rlcore import Actions, AgentBatch, BehaviorSpec, Ranks, Trainer
 from rlcore_devkit.playing import random_observations
 
-__all__ = ["Script", "ScriptedSlots", "play_script"]
-
 EPISODE = 6  # steps of an episode that is neither cut nor lost
 # the steps after which a reset cuts all episodes: 3, 11, 19, ...
 CUT_EVERY = 8

@@ -12,8 +12,6 @@ import numpy as np
 
 from rlcore import FrozenState, load_checkpoint, save_checkpoint
 
-__all__ = ["assert_equal"]
-
 NOT_RESTORED = "load_state_dict does not restore what state_dict gave"
 
 

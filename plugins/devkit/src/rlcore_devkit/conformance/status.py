@@ -34,8 +34,6 @@ from rlcore_devkit.blocks import checked_block
 from rlcore_devkit.conformance.files import contents, damages, restore
 from rlcore_devkit.conformance.rules import Rules
 
-__all__ = ["StatusSectionConformance", "StatusStoreConformance"]
-
 
 def _alone(plugin: str) -> Plugins:
     """The plugin beside rlcore's own and no other, so that no other store answers first."""

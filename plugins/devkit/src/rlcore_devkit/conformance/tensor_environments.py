@@ -25,8 +25,6 @@ from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.playing import Batches, first_batches, random_actions
 from rlcore_torch import AsNumpy, TensorActions, TensorBatch, TensorEnvironment
 
-__all__ = ["TensorEnvironmentConformance"]
-
 
 class TensorEnvironmentConformance(EnvironmentConformance):
     """Tests of tensor environments: override :meth:`make_tensors`."""

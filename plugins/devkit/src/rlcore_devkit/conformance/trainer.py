@@ -51,8 +51,6 @@ from rlcore_devkit.environments import (
 from rlcore_devkit.playing import Batches, first_batches
 from rlcore_devkit.trainings import create_trainer
 
-__all__ = ["TrainerConformance", "TrainerRules", "learn"]
-
 Mask = NDArray[np.bool_] | None
 
 NOT_RESUMED = (

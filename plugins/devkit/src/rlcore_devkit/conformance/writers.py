@@ -21,8 +21,6 @@ import pytest
 from rlcore import BehaviorSettings, RunConfig, RunContext, StatSummary, StatsWriter, StatsWriterSpec, Tag
 from rlcore_devkit.conformance.rules import RecordRules
 
-__all__ = ["StatsWriterConformance"]
-
 Written = tuple[str, int, Mapping[str, float]]  # behavior, step, means by tag
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from rlcore_migrate.zoo.conversion import Conversion
 
-__all__ = ["convert_algorithm"]
-
 _AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
 
 

@@ -17,8 +17,6 @@ from rlcore_migrate.zoo.entry import rules
 from rlcore_migrate.zoo.literals import NotPlain, literal
 from rlcore_migrate.zoo.worlds import World
 
-__all__ = ["Conversion"]
-
 _OUTSIDE = ("environment", "evaluation", "checkpoint_settings")  # blocks at the top level
 _LINEAR = re.compile(r"lin_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?)")
 

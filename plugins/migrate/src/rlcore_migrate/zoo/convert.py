@@ -15,8 +15,6 @@ from rlcore_migrate.zoo.networks import convert_networks
 from rlcore_migrate.zoo.worlds import atari_game, find_world
 from rlcore_migrate.zoo.wrappers import convert_environment
 
-__all__ = ["Converted", "convert_file"]
-
 _CLIP = 10.0  # VecNormalize, for observations and for rewards
 
 

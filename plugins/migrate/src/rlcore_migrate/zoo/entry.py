@@ -10,8 +10,6 @@ from typing import Any
 
 from rlcore import ConfigError, Document, did_you_mean
 
-__all__ = ["algorithm_of", "choose_entry", "entries_of", "rules", "versions"]
-
 _SHARED = ("atari", "default")  # entries for environments that have none of their own
 _VERSION = re.compile(r"(?P<base>.+)-v(?P<number>\d+)")
 

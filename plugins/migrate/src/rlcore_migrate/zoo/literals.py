@@ -10,8 +10,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["NotPlain", "Reference", "literal"]
-
 
 @attrs.frozen
 class Reference:

@@ -9,8 +9,6 @@ from rlcore_migrate.zoo.entry import rules
 from rlcore_migrate.zoo.literals import Reference
 from rlcore_migrate.zoo.noise import convert_noise
 
-__all__ = ["convert_networks"]
-
 _FEATURES = {"MlpPolicy": 0, "CnnPolicy": 512, "MultiInputPolicy": 256}  # of the CNN of each policy
 _ADAM_AFTER_KWARGS = 1e-8  # with optimizer_kwargs, PPO's own default of epsilon does not hold
 _SHARED = "policy_kwargs.share_features_extractor"

@@ -6,8 +6,6 @@ import math
 
 from rlcore_migrate.zoo.conversion import Conversion
 
-__all__ = ["convert_noise"]
-
 _LOG_STD = "policy_kwargs.log_std_init"
 # Keys that gSDE alone uses, but for the first one with PPO.
 _OF_SDE = (

@@ -15,8 +15,6 @@ import attrs
 from rlcore import ConfigError, did_you_mean, one_line, pip_install
 from rlcore_migrate.zoo.entry import rules, versions
 
-__all__ = ["World", "atari_game", "find_world"]
-
 _ATARI = re.compile(r"(?:ALE/(?P<game>[A-Z][A-Za-z0-9]*)-v5|(?P<old>[A-Z][A-Za-z0-9]*)NoFrameskip-v4)")
 
 

@@ -11,8 +11,6 @@ from rlcore_migrate.zoo.conversion import Conversion
 from rlcore_migrate.zoo.entry import rules
 from rlcore_migrate.zoo.worlds import atari_game
 
-__all__ = ["convert_environment"]
-
 _ATARI = "stable_baselines3.common.atari_wrappers.AtariWrapper"
 _MOST_FRAMES = 4  # rlcore-gymnasium takes so many channels in front for an image
 _WITHOUT = "leaves all wrappers out"

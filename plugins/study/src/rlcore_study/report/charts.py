@@ -14,8 +14,6 @@ from rlcore_study.curves import Band, Series, band, efficiency, shortened, smoot
 from rlcore_study.groups import Group
 from rlcore_study.summary import Spread
 
-__all__ = ["SMOOTHINGS", "Chart", "Section", "efficiency_charts", "sections"]
-
 SMOOTHINGS = {"none": 0.0, "light": 0.6, "strong": 0.9}
 """Weights of the exponential moving averages that the page offers, by name."""
 

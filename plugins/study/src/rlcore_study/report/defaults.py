@@ -18,8 +18,6 @@ from rlcore import (
 from rlcore_study.documents import at_path
 from rlcore_study.groups import flat, without_start
 
-__all__ = ["chosen_values"]
-
 KeyPath = tuple[str, ...]
 
 

@@ -12,8 +12,6 @@ import attrs
 from rlcore import RlcoreError, SavedRun
 from rlcore_study.runs import ReportedRun
 
-__all__ = ["Film", "film"]
-
 MAX_FILM = 20_000_000  # bytes of a film that is embedded
 TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif", ".png": "image/png"}
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from rlcore import load_plugins, selection_from
 from rlcore_study.parts import Part, ReportPartSpec
 
-__all__ = ["Parts"]
-
 
 class Parts:
     """The parts that the installed plugins register."""

@@ -28,8 +28,6 @@ from rlcore_study.scores import Comparison
 from rlcore_study.summary import GroupResult, results, times
 from rlcore_study.tables import duration, ends, number, whole
 
-__all__ = ["GENERATOR", "Report", "page"]
-
 GENERATOR = "rlcore report"
 LONGEST_VALUE = 300  # letters of a value of the configuration
 

@@ -23,8 +23,6 @@ from rlcore_study.side_by_side import steps_of
 from rlcore_study.sweep.settings import SweepSettings
 from rlcore_study.sweep.space import typical
 
-__all__ = ["checked_block", "configuration", "plain", "planned_evaluations", "read_block", "require_parameters"]
-
 BLOCK = "sweep"
 
 

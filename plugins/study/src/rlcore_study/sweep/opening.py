@@ -28,8 +28,6 @@ from rlcore_study.sweep.block import configuration, plain, planned_evaluations, 
 from rlcore_study.sweep.settings import SweepSettings
 from rlcore_study.sweep.trials import SWEEP, SavedSweep, read_sweep, writing
 
-__all__ = ["opened"]
-
 MAY_CHANGE = (("sweep", "trials"), ("sweep", "jobs"))
 LOCK = ".lock"
 SHOWN_KEYS = 5

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import TrialState
 
-__all__ = ["Judge", "importances", "rebuilt", "values_of"]
-
 NAME = "rlcore"  # hyperband chooses the bracket of a trial by the name of the study
 
 

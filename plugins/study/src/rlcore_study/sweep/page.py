@@ -14,8 +14,6 @@ from rlcore_study.sweep.settings import ParameterSettings
 from rlcore_study.sweep.space import distribution, label, short_names, text_of
 from rlcore_study.sweep.trials import SWEEP, SavedSweep, Trial, ends_of, read_sweep, trial_of_run
 
-__all__ = ["parts", "runs_of"]
-
 LINES = 200  # of parallel coordinates, those of the best trials
 
 

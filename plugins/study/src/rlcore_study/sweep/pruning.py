@@ -18,8 +18,6 @@ from rlcore_study.sweep.trials import SavedSweep, Trial, trial_of_run
 if TYPE_CHECKING:
     from rlcore_study.sweep.optuna_study import Judge
 
-__all__ = ["PRUNED", "SECTION", "evaluations_in", "watch"]
-
 SECTION = "sweep"
 PRUNED = "pruned by the sweep"
 

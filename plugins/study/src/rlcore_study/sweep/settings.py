@@ -11,8 +11,6 @@ import attrs
 
 from rlcore import SettingError, did_you_mean, name_problem, pip_install, setting
 
-__all__ = ["EnvironmentCase", "ParameterSettings", "SweepSettings"]
-
 Number = int | float
 MAX_TRIALS = 10_000
 MAX_GRID = 100_000  # points of a grid, all of which the sampler holds in memory

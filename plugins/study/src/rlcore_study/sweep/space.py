@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
-__all__ = ["described", "distributions", "grid", "labels", "short_names", "suggested", "text_of", "typical"]
-
 Parameters = Mapping[str, ParameterSettings]
 
 

@@ -31,8 +31,6 @@ from rlcore_study.sweep.pruning import PRUNED, evaluations_in
 from rlcore_study.sweep.space import described
 from rlcore_study.sweep.trials import RunResult, SavedSweep, Trial, writing
 
-__all__ = ["Sweep"]
-
 BEST = "best.yaml"
 KILLS = 5  # of one run, in one command, without a checkpoint between them
 

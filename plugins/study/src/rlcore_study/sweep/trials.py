@@ -21,18 +21,6 @@ import attrs
 from rlcore import DamagedFile, RunStateError, is_number, is_whole, read_object, read_settings, write_atomically
 from rlcore_study.sweep.settings import MAX_TRIALS, SweepSettings
 
-__all__ = [
-    "ENDED",
-    "RunResult",
-    "SavedSweep",
-    "Trial",
-    "ends_of",
-    "read_sweep",
-    "read_trial",
-    "trial_of_run",
-    "writing",
-]
-
 SWEEP = "sweep.json"
 TRIAL = "trial.json"
 FORMAT = 1

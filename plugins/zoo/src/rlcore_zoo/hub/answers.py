@@ -17,8 +17,6 @@ from huggingface_hub.utils._http import default_client_factory
 
 from rlcore import RunStateError
 
-__all__ = ["is_commit", "untrusted_answers"]
-
 MAX_ANSWER = 32_000_000  # bytes of a listing; one of 10,000 files has about 3,000,000
 _TAG = re.compile(r"[0-9a-fA-F]{32,128}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

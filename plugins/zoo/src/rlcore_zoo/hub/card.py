@@ -13,8 +13,6 @@ from rlcore import BehaviorEvaluation, OpponentEvaluation, RunData, yaml_text
 from rlcore_zoo.hub.contents import CURVE, FILM, Entry
 from rlcore_zoo.hub.score import LEVEL, Score, interval
 
-__all__ = ["LIBRARY", "Shared", "model_card"]
-
 LIBRARY = "rlcore"
 TASK = "reinforcement-learning"  # the hub's name of the task
 

@@ -29,17 +29,6 @@ from rlcore import (
     read_regular,
 )
 
-__all__ = [
-    "CARD",
-    "CURVE",
-    "FILM",
-    "Entry",
-    "chosen_checkpoints",
-    "private_values",
-    "require_nothing_private",
-    "run_files",
-]
-
 # the hub plays a file of the last name beside the card
 CARD = "README.md"
 CURVE = "curve.png"

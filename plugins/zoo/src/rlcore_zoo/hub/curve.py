@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from rlcore import SavedSummary, Tag
 
-__all__ = ["curve"]
-
 SHOWN = {Tag.CUMULATIVE_REWARD: "training episodes", Tag.EVALUATION_REWARD: "evaluations"}
 
 

@@ -40,8 +40,6 @@ from rlcore_zoo.hub.answers import is_commit, untrusted_answers
 from rlcore_zoo.hub.contents import CARD, CONFIGURATION, METRICS, RESULT
 from rlcore_zoo.hub.errors import reached
 
-__all__ = ["SOURCE", "Listing", "listing", "named_code", "pull"]
-
 SOURCE = "pulled_from.json"
 """The file in a downloaded run that says from where it came; only ``rlcore pull`` writes it."""
 

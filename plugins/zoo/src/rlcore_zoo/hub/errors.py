@@ -21,8 +21,6 @@ from huggingface_hub.utils import disable_progress_bars, httpx, validate_repo_id
 
 from rlcore import ConfigError, RunStateError, one_line
 
-__all__ = ["hub_api", "reached", "require_repository_name"]
-
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 
 

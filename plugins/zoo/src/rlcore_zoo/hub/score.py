@@ -11,8 +11,6 @@ import numpy as np
 
 from rlcore import ConfigError, EvaluationResult, SavedRun
 
-__all__ = ["Score", "film", "interval", "measure"]
-
 LEVEL = 0.95
 RESAMPLES = 9_999
 FILMS = (".mp4",)

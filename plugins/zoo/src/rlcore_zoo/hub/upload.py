@@ -14,8 +14,6 @@ from rlcore import ConfigError, DamagedFile, RunStateError, one_line, read_objec
 from rlcore_zoo.hub.contents import Entry
 from rlcore_zoo.hub.errors import reached
 
-__all__ = ["UPLOADED", "Remote", "push", "with_list"]
-
 UPLOADED = "rlcore_upload.json"
 """The file that lists what an upload wrote, so that the next one knows which files of a repository it may replace."""
 
