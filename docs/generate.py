@@ -40,7 +40,6 @@ from rlcore import (
     PluginSettings,
     RewardSettings,
     RunConfig,
-    TorchSettings,
     field_info,
     hookspecs,
     load_plugins,
@@ -116,7 +115,6 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("export.NAME", ExportSettings),
     ("env_settings", EnvSettings),
     ("checkpoint_settings", CheckpointSettings),
-    ("torch_settings", TorchSettings),
     ("plugins", PluginSettings),
 )
 # The kind of record, the path of its block in the file, and the attribute of the record that names the settings class.

@@ -253,7 +253,7 @@ def rlcore_create_environment(run):
 def rlcore_create_ranks(launch, config, stops):
     from acme_rl.mpi import MpiRanks  # a subclass of rlcore.Ranks
 
-    return MpiRanks(launch.rank, launch.size, config.torch_settings.rank_timeout, stops)
+    return MpiRanks(launch.rank, launch.size, 60.0, stops)
 
 
 @hookimpl

@@ -23,7 +23,6 @@ from rlcore import (
     NOT_SUPPORTED,
     BehaviorSettings,
     CheckpointSettings,
-    TorchSettings,
     field_info,
     hookspecs,
     load_plugins,
@@ -33,7 +32,7 @@ from rlcore.settings.fields import settings_fields
 from rlcore_poca.settings import POCASettings
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
-from rlcore_torch import NetworkSettings
+from rlcore_torch import NetworkSettings, TorchSettings
 
 pytestmark = pytest.mark.documentation
 

@@ -225,7 +225,6 @@ from .settings.blocks import PluginSettings as PluginSettings
 from .settings.blocks import PolicySettings as PolicySettings
 from .settings.blocks import RewardSettings as RewardSettings
 from .settings.blocks import RunConfig as RunConfig
-from .settings.blocks import TorchSettings as TorchSettings
 from .settings.fields import METADATA_KEY as METADATA_KEY
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo

@@ -515,7 +515,10 @@ class ConfigSection(Record):
     ``exact`` if it is false, and ``statistical`` if it is true.
 
     The class may have a method ``problems(self, config: RunConfig, plugins: Plugins)``, as
-    :class:`rlcore.CurriculumSettings` describes it. While policies are measured, it is not called.
+    :class:`rlcore.CurriculumSettings` describes it. While policies are measured, it is not called. A section that says
+    where trainers compute may have ``computing``, a mapping of texts such as ``{"device": "cuda"}`` that a resume
+    compares; ``resume_limits``, as environments have it; and the static method ``learning_part(block)``, which returns
+    the part of the plain block that a training depends on and that ``computing`` does not have.
     """
 
     kind: ClassVar[str] = "section"

@@ -192,6 +192,7 @@ class FakePlugins(Plugins):
             ),
             BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
+            ConfigSection(name="torch_settings", target="rlcore_torch:TorchSettings", summary="Of PyTorch."),
         ]
 
     def records(self, kind: str) -> tuple[Record, ...]:

@@ -17,7 +17,7 @@ from rlcore.config.document import MAX_PROBLEMS, ConfigErrors, Document, Problem
 CLASSES = [
     getattr(package, name)
     for package, names in (
-        (rlcore, ("BehaviorSettings", "EnvironmentSettings", "EnvSettings", "EvaluationSettings", "TorchSettings")),
+        (rlcore, ("BehaviorSettings", "EnvironmentSettings", "EnvSettings", "EvaluationSettings")),
         (rlcore_torch, [name for name in rlcore_torch.__all__ if name.endswith("Settings")]),
     )
     for name in names

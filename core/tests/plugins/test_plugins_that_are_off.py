@@ -22,7 +22,7 @@ class Tracker:
 
 @hookimpl
 def rlcore_trainers():
-    return [TrainerSpec(name="walker", target="a:b", settings="rlcore.settings:TorchSettings")]
+    return [TrainerSpec(name="walker", target="a:b", settings="rlcore.settings:EnvSettings")]
 
 @hookimpl
 def rlcore_reward_providers():

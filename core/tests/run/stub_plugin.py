@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
+from rlcore import ConfigSection, EnvironmentSpec, TrainerSpec, hookimpl
 from rlcore.contracts.environment import (
     Actions,
     AgentBatch,
@@ -48,6 +48,12 @@ def rlcore_environments() -> list[EnvironmentSpec]:
         EnvironmentSpec(name=name, target=f"stub_plugin:{name}", libraries=("attrs", "not-installed"))
         for name in ("corridor", "growing", "identity", "pair", "uneven")
     ]
+
+
+@hookimpl
+def rlcore_config_sections() -> list[ConfigSection]:
+    """A section that says where trainers compute, as that of rlcore-torch does, which these runs do not load."""
+    return [ConfigSection(name="torch_settings", target="rlcore_torch:TorchSettings")]
 
 
 # ---------------------------------------------------------------- trainer

@@ -45,7 +45,7 @@ class Still:
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
-        named = "rlcore.settings:TorchSettings"
+        named = "rlcore.settings:EnvSettings"
         return [TrainerSpec(name="still", target=named, settings=named)]
 
     @hookimpl

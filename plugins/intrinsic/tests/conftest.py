@@ -87,7 +87,7 @@ def make(plugins: Plugins, tmp_path: Path) -> Callable[..., Any]:
         document = {
             "default_settings": {"trainer_type": "none", "reward_signals": {name: settings}},
             "behaviors": {behavior.name: {}},
-            "torch_settings": dict(torch_settings or {}),
+            **({"torch_settings": dict(torch_settings)} if torch_settings else {}),
         }
         config = config_from_mapping(document, plugins)
         block = config.behaviors[behavior.name]

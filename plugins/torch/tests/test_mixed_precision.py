@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Ranks, TorchSettings
-from rlcore_torch import ActorCritic, ActorPolicy, MemorySettings, NetworkSettings, choose_backend
+from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Ranks
+from rlcore_torch import ActorCritic, ActorPolicy, MemorySettings, NetworkSettings, TorchSettings, choose_backend
 from rlcore_torch.backend import Backend
 from rlcore_torch.policy.policy_module import PolicyModule
 
@@ -106,7 +106,7 @@ def test_an_exported_policy_computes_in_float32(case: str) -> None:
 
 
 def run_with(**chosen: Any) -> Any:
-    return SimpleNamespace(config=SimpleNamespace(torch_settings=TorchSettings(**chosen)), ranks=Ranks())
+    return SimpleNamespace(config=SimpleNamespace(sections={"torch_settings": TorchSettings(**chosen)}), ranks=Ranks())
 
 
 def test_code_written_for_a_cpu_is_not_used_with_it() -> None:

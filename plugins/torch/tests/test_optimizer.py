@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcore import ConfigError, Ranks, RunStateError, TorchSettings
+from rlcore import ConfigError, Ranks, RunStateError
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_torch import TorchAdam, backend, choose_backend
+from rlcore_torch import TorchAdam, TorchSettings, backend, choose_backend
 from rlcore_torch.acceleration import flat_adam
 from rlcore_torch.acceleration.captured import WARM_UP, CapturedStep
 from rlcore_torch.acceleration.flat_adam import FlatAdam
@@ -267,7 +267,7 @@ def test_a_step_that_reads_a_value_is_refused_with_the_key() -> None:
 
 def run_with(**chosen: Any) -> Any:
     """A run with these ``torch_settings``."""
-    return SimpleNamespace(config=SimpleNamespace(torch_settings=TorchSettings(**chosen)), ranks=Ranks())
+    return SimpleNamespace(config=SimpleNamespace(sections={"torch_settings": TorchSettings(**chosen)}), ranks=Ranks())
 
 
 def test_graphs_and_tf32_without_a_gpu_are_refused() -> None:

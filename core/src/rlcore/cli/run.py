@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 @click.option("--max-steps", type=float, help="Agent steps to train, for every behavior, such as 1e6.")
 @click.option("--seed", type=int, help="Seed of the run; -1 draws one.")
 @click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
-@click.option("--device", help="Device of the trainers, such as cpu or cuda:0.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options

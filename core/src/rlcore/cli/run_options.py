@@ -184,7 +184,6 @@ FLAG_KEYS = {
     "inference": ("checkpoint_settings", "inference"),
     "initialize_from": ("checkpoint_settings", "initialize_from"),
     "seed": ("env_settings", "seed"),
-    "device": ("torch_settings", "device"),
     "debug": ("debug",),
 }
 OF_BEHAVIORS = {

@@ -176,7 +176,7 @@ class Choices(Reader):
 
     def _claims(self, choice: Choice, data: Mapping[str, Any]) -> dict[str, str]:
         """The keys of a block that belong to records, with the names of the records."""
-        known = {key: key for key in data if choice.kind != "section" and (choice.kind, key) in PACKAGES}
+        known = {key: key for key in data if (choice.kind, key) in PACKAGES}
         keys = {
             key: record.name
             for record in self.plugins.records(choice.kind)

@@ -39,9 +39,14 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
         for block in data["evaluation"].pop("sections").values():
             data["evaluation"] |= block
         data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
-    sections: dict[str, Any] = data.pop("sections")
     del data["preset"]
-    return {**data, **{name: block for name, block in sections.items() if _is_written(name, config)}}
+    complete: dict[str, Any] = {}
+    for key, value in data.items():
+        if key == "sections":
+            complete |= {name: block for name, block in value.items() if _is_written(name, config)}
+        else:
+            complete[key] = value
+    return complete
 
 
 def _is_written(section: str, config: RunConfig) -> bool:

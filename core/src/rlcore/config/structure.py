@@ -256,7 +256,8 @@ class Reader:
         fields = settings_fields(cls)
         kinds = field_types(cls)
         own = {key: each for key, each in fields.items() if not _is_claimed(each)}
-        allowed = [*own, *allowed]
+        places = [[key] if key in own else allowed for key in fields]  # claimed keys stand where their field is
+        allowed = [key for place in places for key in place]
         skip = set()
         for key in data:
             if key not in allowed:

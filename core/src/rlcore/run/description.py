@@ -1,9 +1,9 @@
 """The description of a run: plugins, device, environment, behaviors, and the promise of a resume.
 
 :meth:`rlcore.Run.describe` returns it, and ``rlcore run`` prints it before the training. :func:`promise_of` is the one
-place that decides how a resumed run compares with one that is never stopped. An environment or a trainer whose results
-do not repeat says why in an optional attribute ``resume_limits``; ``resume_notes`` of an environment are added to an
-exact promise.
+place that decides how a resumed run compares with one that is never stopped. An environment, a trainer or the
+section of a plugin whose results do not repeat says why in an optional attribute ``resume_limits``; ``resume_notes`` of
+an environment are added to an exact promise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.discover import Plugin
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
-from rlcore.storage.fingerprint import device_of
+from rlcore.storage.fingerprint import computing_of
 
 __all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
 
@@ -73,9 +73,8 @@ def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
     for name, behavior in state.behaviors.items():
         if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False:
             yield f"hyperparameters.save_replay_buffer of {name} is false"
-    device = device_of(context.config)
-    if not device.startswith("cpu") and not context.config.torch_settings.deterministic:
-        yield f"kernels of {device} may add numbers in another order (torch_settings.deterministic: true prevents it)"
+    for section in context.config.sections.values():
+        yield from getattr(section, "resume_limits", ())
     yield from getattr(state.environment, "resume_limits", ())
     yield from state.added_slots
     for behavior in state.behaviors.values():
@@ -215,7 +214,7 @@ class RunDescription:
             context.directory,
             context.seed,
             plugins,
-            device_of(context.config),
+            computing_of(context.config)["device"],
             environment,
             tuple(BehaviorDescription.of(behavior, context.inference, state) for behavior in state.behaviors.values()),
             None if context.inference else resume,

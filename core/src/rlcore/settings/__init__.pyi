@@ -12,7 +12,6 @@ from .blocks import PluginSettings as PluginSettings
 from .blocks import PolicySettings as PolicySettings
 from .blocks import RewardSettings as RewardSettings
 from .blocks import RunConfig as RunConfig
-from .blocks import TorchSettings as TorchSettings
 from .fields import Choice as Choice
 from .fields import FieldInfo as FieldInfo
 from .fields import SettingError as SettingError

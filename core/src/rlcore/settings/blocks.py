@@ -25,7 +25,6 @@ MAX_RESTARTS = 1_000_000
 MAX_SECONDS = 10_000_000
 MAX_EPISODES = 1_000_000
 MAX_CHECKPOINTS = 1_000_000
-MAX_THREADS = 1_024
 # Longer than the episodes of any known benchmark, so that no result changes; it bounds episodes that never end.
 MAX_EPISODE_STEPS = 100_000
 
@@ -342,35 +341,6 @@ class CheckpointSettings:
 
 
 @attrs.frozen(kw_only=True)
-class TorchSettings:
-    """Device and threads of PyTorch."""
-
-    device: str | None = setting(None, "Device such as cpu or cuda:0; by default, the trainer chooses.", foreign=True)
-    num_threads: int | None = setting(
-        None, "Threads of a trainer; null: what is fastest (an rlcore key).", minimum=1, maximum=MAX_THREADS
-    )
-    fast_cpu: bool = setting(True, "Compute faster on a CPU than plain PyTorch, which false chooses (an rlcore key).")
-    cuda_graphs: bool = setting(
-        False,
-        "Record gradient steps as CUDA graphs and replay them, which is faster for small networks on an NVIDIA GPU (an "
-        "rlcore key).",
-    )
-    tf32: bool = setting(False, "Multiply on an NVIDIA GPU in TF32, which rounds factors to 10 bits (an rlcore key).")
-    bf16: bool = setting(False, "Compute the layers of networks in bfloat16, by autocast (an rlcore key).")
-    compile: bool = setting(False, "Compile gradient steps with torch.compile, without fast_cpu (an rlcore key).")
-    deterministic: bool = setting(
-        False,
-        "On a GPU, compute only with operations that repeat bit for bit, so that a resume is exact there too (an "
-        "rlcore key).",
-    )
-    rank_timeout: float = setting(
-        60.0,
-        "Seconds that ranks of torchrun wait for each other; more than the longest save or export (an rlcore key).",
-        minimum=1.0,
-    )
-
-
-@attrs.frozen(kw_only=True)
 class PluginSettings:
     """The choice of plugins to load. It is made before any plugin is imported."""
 
@@ -435,7 +405,11 @@ class RunConfig:
     checkpoint_settings: CheckpointSettings = setting(
         factory=CheckpointSettings, description="The name of the run, and how it starts."
     )
-    torch_settings: TorchSettings = setting(factory=TorchSettings, description="Device and threads of PyTorch.")
+    sections: dict[str, Any] = setting(
+        factory=dict,
+        description="Plugins' own blocks, by name.",
+        chooses=Choice("section", by="claim", attribute="target"),
+    )
     plugins: PluginSettings = setting(factory=PluginSettings, description="Which plugins are loaded (an rlcore block).")
     stats: dict[str, Any] = setting(
         factory=dict,
@@ -449,11 +423,6 @@ class RunConfig:
         chooses=Choice("exporter", by="name"),
     )
     debug: bool = setting(False, "Log more, such as every plugin that was loaded, and why.")
-    sections: dict[str, Any] = setting(
-        factory=dict,
-        description="Plugins' own blocks, by name.",
-        chooses=Choice("section", by="claim", attribute="target"),
-    )
 
     @property
     def num_envs(self) -> int:

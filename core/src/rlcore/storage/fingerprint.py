@@ -65,9 +65,12 @@ def installed(distributions: tuple[str, ...]) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-def device_of(config: RunConfig) -> str:
-    """The device that ``torch_settings`` chooses."""
-    return config.torch_settings.device or "cpu"
+def computing_of(config: RunConfig) -> dict[str, str]:
+    """Where trainers compute: a CPU with one thread, unless the section of a plugin says otherwise."""
+    found = {"device": "cpu", "threads": "1"}
+    for settings in config.sections.values():
+        found |= getattr(settings, "computing", {})
+    return found
 
 
 def fingerprint(
@@ -80,8 +83,7 @@ def fingerprint(
     environment = config.environment
     executor = environment.executor if environment is not None else None
     computing = {
-        "device": device_of(config),
-        "threads": str(config.torch_settings.num_threads or 1),
+        **computing_of(config),
         "processor": platform.machine(),
         "Python": platform.python_version(),
     }
@@ -153,13 +155,14 @@ def _changed(name: str, before: Mapping[str, str], after: Mapping[str, str], wor
 
 def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
     """The part of a complete configuration that a training depends on."""
-    sections = (record for record in plugins.records(ConfigSection.kind) if isinstance(record, ConfigSection))
-    idle = {name for each in sections if not each.affects_learning for name in (each.name, each.reference)}
-    found = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT and key not in idle}
-    # The section `computing` has the others.
-    of_torch = found.get("torch_settings", {})
-    chosen = {key: True for key in ("tf32", "bf16", "compile") if of_torch.get(key)}
-    return found | {"torch_settings": {"fast_cpu": of_torch.get("fast_cpu"), **chosen}}
+    found = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT}
+    for record in plugins.records(ConfigSection.kind):
+        for name in found.keys() & {record.name, record.reference}:
+            block = found.pop(name)
+            if record.affects_learning:
+                part = getattr(record.resolve(), "learning_part", None)
+                found[name] = block if part is None else part(block)
+    return found
 
 
 def _digest(data: Mapping[str, Any]) -> str:

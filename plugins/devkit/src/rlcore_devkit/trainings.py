@@ -35,11 +35,9 @@ def create_trainer(
     **context: Any,
 ) -> Trainer:
     """Create the trainer of a behavior from its ``block``, as a run does; ``context`` are more arguments of the run."""
-    document = {
-        "behaviors": {behavior.name: block},
-        "env_settings": {"seed": seed},
-        "torch_settings": torch_settings or {},
-    }
+    document: dict[str, Any] = {"behaviors": {behavior.name: block}, "env_settings": {"seed": seed}}
+    if torch_settings:
+        document["torch_settings"] = torch_settings
     config = config_from_mapping(document, plugins)
     behaviors = {behavior.name: behavior}
     run = RunContext(config, plugins, directory, seed, num_envs, behaviors=behaviors, **context)

@@ -25,7 +25,6 @@ from rlcore import (
     Plugins,
     RewardSettings,
     RunConfig,
-    TorchSettings,
     TrainerSpec,
     dotted,
     settings_fields,
@@ -136,7 +135,7 @@ class Hints:
         names = list(self._mapping(("behaviors",)))
         behavior = ("behaviors", next(iter(names), "NAME"))
         blocks: dict[str, type] = {
-            "torch_settings": TorchSettings,
+            **self._sections(),
             "environment": EnvironmentSettings,
             "env_settings": EnvSettings,
             "checkpoint_settings": CheckpointSettings,
@@ -146,6 +145,14 @@ class Hints:
         outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
         outer |= {key: block for block, keys in NOT_SUPPORTED.items() if block != "engine_settings" for key in keys}
         return {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
+
+    def _sections(self) -> dict[str, type]:
+        """The settings classes of plugins' own blocks, by name."""
+        found: dict[str, type] = {}
+        for record in self._plugins.records("section"):
+            with suppress(PluginError):  # a broken plugin must not hide a hint
+                found[record.name] = record.resolve()
+        return found
 
     def _inner_places(self, hyperparameters: Iterable[str]) -> dict[str, KeyPath]:
         """The block within a behavior that each key belongs in; ``hyperparameters`` are the keys of its trainer."""

@@ -98,3 +98,5 @@ from .tensors.environment import TensorEnvironment as TensorEnvironment
 from .tensors.seeding import environment_keys as environment_keys
 from .tensors.seeding import fold_in as fold_in
 from .tensors.seeding import uniforms as uniforms
+from .torch_settings import TorchSettings as TorchSettings
+from .torch_settings import torch_settings as torch_settings

@@ -18,6 +18,7 @@ from rlcore_torch.acceleration.update_threads import UpdateThreads, update_threa
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
+from rlcore_torch.torch_settings import torch_settings
 
 __all__ = ["choose_backend", "chosen_device"]
 
@@ -76,7 +77,7 @@ def choose_backend(run: RunContext) -> Backend:
     Raises ConfigError for a device that PyTorch does not have, for CUDA graphs and TF32 on one that is not an NVIDIA
     GPU, and for bfloat16 on one that does not compute in it.
     """
-    chosen = run.config.torch_settings
+    chosen = torch_settings(run.config)
     device = chosen_device(run)
     if chosen.cuda_graphs and device.type != "cuda":
         raise ConfigError(
@@ -116,7 +117,7 @@ def choose_backend(run: RunContext) -> Backend:
 
 def chosen_device(run: RunContext) -> torch.device:
     """Return the device of ``torch_settings``. Raises ConfigError for one that PyTorch does not have."""
-    return _device(_of_rank(run.config.torch_settings.device or "cpu", run.ranks))
+    return _device(_of_rank(torch_settings(run.config).computing["device"], run.ranks))
 
 
 def _computes_in_bfloat16(device: torch.device) -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Callable, Generator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlcore import BehaviorSection, EnvironmentSpec, TrainerSpec, hookimpl, watch_process
+from rlcore import (
+    BehaviorSection,
+    ConfigSection,
+    EnvironmentSpec,
+    RunOptionSpec,
+    TrainerSpec,
+    hookimpl,
+    watch_process,
+)
 from rlcore_torch import hookspecs
 from rlcore_torch.hookspecs import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
 from rlcore_torch.process_settings import read_process_settings
@@ -27,12 +35,28 @@ def rlcore_addhooks(manager: PluginManager) -> None:
 
 
 @hookimpl
-def rlcore_config_sections() -> list[BehaviorSection]:
+def rlcore_config_sections() -> list[BehaviorSection | ConfigSection]:
     return [
+        ConfigSection(
+            name="torch_settings",
+            target="rlcore_torch.torch_settings:TorchSettings",
+            summary="Device and threads of PyTorch.",
+        ),
         BehaviorSection(
             name="behavioral_cloning",
             target="rlcore_torch.settings:BehavioralCloningSettings",
             summary="imitation of demonstrations beside reinforcement learning",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_commands() -> list[RunOptionSpec]:
+    return [
+        RunOptionSpec(
+            name="device",
+            sets="torch_settings.device",
+            summary="Device of the trainers, such as cpu or cuda:0.",
         )
     ]
 
@@ -189,5 +213,6 @@ def rlcore_summary_written(run: RunContext, stats: Mapping[str, StatSummary]) ->
 def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: Registry, stops: StopRequests) -> Ranks:
     import_module("rlcore_torch.ranks.refusals").refuse_in_ranks(config, plugins, launch.size)
     module = import_module("rlcore_torch.ranks.torch_ranks")
-    ranks: Ranks = module.TorchRanks(launch, config.torch_settings.rank_timeout, stops)
+    settings = import_module("rlcore_torch.torch_settings").torch_settings(config)
+    ranks: Ranks = module.TorchRanks(launch, settings.rank_timeout, stops)
     return ranks
