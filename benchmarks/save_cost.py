@@ -22,7 +22,7 @@ from rich.table import Table
 from side_by_side import MISSED, in_own_process, write_report
 
 from rlcore import Actions, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, hookimpl, load_plugins
-from rlcore.run.boundaries import Boundaries
+from rlcore.run.checkpoints import Checkpoints
 from rlcore_devkit.environments import ArrayEnvironment
 
 INTERVAL = 60.0  # seconds between two saves that the share is computed for
@@ -85,10 +85,10 @@ class Measured:
         self._inside = False
 
     def save(self, save: Any) -> Any:
-        def measured(boundaries: Boundaries, *arguments: Any, **keywords: Any) -> None:
+        def measured(checkpoints: Checkpoints, *arguments: Any, **keywords: Any) -> None:
             begun = perf_counter()
             self._inside = True
-            save(boundaries, *arguments, **keywords)
+            save(checkpoints, *arguments, **keywords)
             self._inside = False
             if self._run.steps > self._after:
                 self._note_written()
@@ -99,9 +99,9 @@ class Measured:
         return measured
 
     def wait(self, wait: Any) -> Any:
-        def measured(boundaries: Boundaries) -> None:
+        def measured(checkpoints: Checkpoints) -> None:
             begun = perf_counter()
-            wait(boundaries)
+            wait(checkpoints)
             if self.stalls and not self._inside:
                 self.stalls[-1] += perf_counter() - begun
 
@@ -132,8 +132,8 @@ def measure(training: str, asynchronous: bool, saves: int, directory: str) -> di
     run = Run(config, plugins)
     checkpoints = Path(directory) / "saves" / "checkpoints"
     measured = Measured(run, full, checkpoints)
-    Boundaries.save = measured.save(Boundaries.save)  # type: ignore[method-assign]
-    Boundaries.settle_save = measured.wait(Boundaries.settle_save)  # type: ignore[method-assign]
+    Checkpoints.save = measured.save(Checkpoints.save)  # type: ignore[method-assign]
+    Checkpoints.wait_until_written = measured.wait(Checkpoints.wait_until_written)  # type: ignore[method-assign]
     run.train()
     size = sum(path.stat().st_size for path in (checkpoints / str(run.steps)).iterdir())
     return {"stalls": measured.stalls, "between": measured.between, "written": measured.written, "bytes": size}

@@ -107,7 +107,14 @@ PAGES: Mapping[str, Page] = {
         "Plugins",
         "The records that registries return, the run as plugins see it, and the plugins of a run. "
         "[Hooks](../hooks.md) has all hooks.",
-        ("rlcore.hookspecs", "rlcore.records", "rlcore.plugins", "rlcore.cli", "rlcore.contracts.ranks"),
+        (
+            "rlcore.hookspecs",
+            "rlcore.records",
+            "rlcore.plugins",
+            "rlcore.cli",
+            "rlcore.contracts.ranks",
+            "rlcore.contracts.parts",
+        ),
     ),
     "settings": Page(
         "Settings classes",

@@ -8,6 +8,7 @@ from contextlib import closing
 
 from rlcore import (
     BehaviorSection,
+    BoundaryPartSpec,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
@@ -89,6 +90,18 @@ def rlcore_curricula():
             target="acme_rl.ladder:Ladder",
             settings="acme_rl.settings:LadderSettings",
             summary="one rung up after a success, one down after a failure",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_boundary_parts():
+    return [
+        BoundaryPartSpec(
+            name="milestones",
+            target="acme_rl.milestones:Milestones",
+            before="checkpoint",
+            summary="a line in milestones.txt at every thousand steps",
         )
     ]
 

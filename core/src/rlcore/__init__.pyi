@@ -46,6 +46,7 @@ from .contracts.environment import SendsSteps as SendsSteps
 from .contracts.environment import checked_observations as checked_observations
 from .contracts.environment import refuse_unknown_parameters as refuse_unknown_parameters
 from .contracts.environment import spec_mismatch as spec_mismatch
+from .contracts.parts import BoundaryPart as BoundaryPart
 from .contracts.policy import ExportAbout as ExportAbout
 from .contracts.policy import Exporter as Exporter
 from .contracts.policy import MemoryPolicy as MemoryPolicy
@@ -179,6 +180,7 @@ from .plugins.select import selection_from as selection_from
 from .plugins.stops import Stop as Stop
 from .plugins.stops import StopRequests as StopRequests
 from .records import BehaviorSection as BehaviorSection
+from .records import BoundaryPartSpec as BoundaryPartSpec
 from .records import CommandSpec as CommandSpec
 from .records import ConfigSection as ConfigSection
 from .records import CurriculumSpec as CurriculumSpec

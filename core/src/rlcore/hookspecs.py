@@ -37,6 +37,7 @@ from pluggy import HookimplMarker, HookspecMarker, PluginManager
 
 from rlcore.records import (
     BehaviorSection,
+    BoundaryPartSpec,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
@@ -187,6 +188,14 @@ def rlcore_curricula() -> Iterable[CurriculumSpec]:
 @_registry(ExporterSpec)
 def rlcore_exporters() -> Iterable[ExporterSpec]:
     """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@_registry(BoundaryPartSpec)
+def rlcore_boundary_parts() -> Iterable[BoundaryPartSpec]:
+    """What every training does between two steps while this plugin is on: parts in the order of a boundary.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """

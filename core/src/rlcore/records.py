@@ -358,6 +358,25 @@ class ExporterSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class BoundaryPartSpec(Record):
+    """Something that every training does between two steps while the plugin is on, with its place in the order.
+
+    ``target(run: RunContext)``, called by keyword once for each training, returns a :class:`rlcore.BoundaryPart`. Runs
+    under ``--inference`` and evaluations have none.
+
+    Attributes:
+        before: The part before which it is done, saved and restored: ``evaluation``, ``summary``, ``checkpoint``,
+            ``export``, or DIST/NAME of another plugin's; empty for the end.
+    """
+
+    kind: ClassVar[str] = "part"
+    called: ClassVar[str] = "part of a boundary"
+    protocol: ClassVar[str] = "rlcore.contracts.parts:BoundaryPart"
+
+    before: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class CommandSpec(Record):
     """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run.
 

@@ -23,7 +23,7 @@ def evaluating(interval: int, **block: Any) -> dict[str, Any]:
 def stop_in_evaluation(run: Run, step: int) -> int:
     """Trains until the evaluation of ``step``, asks for a stop in it; how many steps it plays from then on."""
     run.start()
-    environment = run._training.evaluation.evaluator._environment
+    environment = run._training.evaluations.evaluator._environment
     assert environment is not None
     move, played = environment.step, 0
 

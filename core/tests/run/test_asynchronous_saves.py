@@ -15,7 +15,7 @@ import pytest
 from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import SharedPart
 from rlcore.errors import RunStateError
-from rlcore.run import boundaries, loop
+from rlcore.run import checkpoints, loop
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.state import RunState
 from rlcore.storage import checkpoints as stored
@@ -128,7 +128,7 @@ def test_an_error_of_the_writing_thread_ends_the_run_as_one_of_a_save_that_it_wa
         assert not list(place.path.rglob(".rlcore-tmp*"))
     assert said[0] == said[1] and os.strerror(code) in said[0] and "checkpoint of step 80" in said[0]
     # And a checkpoint that is too large to copy is waited for.
-    monkeypatch.setattr(boundaries, "MOST_COPIED", 10)
-    monkeypatch.setattr(boundaries, "BackgroundSave", None)
+    monkeypatch.setattr(checkpoints, "MOST_COPIED", 10)
+    monkeypatch.setattr(checkpoints, "BackgroundSave", None)
     make_run({**ASYNCHRONOUS, "checkpoint_settings.resume": True}).train()
     assert files().steps[-1] == 200

@@ -190,7 +190,7 @@ def test_a_policy_acts_with_and_without_the_parameters_it_learned_with(
 def test_every_episode_of_an_evaluation_begins_with_its_own_draw(make_run: Any) -> None:
     with make_run({**PACED, "evaluation": {"interval": 10_000, "environment": {"num_envs": 2}}}) as run:
         run.evaluate(10)
-        environment = run._training.evaluation.evaluator._environment._environment
+        environment = run._training.evaluations.evaluator._environment._environment
     seed = derive_seed(5, "evaluation")
     assert len({episode for _, episode, _, _ in environment.begun}) >= 5
     for env, episode, pace, _ in environment.begun:

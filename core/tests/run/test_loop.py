@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-import rlcore.run.boundaries
 import rlcore.run.evaluation.evaluate
+import rlcore.run.evaluation.evaluations
 import rlcore.run.training
 from rlcore import hookimpl
 from rlcore.contracts.ranks import IdleGroups, Ranks
@@ -209,7 +209,7 @@ def test_times_of_an_epoch_tell_evaluations_apart(make_run: Any, monkeypatch: An
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
     monkeypatch.setattr(rlcore.run.evaluation.evaluate, "play", play)
-    for module in (rlcore.run.training, rlcore.run.boundaries):
+    for module in (rlcore.run.training, rlcore.run.evaluation.evaluations):
         monkeypatch.setattr(module, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore import hookimpl
+from rlcore import hookimpl, load_checkpoint
 from rlcore.run.run import Run
 
 HERE = Path(__file__).parent
@@ -81,8 +81,9 @@ class Diary:
 
     @hookimpl
     def rlcore_checkpoint_saved(self, step: int, path: Path) -> None:
-        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        states = [state["Agent"]["generator"], state["run"]["generators"]]
+        state = load_checkpoint(path)
+        of_process = [generator["words"].tolist() for generator in state["run"]["generators"].values()]
+        states = [state["Agent"]["generator"], of_process]
         digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()[:8]
         self.note(f"checkpoint {step}, generators {digest}")
 

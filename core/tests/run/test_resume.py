@@ -13,7 +13,7 @@ import yaml
 
 from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.run.boundaries import Boundaries
+from rlcore.run.session import Session
 from rlcore.storage.checkpoint import load_checkpoint
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -149,10 +149,10 @@ def test_checkpoints_that_restart_all_episodes_are_ten_minutes_apart_unless_a_nu
 ) -> None:
     warmup, speed = case["first_steps_per_second"], case["steps_per_second"]
 
-    def seconds(boundaries: Boundaries) -> float:
-        return min(boundaries.state.steps, 200) / warmup + max(boundaries.state.steps - 200, 0) / speed
+    def seconds(session: Session) -> float:
+        return min(session.state.steps, 200) / warmup + max(session.state.steps - 200, 0) / speed
 
-    monkeypatch.setattr(Boundaries, "wall_seconds", seconds)
+    monkeypatch.setattr(Session, "wall_seconds", seconds)
     settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": case["given"]}
     make_run({"environment.type": case["environment"]}, **settings).train()
     assert files().steps == case["saved"]
@@ -163,10 +163,10 @@ def test_a_resumed_run_keeps_the_interval_that_was_chosen(
 ) -> None:
     changes = {"environment.type": "identity"}
     settings = {"max_steps": 2000, "keep_checkpoints": 0, "checkpoint_interval": None}
-    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries.state.steps / 1.0)
+    monkeypatch.setattr(Session, "wall_seconds", lambda session: session.state.steps / 1.0)
     make_run(changes | WHOLE, **settings).train()
     kill_after(make_run(changes, **settings), 1100)
-    monkeypatch.setattr(Boundaries, "wall_seconds", lambda boundaries: boundaries.state.steps / 1000.0)
+    monkeypatch.setattr(Session, "wall_seconds", lambda session: session.state.steps / 1000.0)
     make_run(changes | RESUME, **settings).train()
     assert files().steps == files("whole").steps == [500, 1000, 1500, 2000]
     assert files().checkpoints(after=1000) == files("whole").checkpoints(after=1000)

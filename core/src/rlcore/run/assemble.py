@@ -18,13 +18,14 @@ from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.installing import or_turn_on
 from rlcore.plugins.known import RANKS
-from rlcore.run.boundaries import Boundaries, Notifications
+from rlcore.run.boundaries import Boundaries
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
-from rlcore.run.evaluation.evaluations import RunEvaluation
-from rlcore.run.export import make_exporters
+from rlcore.run.evaluation.evaluations import Evaluations
+from rlcore.run.export import Exports
 from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
 from rlcore.run.saved.data import status_of_run
+from rlcore.run.session import Notifications, Session
 from rlcore.run.state import LOST
 from rlcore.run.training import Training, outcome_of
 from rlcore.storage.checkpoints import models_at
@@ -91,9 +92,10 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
     boundaries = training.boundaries
     with located(run.document):
         if run.config.export:
-            boundaries.exports.exporters = make_exporters(run.config, run.plugins, context)
-        boundaries.writers = [] if training.nothing_left else make_writers(run.config, run.plugins, context)
-    for writer in reversed(boundaries.writers):
+            boundaries.exports.open()
+        writers = [] if training.nothing_left else make_writers(run.config, run.plugins, context)
+    boundaries.summaries.writers = writers
+    for writer in reversed(writers):
         close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
 
 
@@ -142,8 +144,8 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     evaluator = Evaluator(config, plugins, context, specs)
     close(evaluator, "the environment of evaluations")
     settings = None if context.inference else config.evaluation
-    evaluation = RunEvaluation(settings, evaluator, run.store, ranks)
-    return Training(run, context, Boundaries(run, context, state, evaluation, notifications))
+    session = Session(run, context, state, notifications)
+    return Training(session, Boundaries(session, Evaluations(settings, evaluator, session), Exports(session)))
 
 
 def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
@@ -151,7 +153,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     run = training.run
     context = training.context
     state = training.state
-    evaluation = training.evaluation
+    evaluations = training.evaluations
     directory = run.directory
     store = run.store
     ranks = training.context.ranks
@@ -170,7 +172,7 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
             others = (in_words(number_of_ranks(saved)), in_words(ranks.size))
         if others is not None:
             then, now = others
-            state.restore_learned(saved, directory.path, f"{by} {then}")
+            state.restore(saved, directory.path, f"{by} {then}")
             log.warning(
                 "the checkpoint was saved %s %s and is resumed %s %s: weights, optimizers, counters and lessons "
                 "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that "
@@ -182,10 +184,9 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
             )
         else:
             state.restore(saved, directory.path)
-        training.boundaries.seconds_before = float(saved["run"]["wall_seconds"])
+        training.session.seconds_before = float(saved["run"]["wall_seconds"])
         store.restore_status(context)
-        evaluation.load_state_dict(saved["run"].get("evaluation"))
-        evaluation.overdue = saved["run"].get("overdue")
+        evaluations.overdue = saved["run"].get("overdue")
         training.resumed_from = directory.checkpoints / str(store.saved_step)
         run.configure(context, state.behaviors.values())
         training.differences = _differences(training, saved)
@@ -193,11 +194,11 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
             training.differences += (f"{others[1]} instead of {others[0]}",)
     for behavior in state.behaviors.values():
         behavior.set_boundaries()
-    if evaluation.overdue is not None:
-        evaluation.restore_boundaries(state.behaviors, evaluation.overdue)
+    for name, summary in (evaluations.overdue or {}).items():
+        state.behaviors[name].make_due(summary)
     training.nothing_left = training.resumed_from is not None and training.finished
-    if evaluation.settings is not None and not training.nothing_left:
-        evaluation.begin(state.steps)
+    for part in () if training.nothing_left else state.parts:
+        part.begin(state.steps)
     directory.begin(training.nothing_left)
     if saved is None:
         store.write_configuration()
@@ -213,6 +214,9 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
             if lost
             else "an environment that saves its state, instead of one that begins new episodes"
         )
+    then = {name for name in saved["run"] if "/" in name}  # of plugins; no other entry has a slash
+    now = {part.name for part in training.state.parts_with("state_dict") if "/" in part.name}
+    found += [f"no part {name}" for name in sorted(then - now)] + [f"a new part {name}" for name in sorted(now - then)]
     # Changes of the configuration alone are reported when the run has started.
     if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
         promise = training.promise.kind

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import attrs
 
 from rlcore import __version__
 from rlcore.contracts.environment import BehaviorSpec
+from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.policy import ExportAbout, Exporter, Policy, read_by
 from rlcore.contracts.results import ExportResult
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, UnsupportedExport
@@ -29,10 +30,9 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure
 from rlcore.records import ExporterSpec
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.session import Session
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
-from rlcore.storage.directory import RunDirectory
-from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
 
@@ -104,45 +104,42 @@ def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> 
     return made
 
 
-def _policy_of(behavior: BehaviorRun) -> Policy:
-    with blamed(trainer_named(behavior), "in snapshot"):
-        return behavior.trainer.snapshot()
+class Exports(BoundaryPart):
+    """Exports the policies of a run. A failure is a warning, and is kept in ``results``; the run continues.
 
+    Attributes:
+        exporters: The exporters of the ``export`` block, which are created before the first step.
+        results: The exports at the end, and those that failed before it.
+    """
 
-@attrs.define(eq=False)
-class RunExports:
-    """Exports the policies of a run. A failure is a warning, and is kept in ``results``; the run continues."""
+    name = "export"
 
-    _strict: bool
-    _context: RunContext
-    _directory: RunDirectory
-    _store: RunStore
-    exporters: list[OpenExporter] = attrs.field(init=False, factory=list)  # set before the first step
-    # By exporter and behavior: trying again would change nothing.
-    _refused: dict[tuple[str, str], str] = attrs.field(init=False, factory=dict)
-    results: list[ExportResult] = attrs.field(init=False, factory=list)  # of the end, and the failures before it
+    def __init__(self, session: Session) -> None:
+        self.exporters: list[OpenExporter] = []
+        self.results: list[ExportResult] = []
+        self._session = session
+        self._refused: dict[tuple[str, str], str] = {}  # by exporter and behavior: trying again would change nothing
 
-    @property
-    def at_checkpoints(self) -> bool:
-        """Whether policies are exported beside checkpoints."""
-        return any(each.settings.checkpoints for each in self.exporters)
+    def open(self) -> None:
+        """Create the exporters."""
+        prepared = self._session.prepared
+        self.exporters = make_exporters(prepared.config, prepared.plugins, self._session.context)
+        self.follows_checkpoints = any(each.settings.checkpoints for each in self.exporters)
 
-    def at_checkpoint(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
-        """Delete the exports of checkpoints that were deleted, and export beside the checkpoint of ``step``.
-
-        With ``--strict-plugins``, the first PluginError is raised after all exports.
-        """
+    def checkpoint_saved(self, step: int) -> None:
+        """Delete the exports of checkpoints that were deleted, and export beside the checkpoint of ``step``."""
         self._remove_old(step)
+        if not self.follows_checkpoints:
+            return
         wanted = [each for each in self.exporters if each.settings.checkpoints]
-        if wanted:
-            try:
-                self._export_all(wanted, step, behaviors, at_end=False)
-            finally:
-                self._store.write_status_of_exports()
+        try:
+            self._export_all(wanted, step, at_end=False)
+        finally:
+            self._session.prepared.store.write_status_of_exports()
 
-    def at_end(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
-        """Export to the run directory. Raises as :meth:`at_checkpoint` does."""
-        self._export_all(self.exporters, step, behaviors, at_end=True)
+    def finish(self, step: int) -> None:
+        """Export to the run directory."""
+        self._export_all(self.exporters, step, at_end=True)
 
     @property
     def failures(self) -> list[str]:
@@ -156,63 +153,76 @@ class RunExports:
 
     def _remove_old(self, step: int) -> None:
         """Delete the exports of checkpoints that are gone, and of an earlier checkpoint of the same ``step``."""
-        if not self._directory.exports:
+        directory = self._session.prepared.directory
+        if not directory.exports:
             return
-        kept = {each.step for each in find_checkpoints(self._directory.checkpoints)} - {step}
+        kept = {each.step for each in find_checkpoints(directory.checkpoints)} - {step}
         try:
-            self._directory.remove_exports(kept)
+            directory.remove_exports(kept)
         except RunStateError as error:
             log.warning("%s", error)
 
-    def _export_all(
-        self, exporters: Sequence[OpenExporter], step: int, behaviors: Iterable[BehaviorRun], at_end: bool
-    ) -> None:
-        failure: PluginError | None = None
-        for behavior in behaviors if exporters else ():
-            for opened in exporters:
-                reference = opened.spec.reference
-                name = behavior.name
-                file = f"{name}{opened.spec.suffix}" if at_end else f"{name}/{name}-{step}{opened.spec.suffix}"
-                problem = self._refused.get((reference, name))
-                report = None
-                try:
-                    if problem is None:
-                        report = self._export(opened, behavior, step, file, None if at_end else step)
-                except RlcoreError as error:
-                    problem = str(error)
-                    if isinstance(error, UnsupportedExport):
-                        self._refused[reference, name] = problem
-                    elif isinstance(error, PluginError):
-                        failure = failure or error
-                    known = any(each.problem == problem for each in self.results)
-                    log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
-                    log.debug("the traceback of it:", exc_info=error)
-                result = ExportResult(reference, name, step, None if problem else file, problem, report)
-                if at_end or problem:
-                    self.results.append(result)
-        if failure is not None and self._strict:
-            raise failure
+    def _export_all(self, exporters: Sequence[OpenExporter], step: int, at_end: bool) -> None:
+        """Export every behavior with each exporter. With ``--strict-plugins``, the first failure is to end the run."""
+        if not exporters:
+            return
+        session = self._session
+        parent = session.prepared.timers.root if at_end else session.prepared.timers.root.child("RLTrainer._checkpoint")
+        with parent.child("Exporter.export").measure(), session.notifications.failing_later():
+            failures = [
+                failure
+                for behavior in session.state.behaviors.values()
+                for opened in exporters
+                if (failure := self._export(opened, behavior, step, at_end)) is not None
+            ]
+            if failures and session.prepared.plugins.strict:
+                raise failures[0]
 
-    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, of: int | None) -> str | None:
-        """Export one policy as ``file`` of the run directory, and return the exporter's report.
+    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, at_end: bool) -> PluginError | None:
+        """Export one policy, and note the result. Returns the error of an exporter that failed."""
+        reference = opened.spec.reference
+        name = behavior.name
+        suffix = opened.spec.suffix
+        file = f"{name}{suffix}" if at_end else f"{name}/{name}-{step}{suffix}"
+        problem = self._refused.get((reference, name))
+        report = None
+        failure = None
+        try:
+            if problem is None:
+                report = self._write(opened, behavior, step, file, at_end)
+        except RlcoreError as error:
+            problem = str(error)
+            if isinstance(error, UnsupportedExport):
+                self._refused[reference, name] = problem
+            elif isinstance(error, PluginError):
+                failure = error
+            known = any(each.problem == problem for each in self.results)
+            log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
+            log.debug("the traceback of it:", exc_info=error)
+        if at_end or problem:
+            self.results.append(ExportResult(reference, name, step, None if problem else file, problem, report))
+        return failure
 
-        ``of`` is the step of the policy's checkpoint; None for an export at the end of the run.
-        """
-        path = self._directory.path / file
-        policy = _policy_of(behavior)
+    def _write(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, at_end: bool) -> str | None:
+        """Export one policy as ``file`` of the run directory, and return the exporter's report."""
+        prepared = self._session.prepared
+        directory = prepared.directory
+        path = directory.path / file
+        with blamed(trainer_named(behavior), "in snapshot"):
+            policy = behavior.trainer.snapshot()
         about = about_export(
-            run_id=self._context.run_id,
+            run_id=self._session.context.run_id,
             step=step,
             behavior_steps=behavior.steps,
             trainer_type=behavior.settings.trainer_type,
-            configuration_sha256=self._store.configuration_sha256,
+            configuration_sha256=prepared.store.configuration_sha256,
         )
-        self._directory.declare_export(file, of)
+        directory.declare_export(file, None if at_end else step)
         with failing_as(f"{path.parent}: cannot be made"):
             path.parent.mkdir(exist_ok=True)
-        report = opened.write(policy, behavior.spec, path, about, self._directory.path)
-        if of is None:
-            self._directory.declare_export(file, step)
+        report = opened.write(policy, behavior.spec, path, about, directory.path)
+        if at_end:
+            directory.declare_export(file, step)
         shown = path if report is None else f"{path}: {report}"
-        log.log(logging.INFO if of is None else logging.DEBUG, "behavior %r is exported to %s", behavior.name, shown)
+        log.log(logging.INFO if at_end else logging.DEBUG, "behavior %r is exported to %s", behavior.name, shown)
         return report

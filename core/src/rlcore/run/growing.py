@@ -6,7 +6,8 @@ New trainers continue from what the old ones learned, as in a run that is resume
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rlcore.contracts.environment import AddsSlots
 from rlcore.contracts.trainer import PortableTrainer
@@ -16,7 +17,6 @@ from rlcore.run.behaviors.behavior import trainer_named
 from rlcore.run.components import make_state
 from rlcore.run.state import RunState
 from rlcore.run.training import Training
-from rlcore.storage.checkpoint import load_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def add_wanted_slots(training: Training) -> None:
     """Have the environment add slots, if it wants some, and begin new episodes. Called between two epochs."""
     state = training.state
-    boundaries = training.boundaries
+    session = training.session
     environment = state.environment
     if not isinstance(environment, AddsSlots) or not environment.wants_slots:
         return
@@ -35,24 +35,25 @@ def add_wanted_slots(training: Training) -> None:
         training.slots_refused = True
         return
     if not training.context.inference:
-        boundaries.save_unless_saved(regular=False)
-        boundaries.settle_save()
+        training.boundaries.checkpoints.save_unless_saved(regular=False)
+        training.boundaries.checkpoints.wait_until_written()
     with blamed(state.environment_name, "in add_slots", EnvironmentFailed):
         environment.add_slots()
     # The state of the run from here on, also for the checkpoint after an error of the environment.
-    grown = make_state(training.context, training.run.plugins, boundaries.notifications.lesson_changed, environment)
+    grown = make_state(training.context, training.run.plugins, session.notifications.lesson_changed, environment)
     added = ", ".join(
         f"{behavior.spec.slots} instead of {state.behaviors[name].spec.slots} slots for agents of {name!r}"
         for name, behavior in grown.behaviors.items()
         if name in state.behaviors and behavior.spec.slots != state.behaviors[name].spec.slots
     )
     grown.added_slots = (*state.added_slots, f"agents got slots within the run: {added}")
-    boundaries.state = grown
+    grown.parts = tuple(grown.curricula or part if part is state.curricula else part for part in state.parts)
+    session.state = grown
+    captured = state.capture({})
     if training.context.inference:
-        _go_on_acting(training, state, grown)
+        _go_on_acting(training, captured, grown)
     else:
-        saved = load_checkpoint(training.run.directory.checkpoints / str(training.run.store.saved_step))
-        grown.restore_learned(saved, training.run.directory.path, "with fewer slots")
+        grown.restore(captured, training.run.directory.path, "with fewer slots")
     for name, behavior in grown.behaviors.items():
         behavior.succeed(state.behaviors[name])
         behavior.set_boundaries()
@@ -73,9 +74,8 @@ def _refusals(training: Training) -> Iterator[str]:
             yield f"{trainer_named(behavior)} cannot continue with other slots"
 
 
-def _go_on_acting(training: Training, state: RunState, grown: RunState) -> None:
+def _go_on_acting(training: Training, captured: Mapping[str, Any], grown: RunState) -> None:
     """Continue a run that acts and does not learn."""
-    captured = state.capture({})
     grown.load_policies(captured, training.run.directory.path)
     for name, behavior in grown.behaviors.items():
         behavior.load_without_slots(captured["run"]["behaviors"][name])

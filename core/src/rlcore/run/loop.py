@@ -52,7 +52,7 @@ def learn(
     behaviors = tuple(state.behaviors.values())
     idle = state.acting
     ranks = state.context.ranks
-    curricula = state.curricula
+    after_step = [part.after_step for part in state.parts_with("after_step")]
     on_device = state.on_device is not None
     ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
@@ -117,7 +117,10 @@ def learn(
                             ahead = lost
                 _observe(ranks, behaviors, batches, actions, on_device)
                 ranks.after_step(behaviors)
-                if curricula is not None and curricula.after_step():  # which drew what the next episodes start with
+                restarts = False
+                for tell_part in after_step:  # curricula draw what the next episodes start with
+                    restarts |= tell_part()
+                if restarts:
                     state.begin_episodes()
                 recorded = clock()
                 acting += acted - start

@@ -143,7 +143,7 @@ class Run:
         self.start()
         training = self._started
         policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
-        evaluator = training.evaluation.evaluator
+        evaluator = training.evaluations.evaluator
         # What a run that has ended creates, no one else closes.
         ended = nullcontext() if self.outcome is None else closing(evaluator)
         with located(self._prepared.document), ended:
@@ -252,12 +252,12 @@ class Run:
     @property
     def updating(self) -> bool:
         """Whether a trainer is in its update at this moment; may be read from another thread."""
-        return self._training is not None and self._training.boundaries.times.updating_now
+        return self._training is not None and self._training.session.times.updating_now
 
     @property
     def scores(self) -> Scores:
         """The scores of the evaluations within the run."""
-        return self._started.evaluation.scores
+        return self._started.evaluations.scores
 
     @property
     def behaviors(self) -> dict[str, BehaviorRun]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
+from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.process_generators import process_generators, restore_process_generators, seed_process
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
@@ -52,6 +53,7 @@ class RunState:
     environment_name: str = "environment"  # for messages
     everywhere: Mapping[str, Any] = attrs.field(factory=dict)  # the behaviors of all ranks: see rlcore.Ranks.join
     curricula: RunCurricula | None = None  # where the environment has parameters
+    parts: tuple[BoundaryPart, ...] = attrs.field(init=False, default=())  # in their order: see rlcore.run.boundaries
     updates_ahead: bool = False  # whether trainers update while a step is under way
     on_device: KeepsBatches | None = None  # the environment, if its batches are for the trainers alone
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
@@ -92,6 +94,17 @@ class RunState:
         """The current result of every behavior."""
         return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
 
+    def parts_with(self, method: str) -> list[BoundaryPart]:
+        """The parts that override ``method``."""
+        return [part for part in self.parts if getattr(type(part), method) is not getattr(BoundaryPart, method)]
+
+    def stop_at(self, step: int) -> None:
+        """Have the loop stop before the steps of the run, which all behaviors add to, can cross ``step``."""
+        learning = [behavior for behavior in self.behaviors.values() if behavior.learning]
+        share = -(-(step - self.steps) // max(1, len(learning)))  # one of them has taken this many by then
+        for behavior in learning:
+            behavior.stop_at(behavior.steps + share)
+
     def present_environment(self) -> Environment:
         """The environment, where there is one."""
         assert self.environment is not None
@@ -129,23 +142,28 @@ class RunState:
         Open episodes bootstrap as if truncated.
         """
         environment = self.environment
-        curricula = self.curricula
-        ranks = self.context.ranks
         if environment is None:
             return
         episodes = environment.episodes + 1 if number is None else np.full(environment.num_envs, number, np.int64)
-        if curricula is not None:
-            curricula.before_reset(ranks.episodes_of_all(episodes))
+        self._tell_of_reset("before_reset", episodes)
         try:
             batches = self._reset(environment, episodes)
         except BaseException as error:
             self.lose_environment("in reset", error)
-        if curricula is not None:
-            curricula.after_reset(ranks.episodes_of_all(environment.episodes))
+        self._tell_of_reset("after_reset", environment.episodes)
         for behavior in self.behaviors.values():
             checked, batch = self._first_batch(behavior, batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch, checked)
+
+    def _tell_of_reset(self, method: Literal["before_reset", "after_reset"], episodes: NDArray[np.int64]) -> None:
+        """Call ``method`` of the parts that have it, with the episodes of all ranks."""
+        parts = self.parts_with(method)
+        if not parts:
+            return
+        everywhere = self.context.ranks.episodes_of_all(episodes)
+        for part in parts:
+            getattr(part, method)(everywhere)
 
     def _reset(self, environment: Environment, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begin ``episodes`` [N] in all environments; what they draw from generators of the process depends on them."""
@@ -186,36 +204,52 @@ class RunState:
             LOST: self.environment_lost,
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
             SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
-            "curricula": None if self.curricula is None else self.curricula.state_dict(),
+            "curricula": None,  # the entry of a run without environment parameters
             "generators": process_generators(),
+            **{part.name: part.state_dict() for part in self.parts_with("state_dict")},
             **of_run,
             **({} if self.acting is None else {"acting": self.acting.state_dict()}),
         }
         return state
 
-    def restore(self, saved: Mapping[str, Any], where: Path) -> None:
-        """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
+    def restore(self, saved: Mapping[str, Any], where: Path, saved_with: str | None = None) -> None:
+        """Restore what :meth:`capture` saved. ``where`` is the run directory, for messages.
+
+        With ``saved_with``, such as ``with 3 agents of 'Walk'``, the checkpoint is of a run with other environments,
+        agents or ranks: what belongs to these is not restored, and new episodes start. ``run.episodes`` of ``saved``
+        are the numbers of episodes then, or that of the latest.
+        """
         state = saved["run"]
-        environment = self.environment
-        curricula = self.curricula
+        portable = saved_with is not None
         checkpoint = _checkpoint_in(state, where)
         self._require_alike(state, where, "behaviors", "environment_parameters")
         for name, behavior in self.behaviors.items():
             _require_sections(saved[name], behavior, where)
-        if curricula is not None:
-            with loading_state(checkpoint, "environment_parameters"):
-                curricula.load_state_dict(state["curricula"])
+            if portable and (self.environment is None or not isinstance(behavior.trainer, PortableTrainer)):
+                raise RunStateError(
+                    f"{where}: was saved {saved_with}, and trainer {behavior.settings.trainer_type!r} cannot continue "
+                    "with another number; resume with as many"
+                )
+        for part in self.parts_with("load_state_dict"):
+            load_part = part.load_learned if portable else part.load_state_dict
+            if state.get(part.name) is not None:
+                with loading_state(checkpoint, part.described):
+                    load_part(state[part.name])
         for name, behavior in self.behaviors.items():
-            _load(behavior, "load_state_dict", saved[name], checkpoint)
+            load_behavior = behavior.load_without_slots if portable else behavior.load_state_dict
+            _load(behavior, "load_learned" if portable else "load_state_dict", saved[name], checkpoint)
             with loading_state(checkpoint, f"behavior {name!r}"):
-                behavior.load_state_dict(state["behaviors"][name])
+                load_behavior(state["behaviors"][name])
+        if portable:
+            self.begin_episodes(int(np.max(state["episodes"], initial=0)) + 1)
+            return
         if self.acting is not None:
             with loading_state(checkpoint, "acting"):
                 self.acting.load_state_dict(saved_mapping(state, "acting"))
         if state[LOST]:
             self.begin_episodes(np.asarray(state["episodes"]) + 1)
             return
-        if environment is not None:
+        if self.environment is not None:
             self._restore_environment(state, checkpoint)
         with loading_state(checkpoint, "generators"):
             restore_process_generators(state["generators"])
@@ -270,33 +304,6 @@ class RunState:
                     )
         return None
 
-    def restore_learned(self, saved: Mapping[str, Any], where: Path, saved_with: str) -> None:
-        """Restore all but what belongs to environments and agents from a checkpoint of others, or of other ranks.
-
-        ``run.episodes`` of ``saved`` are the numbers of episodes, or that of the latest. New episodes start.
-        ``saved_with``, such as ``with 3 agents of 'Walk'``, is what differs, for messages.
-        """
-        state = saved["run"]
-        environment = self.environment
-        curricula = self.curricula
-        checkpoint = _checkpoint_in(state, where)
-        self._require_alike(state, where, "behaviors", "environment_parameters")
-        for name, behavior in self.behaviors.items():
-            _require_sections(saved[name], behavior, where)
-            if environment is None or not isinstance(behavior.trainer, PortableTrainer):
-                raise RunStateError(
-                    f"{where}: was saved {saved_with}, and trainer {behavior.settings.trainer_type!r} cannot continue "
-                    "with another number; resume with as many"
-                )
-        if curricula is not None:
-            with loading_state(checkpoint, "environment_parameters"):
-                curricula.load_curricula(state["curricula"])
-        for name, behavior in self.behaviors.items():
-            _load(behavior, "load_learned", saved[name], checkpoint)
-            with loading_state(checkpoint, f"behavior {name!r}"):
-                behavior.load_without_slots(state["behaviors"][name])
-        self.begin_episodes(int(np.max(state["episodes"], initial=0)) + 1)
-
     # ------------------------------------------------------------ what other runs learned
 
     def load_policies(self, saved: Mapping[str, Any], where: Path) -> None:
@@ -304,7 +311,7 @@ class RunState:
         checkpoint = f"checkpoint in {where}"
         if self.curricula is not None and saved["run"].get("curricula") is not None:
             with loading_state(checkpoint, "environment_parameters"):
-                self.curricula.load_curricula(saved["run"]["curricula"])
+                self.curricula.load_learned(saved["run"]["curricula"])
         self._require_alike(saved["run"], where, "behaviors")
         for name, behavior in self.behaviors.items():
             _load(behavior, "load_model", saved[name]["model"], checkpoint)

@@ -14,12 +14,11 @@ from typing import Any, Literal
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
 from rlcore.errors import EnvironmentEnded, RlcoreError, RunStateError, one_line
-from rlcore.plugins.context import RunContext
 from rlcore.run.behaviors.behavior import BehaviorRun
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.loop import learn, update_what_is_ready, watching
-from rlcore.run.prepare import PreparedRun
+from rlcore.run.session import Session
 from rlcore.run.state import RunState
 
 log = logging.getLogger(__name__)
@@ -37,11 +36,12 @@ class Training:
     :func:`rlcore.run.assemble.assemble` creates it, and :class:`rlcore.Run` is what users call.
     """
 
-    def __init__(self, run: PreparedRun, context: RunContext, boundaries: Boundaries) -> None:
-        self.run = run
-        self.context = context
+    def __init__(self, session: Session, boundaries: Boundaries) -> None:
+        self.session = session
+        self.run = session.prepared
+        self.context = session.context
         self.boundaries = boundaries
-        self.evaluation = boundaries.evaluation
+        self.evaluations = boundaries.evaluations
         self.exports = boundaries.exports
         self.epoch = 0
         self.outcome: Outcome | None = None
@@ -57,14 +57,14 @@ class Training:
 
     def started(self) -> None:
         """Measure times and speeds from here on: the first epoch is about to start."""
-        self.boundaries.started_at = perf_counter()
+        self.session.started_at = perf_counter()
         self._steps_at_start = self.state.steps
         for behavior in self.behaviors.values():
             behavior.ended_at = behavior.steps
 
     @property
     def state(self) -> RunState:
-        return self.boundaries.state
+        return self.session.state
 
     @property
     def behaviors(self) -> dict[str, BehaviorRun]:
@@ -77,7 +77,7 @@ class Training:
             return False
         idle = self.state.idle
         waits = any(behavior.learning and behavior not in idle for behavior in self.behaviors.values())
-        return self.evaluation.scores.stopped or not waits
+        return self.evaluations.scores.stopped or not waits
 
     @property
     def promise(self) -> ResumePromise:
@@ -91,23 +91,22 @@ class Training:
 
     def agreed_to_stop(self) -> bool:
         """Whether any rank is to stop. All ranks ask between the same epochs, and get the same answer."""
-        return self.context.ranks.agree_to_stop(self.boundaries.stopping, now=True)
+        return self.context.ranks.agree_to_stop(self.session.stopping, now=True)
 
     # ------------------------------------------------------------ the loop
 
     def train_epoch(self) -> EpochResult:
         """Train until the next summary, or act for its length under ``--inference``."""
         state = self.state
-        evaluation = self.evaluation
+        evaluations = self.evaluations
         boundaries = self.boundaries
         started = perf_counter()
         acted = self._acted
-        times = boundaries.begin_epoch()
+        times = self.session.begin_epoch()
         try:
-            if evaluation.overdue is None or not boundaries.reached():
-                if evaluation.settings is not None:
-                    evaluation.watch(state.behaviors, state.steps)
-                stopping = self.context.ranks.agreement(boundaries.stopping)
+            if evaluations.overdue is None or not boundaries.reached():
+                boundaries.watch()
+                stopping = self.context.ranks.agreement(self.session.stopping)
                 with watching(self._progress, QUIET_SECONDS):
                     learn(state, stopping, self._boundary_reached, times)
         finally:
@@ -126,9 +125,9 @@ class Training:
             update_seconds=times.updating,
             steps_per_second=speed,
             evaluate_seconds=times.evaluating,
-            evaluation=boundaries.evaluated,
-            best_score=evaluation.scores.best_score,
-            best_step=evaluation.scores.best_step,
+            evaluation=self.session.evaluated,
+            best_score=evaluations.scores.best_score,
+            best_step=evaluations.scores.best_step,
         )
 
     @property
@@ -146,7 +145,7 @@ class Training:
         """What changes with each step or update of the trainers, and the place in the run, for messages."""
         if self._at_boundary:  # a checkpoint or an evaluation may take long
             return None
-        times = self.boundaries.times
+        times = self.session.times
         where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
         return (*(each.episodes.steps + each.steps for each in self.behaviors.values()), times.updates), where
 
@@ -200,7 +199,7 @@ class Training:
         These are not made after an ``error`` within a step. The first error is the one to raise, unless it is
         ``error``; later ones are logged.
         """
-        self.outcome, self.boundaries.ending = outcome, True
+        self.outcome, self.session.ending = outcome, True
         self._whole = error is None or self._is_whole_after(error)
         if error is not None:
             self.context.ranks.close(error)  # at once: the other ranks wait for this one
@@ -228,7 +227,7 @@ class Training:
         return self.nothing_left and self.run.store.is_done()
 
     def _settle_save(self, error: BaseException | None) -> None:
-        self.boundaries.settle_save()
+        self.boundaries.checkpoints.wait_until_written()
 
     def _save_last(self, error: BaseException | None) -> None:
         """Save a last checkpoint and export the policies.
@@ -240,10 +239,10 @@ class Training:
         if self._whole and learned and not self.context.inference:
             if self.state.between_steps is not None:
                 # The environment was lost between what trainers observed and the updates of the loop.
-                update_what_is_ready(self.state, self.boundaries.times)
-            self.boundaries.save_unless_saved(regular=self.outcome == "done")
-            if not self._was_done:
-                self.boundaries.export_at_end()
+                update_what_is_ready(self.state, self.session.times)
+            self.boundaries.checkpoints.save_unless_saved(regular=self.outcome == "done")
+            for part in () if self._was_done else self.state.parts:
+                part.finish(self.state.steps)
         if self.outcome == "done" and not self.context.inference:
             self.run.store.write_status(final=True)
             self._warn_of_unlearned()
@@ -283,14 +282,14 @@ class Training:
             self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
 
     def _result(self) -> dict[str, Any]:
-        evaluation = self.evaluation.to_json()
+        evaluation = self.evaluations.to_json()
         stop = self.run.stops.first
         taken = self.state.steps - self._steps_at_start
-        seconds = perf_counter() - self.boundaries.started_at
+        seconds = perf_counter() - self.session.started_at
         return {
             "outcome": self.outcome,
             **({"stop": stop.to_json()} if stop is not None and self.outcome in STOPPED else {}),
-            "wall_seconds": self.boundaries.wall_seconds(),
+            "wall_seconds": self.session.wall_seconds(),
             "steps_per_second": steps_per_second(taken, seconds),
             "resume": self.resume.to_json(),
             **({} if evaluation is None else {"evaluation": evaluation}),

@@ -1,3 +1,4 @@
+from .conformance.boundary_parts import BoundaryPartConformance as BoundaryPartConformance
 from .conformance.curriculum import CurriculumConformance as CurriculumConformance
 from .conformance.differences import TrainerDifferences as TrainerDifferences
 from .conformance.distributions import ActionDistributionConformance as ActionDistributionConformance

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.contracts.environment import DrawsParameters, Environment, ParameterSampler
+from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.results import FinishedEpisodes
 from rlcore.contracts.saved_values import plain, saved_mapping
 from rlcore.contracts.stats import StatSummary, Tag, lesson_numbers
@@ -40,11 +41,14 @@ _TAKEN = frozenset(
 )
 
 
-class RunCurricula:
+class RunCurricula(BoundaryPart):
     """All curricula of a run, by type, side by side: P is the number of parameters of all together.
 
     Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.
     """
+
+    name = "curricula"
+    described = "environment_parameters"
 
     def __init__(
         self,
@@ -241,12 +245,12 @@ class RunCurricula:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
-        self.load_curricula(state)
+        self.load_learned(state)
         self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
             agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
 
-    def load_curricula(self, state: Mapping[str, Any]) -> None:
+    def load_learned(self, state: Mapping[str, Any]) -> None:
         """Load the curricula alone, without the episodes that were open.
 
         Raises RunStateError if the parameters had other curricula.

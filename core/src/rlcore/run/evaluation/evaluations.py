@@ -10,28 +10,29 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import inf
+from time import perf_counter
 from types import MappingProxyType
 from typing import Any
 
 import attrs
 
-from rlcore.contracts.ranks import Ranks
+from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.results import EvaluationResult
 from rlcore.contracts.stats import Tag
-from rlcore.errors import did_you_mean
+from rlcore.errors import PluginError, RlcoreError, did_you_mean
+from rlcore.plugins.factories import FACTORIES
 from rlcore.plugins.failures import blamed
-from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.behaviors.behavior import trainer_named
 from rlcore.run.evaluation.episodes import Abandoned
 from rlcore.run.evaluation.evaluate import Evaluator
+from rlcore.run.session import Session
 from rlcore.settings import EvaluationSettings
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import spec_state
 from rlcore.storage.checkpoints import rank
-from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
 
-Behaviors = Mapping[str, BehaviorRun]
 StopAt = float | Mapping[str, float] | None  # as evaluation.stop_at
 NO_INFO: Mapping[str, float] = MappingProxyType({})
 
@@ -71,100 +72,100 @@ class Scores:
         return best
 
 
-@attrs.define(eq=False)
-class RunEvaluation:
-    """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due."""
+class Evaluations(BoundaryPart):
+    """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due.
 
-    settings: EvaluationSettings | None
-    evaluator: Evaluator
-    _store: RunStore
-    _ranks: Ranks = attrs.field(factory=Ranks)
-    scores: Scores = attrs.field(factory=Scores, init=False)
-    # Set where an evaluation failed, or was abandoned because the run was to stop: the boundary of the summary that was
-    # due at the same step, by behavior, None where none was. The resumed run begins with all that.
-    overdue: Mapping[str, int | None] | None = attrs.field(default=None, init=False)
-    _next: int = attrs.field(default=0, init=False)  # the step of the run at which the next one is due
+    Attributes:
+        settings: The block; None where the run does not evaluate.
+        evaluator: Plays the episodes.
+        scores: The scores so far.
+        overdue: Set where an evaluation failed, or was abandoned because the run was to stop: the boundary of the
+            summary that was due at the same step, by behavior, None where none was. The resumed run begins with these.
+    """
 
-    @property
-    def _interval(self) -> int | None:
-        return None if self.settings is None else self.settings.interval
+    name = "evaluation"
+    described = "evaluation"
+
+    def __init__(self, settings: EvaluationSettings | None, evaluator: Evaluator, session: Session) -> None:
+        self.settings = settings
+        self.evaluator = evaluator
+        self.scores = Scores()
+        self.overdue: Mapping[str, int | None] | None = None
+        self._session = session
 
     def state_dict(self) -> dict[str, Any]:
         """The scores; ``opponents`` and ``info`` are there only if there are any."""
         optional = ("opponents", "info")
         return attrs.asdict(self.scores, filter=lambda field, value: field.name not in optional or bool(value))
 
-    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the scores of a checkpoint."""
         known = attrs.fields_dict(Scores)
-        self.scores = Scores(**{name: value for name, value in (state or {}).items() if name in known})
-        scores = self.scores
-        settings = self.settings
-        stop_at = None if settings is None else settings.stop_at
+        self.scores = Scores(**{name: value for name, value in state.items() if name in known})
+        stop_at = None if self.settings is None else self.settings.stop_at
         # A run whose `stop_at` was raised or removed continues.
-        scores.stopped = scores.stopped and scores.reached(stop_at)
-
-    def restore_boundaries(self, behaviors: Behaviors, overdue: Mapping[str, int | None]) -> None:
-        """Make due again what was due at an evaluation that was abandoned."""
-        for name, summary in overdue.items():
-            behaviors[name].make_due(summary)
+        self.scores.stopped = self.scores.stopped and self.scores.reached(stop_at)
 
     def begin(self, step: int) -> None:
         """Set when the first evaluation is due, and make its environment: errors of it are reported before training."""
-        assert self.settings is not None, "the run does not evaluate"
-        if self._interval is not None:
-            self._next = _multiple_after(step, self._interval) if self.overdue is None else step
-            if self._ranks.rank == 0:
-                self.evaluator.open(self.settings.episodes)
+        if self.settings is None or self.settings.interval is None:
+            return
+        self.next_step = _multiple_after(step, self.settings.interval) if self.overdue is None else step
+        if self._session.context.ranks.rank == 0:
+            self.evaluator.open(self.settings.episodes)
 
     def due(self, step: int, ending: bool) -> bool:
         """Whether to evaluate at ``step``, which is past a multiple of the interval or where training ends."""
-        return self._interval is not None and (step >= self._next or (ending and self.scores.step != step))
+        if self.next_step is None:
+            return False
+        return step >= self.next_step or (ending and self.scores.step != step)
 
-    def watch(self, behaviors: Behaviors, step: int) -> None:
-        """Have the loop stop before the run's steps, which all behaviors add to, can cross the next multiple."""
-        if self._interval is None:
-            return
-        learning = [behavior for behavior in behaviors.values() if behavior.learning]
-        share = -(-(self._next - step) // len(learning))  # one of them has taken this many by then
-        for behavior in learning:
-            behavior.stop_at(behavior.steps + share)
+    def do(self, step: int) -> None:
+        """Evaluate the policies, note the score in statistics, and keep the policies if they are the best so far.
 
-    def evaluate(
-        self, behaviors: Behaviors, step: int, about: Mapping[str, Any], stop_requested: Callable[[], bool]
-    ) -> EvaluationResult | None:
-        """Play, note the score in statistics, and keep the policies if they are the best so far.
-
-        Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
-        ``about``, of the run, stands beside those policies, as it does in every checkpoint.
+        If a stop is requested meanwhile, nothing is noted, and the evaluation is :attr:`overdue`.
         """
-        settings = self.settings
-        interval = self._interval
-        assert settings is not None and interval is not None, "one was due"
-        policies = {name: behavior.policy for name, behavior in behaviors.items()}
-
-        def play(stopping: Callable[[], bool]) -> EvaluationResult | None:
-            with suppress(Abandoned):
-                return self.evaluator.evaluate(
-                    lambda _: policies,
-                    settings.episodes,
-                    deterministic=settings.deterministic,
-                    stop_requested=stopping,
-                )
-            return None
-
+        started = perf_counter()
+        session = self._session
         try:
-            result = self._ranks.lead(play, stop_requested)
-        except Exception:
-            self._abandon(behaviors)
+            result = session.context.ranks.lead(self._play, session.stopping)
+        except Exception as error:
+            self._abandon()
+            # All that learns is as it was before. A plugin that answered wrongly, such as a curriculum, may have misled
+            # the training too: nothing is saved.
+            if isinstance(error, RlcoreError):
+                session.state.between_steps = None if isinstance(error, PluginError) else error
             raise
+        if result is not None:
+            self._note(result, step)
+        session.evaluated = result
+        seconds = perf_counter() - started
+        session.times.evaluating += seconds
+        session.prepared.timers.root.child("Evaluator.evaluate").add(seconds)
         if result is None:
-            self._abandon(behaviors)
-            return None
-        self._next = _multiple_after(step, interval)
+            self._abandon()
+            return
+        session.notifications.notify("rlcore_evaluated", step=step, result=result)
+
+    def _play(self, stopping: Callable[[], bool]) -> EvaluationResult | None:
+        """The result of one evaluation; None soon after ``stopping`` returned True."""
+        settings = self.settings
+        assert settings is not None, "one was due"
+        policies = {name: behavior.policy for name, behavior in self._session.state.behaviors.items()}
+        with suppress(Abandoned):
+            return self.evaluator.evaluate(
+                lambda _: policies, settings.episodes, deterministic=settings.deterministic, stop_requested=stopping
+            )
+        return None
+
+    def _note(self, result: EvaluationResult, step: int) -> None:
+        """Note the result of an evaluation at ``step``."""
+        settings = self.settings
+        assert settings is not None and settings.interval is not None, "one was due"
+        self.next_step = _multiple_after(step, settings.interval)
         against = _stats_against(result)
         for name, measured in result.behaviors.items():
-            behavior = behaviors[name]
+            behavior = self._session.state.behaviors[name]
             behavior.evaluated = measured.mean_reward
             if behavior.learning:
                 behavior.window.add(
@@ -175,14 +176,24 @@ class RunEvaluation:
         self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
         self._warn_of_absent_info(result)
         if self.scores.add(result.score, step, settings.stop_at, result.mean_info) and settings.keep_best:
-            models = {}
-            for name, behavior in behaviors.items():
-                with blamed(trainer_named(behavior), "in state_dict"):
-                    models[name] = behavior.trainer.state_dict()["model"]
-            steps = {name: behavior.steps for name, behavior in behaviors.items()}
-            specs = {name: spec_state(behavior.spec) for name, behavior in behaviors.items()}
-            self._store.save_best(step, models, {**about, "steps": steps, "score": result.score, SPECS: specs})
-        return result
+            self._keep_policies(step, result.score)
+
+    def _keep_policies(self, step: int, score: float) -> None:
+        """Save the policies, which are the best so far."""
+        context = self._session.context
+        behaviors = self._session.state.behaviors
+        models = {}
+        for name, behavior in behaviors.items():
+            with blamed(trainer_named(behavior), "in state_dict"):
+                models[name] = behavior.trainer.state_dict()["model"]
+        about = {
+            "seed": context.seed,
+            FACTORIES: context.factories.to_json(),
+            "steps": {name: behavior.steps for name, behavior in behaviors.items()},
+            "score": score,
+            SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
+        }
+        self._session.prepared.store.save_best(step, models, about)
 
     def _warn_of_absent_info(self, result: EvaluationResult) -> None:
         """Say at the first evaluation that a number of ``stop_at`` is not reported: the run cannot end there."""
@@ -198,11 +209,10 @@ class RunEvaluation:
                     did_you_mean(name, result.mean_info),
                 )
 
-    def _abandon(self, behaviors: Behaviors) -> None:
+    def _abandon(self) -> None:
         """Leave the evaluation, and the summaries of its step, to the resumed run."""
-        self.overdue = {
-            name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
-        }
+        behaviors = self._session.state.behaviors.items()
+        self.overdue = {name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors}
 
     def to_json(self) -> dict[str, Any] | None:
         """For ``result.json`` and the status; None before the first evaluation."""
