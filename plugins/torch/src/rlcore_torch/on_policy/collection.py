@@ -7,8 +7,7 @@ each step, before its observations are acted on, because those of the first step
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,10 +34,9 @@ from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.models import ActorCritic
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.on_policy.advantages import EpisodeRewards
+from rlcore_torch.on_policy.device_rollout import TensorRollout, TurnsRollout
 from rlcore_torch.on_policy.rollout import RolloutBuffer
 from rlcore_torch.on_policy.saved_rollout import load_rollout, require_rollout_fit, rollout_state
-from rlcore_torch.on_policy.tensor_rollout import TensorRollout
-from rlcore_torch.on_policy.turns_rollout import TurnsRollout
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy
 from rlcore_torch.policy.remembering import act_remembering
@@ -85,8 +83,8 @@ class RolloutTrainer(TorchTrainer):
         if self.ranks.size > 1:
             collected = -(-collected // self.share.total) * behavior.slots
         noise_size = head.held_size // head.hold
-        self._new_buffer = partial(RolloutBuffer, self.stored(), collected, remembered, noise_size, head.continuous)
-        self.buffer = self._new_buffer()
+        self._buffer_sizes = self.stored(), collected, remembered, noise_size, head.continuous
+        self.buffer = RolloutBuffer(*self._buffer_sizes)
         self.rollout_start = 0
         self.begins_statistics = False
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
@@ -110,7 +108,7 @@ class RolloutTrainer(TorchTrainer):
         if refusal is None:
             # The parts of an update read both alike.
             kind = TurnsRollout if takes_turns else TensorRollout
-            self.buffer = cast(RolloutBuffer, kind(self.behavior, self.device, self._new_buffer))
+            self.buffer = kind(self.device, *self._buffer_sizes)
             on_host = shares_memory(self.device)
             self._actor = actor = SharedMemoryActor(self.policy) if on_host else TensorActor(self.policy)
             self._actions = actor.actions
@@ -121,7 +119,7 @@ class RolloutTrainer(TorchTrainer):
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, after :meth:`take_tensors`."""
-        return cast(TensorRollout | TurnsRollout, self.buffer).played()
+        return self.buffer.played()
 
     def stored(self) -> BehaviorSpec:
         """Return the behavior with the observations that a rollout stores; a subclass may add to those of the agents.

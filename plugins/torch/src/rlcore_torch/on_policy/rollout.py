@@ -3,12 +3,12 @@
 Arrays are allocated once, [T, S] for T rows and S slots, and each observation is stored once: row t + 1 holds what
 followed row t. What a network with memory remembers is stored as one more observation. Slots that do not act in every
 step (turn-based games, decision periods) have a write cursor of their own; while all slots act together a step is one
-slice write.
+slice write. Observations and actions, which are large, may be tensors: see ``device_rollout.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,44 @@ from rlcore_torch.networks.actions import ActionLayout
 __all__ = ["RolloutBuffer"]
 
 FloatArray = NDArray[np.float32]
+Pairs = NDArray[np.int64]  # (row, slot) pairs [k, 2]
+Large: TypeAlias = Any  # an array, or a tensor on a device
 
 MEMORY = "/memory"  # the key of what is remembered, beside the names of observations
+ACTED = ("raw", "choices", "columns", "logits")  # of each action
+RESULTS = ("reward", "terminated", "truncated")  # of each transition
+OF_SLOTS = ("cursor", "open", "awaiting", "kept_log_prob")
+_NO_PAIRS: Pairs = np.empty((0, 2), np.int64)
 _OF_AN_UPDATE = 32  # bytes of a step: log-probability, value, advantage, return, and their copies in minibatches
 
 
 class RolloutBuffer:
-    """Transitions of all slots since the last update."""
+    """Transitions of all slots since the last update.
+
+    Attributes:
+        behavior: The observations and actions of the agents.
+        rows: T, the rows of the buffer.
+        row: The common cursor while all slots act together.
+        ragged: Whether slots have cursors of their own.
+        seen: Observations by name, and what is remembered, each [T + 1, S, *shape].
+        raw: [T, S, continuous] continuous parts of the actions before clipping.
+        choices: [T, S, branches] chosen options.
+        columns: [T, S, columns] what the distribution of the continuous parts was given.
+        logits: [T, S, logits] those of the choices, masked.
+        masks: [T + 1, S, mask_size] whether each option was allowed; None before the first mask.
+        reward: [T, S] rewards of the closed transitions, summed since the slot acted.
+        group_reward: [T, S] those of groups; None before the first one.
+        terminated: [T, S] whether each closed transition terminated its episode.
+        truncated: [T, S] whether each closed transition was the last one of an episode that was cut off.
+        cursor: [S] closed transitions of each slot, while ragged.
+        open: [S] slots that acted and wait for what follows, while ragged.
+        awaiting: [S] slots that act next, while ragged.
+        open_log_prob: [S] log-probabilities of open actions under the weights that acted, as an update finds them.
+        kept_log_prob: [S] those of first actions that were chosen before the latest update; NaN for the others.
+        values_on_device: Whether an update keeps values and advantages on the device.
+    """
+
+    values_on_device = False
 
     def __init__(
         self, behavior: BehaviorSpec, buffer_size: int, memory_size: int, noise_size: int, columns: int
@@ -43,35 +74,61 @@ class RolloutBuffer:
         require_memory(behavior, buffer_size, beside=beside)
         slots = behavior.slots
         self.behavior = behavior
-        self.rows = -(-buffer_size // slots)  # T
+        self.rows = -(-buffer_size // slots)
         shape = (self.rows, slots)
-        self.seen = {
-            o.name: np.zeros((self.rows + 1, slots, *o.shape), o.dtype) for o in behavior.observations
-        }  # [T + 1, S, *shape]
+        with_next = (self.rows + 1, slots)
+        self.seen = {o.name: self._zeros((*with_next, *o.shape), o.dtype) for o in behavior.observations}
         if memory_size:
-            self.seen[MEMORY] = np.zeros((self.rows + 1, slots, memory_size), np.float32)
-        self.raw = np.zeros((*shape, behavior.continuous), np.float32)  # [T, S, continuous] before clipping
-        self.choices = np.zeros((*shape, len(behavior.discrete)), np.int64)  # [T, S, branches]
-        # What the distribution of the actions was given: [T, S, columns], and [T, S, logits], those masked
-        self.columns = np.zeros((*shape, columns), np.float32)
-        self.logits = np.zeros((*shape, behavior.mask_size), np.float32)
-        self.masks: NDArray[np.bool_] | None = None  # [T + 1, S, mask_size], from the first mask on
+            self.seen[MEMORY] = self._zeros((*with_next, memory_size), np.float32)
+        self.raw = self._zeros((*shape, behavior.continuous), np.float32)
+        self.choices = self._zeros((*shape, len(behavior.discrete)), np.int64)
+        self.columns = self._zeros((*shape, columns), np.float32)
+        self.logits = self._zeros((*shape, behavior.mask_size), np.float32)
+        self.masks: Large | None = None
         self.reward = np.zeros(shape, np.float32)
-        self.group_reward: FloatArray | None = None  # [T, S], from the first group reward on
+        self.group_reward: FloatArray | None = None
         self.terminated = np.zeros(shape, np.bool_)
         self.truncated = np.zeros(shape, np.bool_)
-        self.final_rows: list[NDArray[np.int64]] = []  # (row, slot) pairs [k, 2] whose final observation was kept
-        self.final_seen: list[dict[str, NDArray[Any]]] = []  # the observations, [k, *shape]
-        self.cuts: list[NDArray[np.int64]] = []  # those of them that did not end: an episode was cut there
-        self.cursor = np.zeros(slots, np.int64)  # [S] transitions closed in each slot
-        self.row = 0  # the common cursor while all slots act together
+        self.final_rows: list[Pairs] = []  # whose final observation was kept
+        self.final_seen: list[dict[str, Large]] = []  # the observations of each entry of `final_rows`, [k, *shape]
+        self.cuts: list[Pairs] = []  # those that did not end: an episode was cut there
+        self.cursor = np.zeros(slots, np.int64)
+        self.row = 0
         self.ragged = False
-        self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows; used when ragged
-        self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next; used when ragged
-        # [S] log-probabilities under the weights that acted: of open actions, as an update finds them, and of first
-        # actions that were chosen before the latest update; NaN for the others
+        self.open = np.zeros(slots, np.bool_)
+        self.awaiting = np.ones(slots, np.bool_)
         self.open_log_prob = np.full(slots, np.nan, np.float32)
         self.kept_log_prob = np.full(slots, np.nan, np.float32)
+
+    # ------------------------------------------------------------ what is large
+
+    def _zeros(self, shape: tuple[int, ...], dtype: Any) -> Large:
+        return np.zeros(shape, dtype)
+
+    def _place(self, rows: NDArray[np.int64], slots: NDArray[np.intp]) -> tuple[Any, Any]:
+        """Return indices of large arrays: of ``slots`` [k] at their ``rows`` [k], and of ``slots`` in a step."""
+        return (rows, slots), slots
+
+    def _write(self, array: Large, at: Any, values: Large, slots: Any) -> None:
+        """Copy ``values`` [S, *shape] of ``slots`` to ``array`` [T, S, *shape].
+
+        Images whose channels come first in memory, as those of Atari do, are copied channel by channel: NumPy takes
+        three times as long for all channels at once.
+        """
+        if values.ndim != 4 or values.strides[3] <= values.strides[2]:
+            array[at] = values[slots]
+            return
+        for k in range(values.shape[3]):
+            array[..., k][at] = values[..., k][slots]
+
+    def _concatenated(self, parts: list[Large]) -> Large:
+        return np.concatenate(parts)
+
+    def _twice(self, array: Large) -> Large:
+        """Return ``array`` [T or T + 1, ...] with T rows of zeros more."""
+        longer = self._concatenated([array, array[: self.rows]])
+        longer[-self.rows :] = 0
+        return longer
 
     # ------------------------------------------------------------ writing
 
@@ -83,25 +140,25 @@ class RolloutBuffer:
         self._cut(np.arange(len(self.cursor)))
         self.open[:] = False
         if batch.needs_action is not None:
-            self._become_ragged()
+            self.become_ragged()
         self._write_next(batch, memory)
 
     def act(
         self,
-        raw: FloatArray | None,
-        choices: NDArray[np.int64] | None,
-        columns: FloatArray | None,
-        logits: FloatArray | None,
+        raw: Large | None,
+        choices: Large | None,
+        columns: Large | None,
+        logits: Large | None,
     ) -> None:
         """Store the actions of all slots at their current observation, and what their distribution was given."""
         at: Any = self.row
         slots: Any = slice(None)
         if self.ragged:
-            slots = np.flatnonzero(self.awaiting)
-            rows = self.cursor[slots]
-            at = rows, slots
-            self.open[slots] = True
-            self.kept_log_prob[slots[rows == 0]] = np.nan
+            acting = np.flatnonzero(self.awaiting)
+            rows = self.cursor[acting]
+            self.open[acting] = True
+            self.kept_log_prob[acting[rows == 0]] = np.nan
+            at, slots = self._place(rows, acting)
         elif self.row >= self.rows:  # agents of other ranks acted less often
             self.grow()
         if raw is not None and columns is not None:
@@ -118,7 +175,7 @@ class RolloutBuffer:
         """
         lost = batch.aborted is not None and batch.aborted.any()
         if (batch.needs_action is not None or lost) and not self.ragged:
-            self._become_ragged()
+            self.become_ragged()
             self.open[:] = True
         if batch.aborted is not None and lost:
             self.open[batch.aborted] = False
@@ -126,25 +183,23 @@ class RolloutBuffer:
         at: Any = self.row
         slots: Any = slice(None)
         ended = batch.ended
+        closed = len(self.cursor)
         if self.ragged:
-            closing = self.open.copy()
-            if batch.needs_action is not None:
-                closing &= batch.needs_action | batch.terminated | batch.truncated
+            moved = batch.transition_closed
+            closing = self.open.copy() if moved is None else self.open & moved
             slots = np.flatnonzero(closing)
-            ended = ended[closing[ended]]
             at = self.cursor[slots], slots
-        self.reward[at] = batch.reward[slots]
-        self.terminated[at] = batch.terminated[slots]
-        self.truncated[at] = batch.truncated[slots]
+            ended = ended[closing[ended]]
+            closed = len(slots)
+        for name in RESULTS:
+            getattr(self, name)[at] = getattr(batch, name)[slots]
         if batch.group_reward is not None:
             self.group_rewards()[at] = batch.group_reward[slots]
         elif self.group_reward is not None:
             self.group_reward[at] = 0.0
         if ended.size:
             self._keep_final(ended, batch, memory)
-        closed = len(self.cursor)
         if self.ragged:
-            closed = len(slots)
             self.cursor[slots] += 1
             self.open[slots] = False
             if self.cursor.max() >= self.rows:
@@ -164,28 +219,25 @@ class RolloutBuffer:
     def restart(self) -> None:
         """Forgets the closed transitions; the current observation, and what was done at it, stays."""
         last = self.lengths()
-        slots = np.arange(len(last))
-        for array in self.seen.values():
-            array[0] = array[last, slots]
-        if self.masks is not None:
-            self.masks[0] = self.masks[last, slots]
+        at, _ = self._place(last, np.arange(len(last)))
+        for array in (*self.seen.values(), *(() if self.masks is None else (self.masks,))):
+            array[0] = array[at]
         if self.ragged:
             still = np.flatnonzero(self.open)
-            for array in (self.raw, self.choices, self.columns, self.logits):
-                array[0, still] = array[last[still], still]
+            at, slots = self._place(last[still], still)
+            for name in ACTED:
+                array = getattr(self, name)
+                array[0, slots] = array[at]
             self.kept_log_prob = np.where(self.open, self.open_log_prob, np.float32(np.nan))
         self.cursor[:] = 0
         self.row = 0
         if self.awaiting.all() and not self.open.any():  # all slots act together, until one waits or is lost again
             self.ragged = False
         self.final_rows.clear()
-        self.cuts.clear()
         self.final_seen.clear()
+        self.cuts.clear()
 
     # ------------------------------------------------------------ reading
-
-    def require_finite(self, step: int) -> None:
-        """Do nothing: the run has looked at every batch."""
 
     @property
     def observations(self) -> dict[str, NDArray[Any]]:
@@ -201,12 +253,13 @@ class RolloutBuffer:
         """Closed transitions of each slot, [S]; rows past them hold nothing."""
         return self.cursor.copy() if self.ragged else np.full(len(self.cursor), self.row, np.int64)
 
-    def finals(self) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
+    def finals(self) -> tuple[Pairs, dict[str, Large]]:
         """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last and remembered, each [K, *shape]."""
         if not self.final_rows:
-            return np.empty((0, 2), np.int64), {}
-        joined = {name: np.concatenate([kept[name] for kept in self.final_seen]) for name in self.final_seen[0]}
-        return np.concatenate(self.final_rows), joined
+            return _NO_PAIRS, {}
+        names = self.final_seen[0]
+        seen = {name: self._concatenated([kept[name] for kept in self.final_seen]) for name in names}
+        return np.concatenate(self.final_rows), seen
 
     def followed(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the next observation on which its agent acts is stored after each of these transitions [K]."""
@@ -214,9 +267,9 @@ class RolloutBuffer:
             return np.ones(len(rows), np.bool_)
         return (rows + 1 < self.cursor[slots]) | self.open[slots] | self.awaiting[slots]
 
-    def cut_rows(self) -> NDArray[np.int64]:
+    def cut_rows(self) -> Pairs:
         """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, not an end."""
-        return np.concatenate(self.cuts) if self.cuts else np.empty((0, 2), np.int64)
+        return np.concatenate(self.cuts) if self.cuts else _NO_PAIRS
 
     def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:
         """Return the observations that follow the first ``rows`` rows, [rows, S, *shape]: the final one if kept."""
@@ -257,15 +310,12 @@ class RolloutBuffer:
         at: Any = self.row
         slots: Any = slice(None)
         if self.ragged:
-            acting = batch.needs_action
-            slots = np.arange(len(self.cursor)) if acting is None else np.flatnonzero(acting)
-            at = self.cursor[slots], slots
-            self.awaiting[:] = True if acting is None else acting
+            self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
+            acting = np.flatnonzero(self.awaiting)
+            at, slots = self._place(self.cursor[acting], acting)
         for name, array in self.seen.items():
             following = memory if name == MEMORY else batch.observations[name]
-            assert following is not None
-            for stored, seen in _quickly_copied(array, following):
-                stored[at] = seen[slots]
+            self._write(array, at, following, slots)
         if batch.action_mask is not None:
             self.mask_rows()[at] = batch.action_mask[slots]
         elif self.masks is not None:
@@ -275,10 +325,13 @@ class RolloutBuffer:
         if batch.final_observations is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
         self.final_rows.append(np.stack([self.lengths()[ended], ended], axis=1))
-        kept = slice(None) if len(ended) == len(batch.ended) else np.isin(batch.ended, ended)
-        self.final_seen.append({name: array[kept].copy() for name, array in batch.final_observations.items()})
+        kept = np.arange(len(ended))
+        if len(ended) < len(batch.ended):
+            kept = np.flatnonzero(np.isin(batch.ended, ended))
+        seen = {name: array[kept] for name, array in batch.final_observations.items()}  # copies
         if memory is not None:
-            self.final_seen[-1][MEMORY] = memory[ended]
+            seen[MEMORY] = memory[ended]
+        self.final_seen.append(seen)
 
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` before their current observation, which they bootstrap from."""
@@ -291,16 +344,43 @@ class RolloutBuffer:
         if not len(slots):
             return
         self.truncated[last, slots] = True
-        self.final_rows.append(np.stack([last, slots], axis=1))
-        self.cuts.append(self.final_rows[-1])
-        self.final_seen.append({name: a[last + 1, slots] for name, a in self.seen.items()})
+        cut = np.stack([last, slots], axis=1)
+        at, _ = self._place(last + 1, slots)
+        self.cuts.append(cut)
+        self.final_rows.append(cut)
+        self.final_seen.append({name: array[at] for name, array in self.seen.items()})
 
-    def _become_ragged(self) -> None:
+    def become_ragged(self) -> None:
         if not self.ragged:
             self.ragged = True
             self.cursor[:] = self.row
             if self.row >= self.rows:
                 self.grow()
+
+    def grow(self) -> None:
+        """Doubles the rows: one slot acts far more often than the others, of this rank or of another one."""
+        self.seen = {name: self._twice(array) for name, array in self.seen.items()}
+        for name in ACTED:
+            setattr(self, name, self._twice(getattr(self, name)))
+        self.masks = None if self.masks is None else self._twice(self.masks)
+        for name in (*RESULTS, "group_reward"):
+            array = getattr(self, name)
+            if array is not None:
+                setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self.rows *= 2
+
+    def mask_rows(self) -> Large:
+        if self.masks is None:
+            self.masks = self._zeros((self.rows + 1, len(self.cursor), self.behavior.mask_size), np.bool_)
+            self.masks[...] = True
+        return self.masks
+
+    def group_rewards(self) -> FloatArray:
+        if self.group_reward is None:
+            self.group_reward = np.zeros((self.rows, len(self.cursor)), np.float32)
+        return self.group_reward
+
+    # ------------------------------------------------------------ checkpoints, and steps that the run has not seen
 
     def on_host(self) -> RolloutBuffer:
         """Return the rollout as arrays, for a checkpoint: itself."""
@@ -309,37 +389,9 @@ class RolloutBuffer:
     def load(self, buffer: RolloutBuffer) -> None:
         """Continue from a rollout as arrays, which is the buffer itself."""
 
-    def grow(self) -> None:
-        """Doubles the rows: one slot acts far more often than the others, of this rank or of another one."""
-        extra = self.rows
-        self.rows += extra
+    def require_finite(self, step: int) -> None:
+        """Do nothing before an update reads the rollout: the run has looked at every batch."""
 
-        def longer(array: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([array, np.zeros((extra, *array.shape[1:]), array.dtype)])
-
-        self.seen = {name: longer(array) for name, array in self.seen.items()}
-        for name in ("raw", "choices", "columns", "logits", "reward", "terminated", "truncated"):
-            setattr(self, name, longer(getattr(self, name)))
-        self.masks = None if self.masks is None else longer(self.masks)
-        self.group_reward = None if self.group_reward is None else longer(self.group_reward)
-
-    def mask_rows(self) -> NDArray[np.bool_]:
-        if self.masks is None:
-            self.masks = np.ones((self.rows + 1, len(self.cursor), self.behavior.mask_size), np.bool_)
-        return self.masks
-
-    def group_rewards(self) -> FloatArray:
-        if self.group_reward is None:
-            self.group_reward = np.zeros((self.rows, len(self.cursor)), np.float32)
-        return self.group_reward
-
-
-def _quickly_copied(array: NDArray[Any], seen: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Return parts of ``array`` [T, S, *shape], and of ``seen`` [S, *shape], which is copied to one of its rows.
-
-    Images whose channels come first in memory, as those of Atari do, are copied channel by channel: NumPy takes three
-    times as long for all channels at once.
-    """
-    if seen.ndim == 4 and seen.strides[3] > seen.strides[2]:
-        return [(array[..., k], seen[..., k]) for k in range(seen.shape[3])]
-    return [(array, seen)]
+    def played(self) -> list[AgentBatch]:
+        """Return nothing: the run has counted the rewards and flags of every step."""
+        return []

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import SavedValueError, saved_array, saved_bool, saved_count, saved_mapping
-from rlcore_torch.on_policy.rollout import MEMORY, RolloutBuffer
+from rlcore_torch.on_policy.rollout import ACTED, MEMORY, OF_SLOTS, RESULTS, RolloutBuffer
 
 __all__ = ["load_rollout", "require_rollout_fit", "rollout_state"]
 
-ACTED = ("raw", "choices", "columns", "logits")  # of each action
-CLOSED = ("reward", "terminated", "truncated", "group_reward")  # of each transition
-OF_SLOTS = ("cursor", "open", "awaiting", "kept_log_prob")
+CLOSED = (*RESULTS, "group_reward")  # of each transition
 
 
 def rollout_state(buffer: RolloutBuffer) -> dict[str, Any]:

@@ -48,8 +48,10 @@ def tensor_advantages(trainer: Any, rollout: Rollout) -> tuple[Tensor, Tensor]:
     h = trainer.hyperparameters
     value: Any = rollout.value
     next_value: Any = rollout.next_value
-    trajectories = Trajectories.of(buffer.terminated, buffer.truncated, rollout.valid, trainer.settings.time_horizon)
     transitions = buffer.transitions(trainer.policy.layout, len(rollout.valid), slice(None))
+    trajectories = Trajectories.of(
+        transitions.terminated, transitions.truncated, rollout.valid, trainer.settings.time_horizon
+    )
     carry, terminated = (
         torch.from_numpy(flags).to(trainer.device) for flags in (trajectories.carry, trajectories.terminated)
     )

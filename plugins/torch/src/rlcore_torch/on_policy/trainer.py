@@ -38,7 +38,6 @@ from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approxima
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
 from rlcore_torch.on_policy.tensor_advantages import tensor_advantages, tensor_values
-from rlcore_torch.on_policy.tensor_rollout import TensorRollout
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, create_schedule
 from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
@@ -483,7 +482,7 @@ class OnPolicyTrainer(RolloutTrainer):
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
-        if isinstance(self.buffer, TensorRollout):
+        if self.buffer.values_on_device:
             return tensor_values(self, inputs, seen)
         shape = (-1, self.behavior.slots, len(self.providers))
         values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
