@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -32,24 +33,23 @@ from rlcore import (
     SavedValueError,
     StashKey,
     fill,
-    saved_array,
     saved_bool,
     saved_count,
     saved_entry,
-    saved_float,
     saved_mapping,
 )
 from rlcore_ghost.selfplay.elo import EloTable
 from rlcore_ghost.selfplay.finished_games import FinishedGames
+from rlcore_ghost.selfplay.learner_results import LearnerResults
 from rlcore_ghost.selfplay.match_log import MatchLog
+from rlcore_ghost.selfplay.open_games import EndedGames, OpenGames
 from rlcore_ghost.selfplay.sides import FinishedSides
 
 __all__ = ["CONTROLLER", "Controller"]
 
 log = logging.getLogger("rlcore.plugin.ghost")
 
-MEMORY_OF_RESULTS = 0.99  # by how much a game's weight shrinks with each later game against the same opponent
-ARRAYS = ("team", "game", "_open", "_value", "_counted", "_players", "_void")  # attributes [N, ...] of the state
+ARRAYS = ("team", "game")  # attributes [N] of the state
 COUNTS = ("changes", "resets", "rated")  # attributes of the state that are whole numbers
 ZERO_SUM = "zero-sum"
 UNRATED_GAMES = 100  # of a game that is not zero-sum, or that a time limit ends, before the run says so
@@ -68,15 +68,13 @@ class Controller:
         exchange: The processes of the run.
         acting: Which teams act. A team that is idle does not learn while another one can.
         finished: The games that are over since :meth:`settle`.
-        results: Sum and number of the results of each player that learns, 0 to 1 each, until statistics take them.
+        open_games: The games that are not over.
+        results: How the policies that learn did.
         first: The behavior whose trainer saves the controller.
         first_env: Number, in the run, of the first of the N environments.
         many_games: Whether environments hold several games each.
         drawn: [N, T] the player of each team, unless it learns, in games that begin from now on.
         playing: ``drawn`` of the games that begin in the step that behaviors observe now.
-        games: [B, players] rated games of learning policies against each player as a ghost of each behavior, in the
-            order of their names; later games count more.
-        score: [B, players] sum of the results of these games, 1 for a game that the learning policy won.
     """
 
     def __init__(
@@ -115,21 +113,10 @@ class Controller:
         self._behaviors_observed = 0  # in the step that is observed now
         self.log = MatchLog(count)
         self.elo = EloTable(initial_elo, elo_k, sides)
-        self.games = np.zeros((0, 0))
-        self.score = np.zeros((0, 0))
-        self._agents = agents
-        self._open = agents.copy()  # [N] agents that have not ended their episode of the latest game
-        self._value = np.zeros((envs, count))  # sums over the agents that have
-        self._counted = np.zeros((envs, count), np.int64)  # agents in these sums
-        self._owner = np.zeros((envs, count), np.int64)  # behavior of each team, by its place among the names
-        self._players = np.zeros((envs, count), np.int64)  # in the match log
-        self._void = np.zeros(envs, np.bool_)  # not to be rated
-        self._reported: dict[str, NDArray[np.bool_]] = {}  # by behavior, [S] slots that are part of these sums
-        self._envs: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
-        self._teams: dict[str, NDArray[np.int64]] = {}  # by behavior, [S] indices in `teams`
         self._steps: dict[int, Callable[[], int]] = {}  # agent steps of the trainer of each player that learns
         self.finished = FinishedGames(count, self.exchange, first_env)  # games since `settle`
-        self.results: dict[int, tuple[float, int]] = {}  # by player that learns: sum and number, since `results`
+        self.results = LearnerResults()
+        self.open_games = OpenGames(agents, count)
         self.rated = 0  # games
         self._warned: set[str] = set()  # of what the log has a warning
         self._cut_off = 0  # games of this process that a time limit ended, so that they were not rated
@@ -139,12 +126,9 @@ class Controller:
 
         ``team`` [S] are indices in :attr:`teams`; ``steps`` returns the agent steps of its trainer.
         """
-        self._reported[name] = np.zeros(len(env_index), np.bool_)
-        self._envs[name], self._teams[name] = env_index, team
+        self.open_games.join(name, env_index, team)
         self.first = self.behaviors[0]
-        for owner, behavior in enumerate(self.behaviors):
-            self._owner[self._envs[behavior], self._teams[behavior]] = owner
-        self.games, self.score = (np.zeros((len(self._reported), self.games.shape[1])) for _ in range(2))
+        self.results.begin(len(self.behaviors))
         player = self.player(name)
         self._steps[player] = steps
         return player
@@ -152,7 +136,7 @@ class Controller:
     @property
     def behaviors(self) -> list[str]:
         """The B behaviors by name, sorted; each is a player that learns."""
-        return sorted(self._reported)
+        return self.open_games.behaviors
 
     def player(self, name: str, like: int | None = None) -> int:
         """The index of a player in the log; a new one begins with the rating of the player ``like``.
@@ -164,7 +148,7 @@ class Controller:
         self.settle()
         index = self.log.player(name)
         self.elo.add(None if like is None else self.elo.rating(like))
-        self.games, self.score = (np.pad(counts, ((0, 0), (0, 1))) for counts in (self.games, self.score))
+        self.results.add_player()
         return index
 
     # ------------------------------------------------------------ who learns
@@ -174,7 +158,8 @@ class Controller:
         left = [team for team in range(len(self.teams)) if team not in self.retired]
         left = [team for team in left if not self.acting.idle[team]] or left
         after = [team for team in left if team > self.learning_team]
-        self.learning_team = -1 if not left else after[0] if after else left[0]
+        following = after or left or [-1]
+        self.learning_team = following[0]
         self.changes += 1
 
     def retire(self, teams: Iterable[int]) -> None:
@@ -192,7 +177,7 @@ class Controller:
             self.resets = resets
             self.game += 1
             self.team[:] = self.learning_team
-            self._clear(np.ones(len(self.game), np.bool_))
+            self.open_games.clear(np.ones(len(self.game), np.bool_))
         game[:] = self.game
 
     def next_game(self, over: NDArray[np.bool_], game: NDArray[np.int64]) -> None:
@@ -219,13 +204,12 @@ class Controller:
         if self.learning_team >= 0 and idle[self.learning_team] and not idle.all():
             self.change_team()
         for team in set(np.flatnonzero(idle).tolist()) - self.retired:
-            behavior = next(name for name, teams in self._teams.items() if (teams == team).any())
             self._warn_once(
                 f"team {team}",
                 "the agents of team %d, behavior %r, have not acted for %d steps of the environments; other teams "
                 "learn until they act",
                 self.teams[team],
-                behavior,
+                self.open_games.behavior_of(team),
                 self.acting.window,
             )
 
@@ -237,7 +221,7 @@ class Controller:
         if not self._behaviors_observed:
             self.team[:] = self.learning_team
             self.playing = self.drawn.copy()
-        self._behaviors_observed = (self._behaviors_observed + 1) % len(self._reported)
+        self._behaviors_observed = (self._behaviors_observed + 1) % len(self.behaviors)
 
     def _warn_once(self, about: str, message: str, *arguments: Any) -> None:
         if about not in self._warned and not self.exchange.rank:
@@ -258,35 +242,10 @@ class Controller:
         ``player`` is an index in the log, ``value`` the result for the agent, NaN for none. A game with an episode that
         is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are over wait for :meth:`settle`.
         """
-        reported = self._reported[name]
-        new = ~reported[slots]
-        slots = slots[new]
-        player = player[new]
-        value = value[new]
-        void = void[new]
-        cut_off = cut_off[new]
-        reported[slots] = True
-        env = self._envs[name][slots]
-        team = self._teams[name][slots]
-        number = ~np.isnan(value)
-        np.add.at(self._value, (env[number], team[number]), value[number])
-        np.add.at(self._counted, (env[number], team[number]), 1)
-        self._players[env, team] = player
-        np.logical_or.at(self._void, env, void | cut_off)
-        self._open -= np.bincount(env, minlength=len(self._open))
-        over = (self._open == 0) & (self._agents > 0)
-        if not over.any():
-            return
-        rated = over & ~self._void & self._counted.all(1)
-        self._note_cut_off(int(np.count_nonzero(over[np.unique(env[cut_off])])))
-        players = self._players[rated]
-        owners = self._owner[rated]
-        values = self._value[rated] / self._counted[rated]
-        self._clear(over)
-        if len(players):
-            ranks = (values[:, None, :] > values[:, :, None]).sum(2)  # [M, T] teams that did better
-            uneven = np.abs(values.sum(1)) > 1e-6 * np.maximum(1.0, np.abs(values).max(1))
-            self.finished.add(np.flatnonzero(rated), players=players, ranks=ranks, owners=owners, uneven=uneven)
+        ended = self.open_games.end_episodes(name, slots, player, value, void, cut_off)
+        if ended is not None:
+            self._note_cut_off(ended.cut_off)
+            self._wait_for_rating(ended)
 
     def report_sides(self, name: str, player: int, sides: FinishedSides, cut_off: int) -> None:
         """The games of these M sides of a behavior ended, whose ``player`` learns; ``cut_off`` more by a time limit.
@@ -294,26 +253,12 @@ class Controller:
         Each is a game against every other team, whose results are not known: it has lost what the side has won.
         """
         self._note_cut_off(cut_off)
-        rated = np.flatnonzero(~sides.void)
-        rated = rated[np.argsort(self._envs[name][sides.slot[rated]], kind="stable")]
-        if not len(rated):
-            return
-        slot = sides.slot[rated]
-        value = sides.value[rated]
-        env = self._envs[name][slot]
-        own = self._teams[name][slot]
-        row = np.arange(len(rated))
-        teams = len(self.teams)
-        for next_one in range(1, teams):
-            other = (own + next_one) % teams
-            players = np.repeat(sides.opponents[rated, other][:, None], teams, axis=1)  # [M, T]
-            owners = np.repeat(self._owner[env, other][:, None], teams, axis=1)
-            ranks = np.repeat((value > 0).astype(np.int64)[:, None], teams, axis=1)
-            players[row, own] = player
-            owners[row, own] = self._owner[env, own]
-            ranks[row, own] = value < 0
-            uneven = np.zeros(len(rated), np.bool_)
-            self.finished.add(env, players=players, ranks=ranks, owners=owners, uneven=uneven)
+        for games in self.open_games.of_sides(name, player, sides):
+            self._wait_for_rating(games)
+
+    def _wait_for_rating(self, games: EndedGames) -> None:
+        if len(games.env):
+            self.finished.add(games.env, **games.columns)
 
     def _note_cut_off(self, games: int) -> None:
         """A time limit ended this many ``games``, so that they are not rated."""
@@ -325,14 +270,6 @@ class Controller:
                 "self_play.truncated_games: rate if their results are to count",
                 self._cut_off,
             )
-
-    def _clear(self, over: NDArray[np.bool_]) -> None:
-        self._open[over] = self._agents[over]
-        self._value[over] = 0.0
-        self._counted[over] = 0
-        self._void[over] = False
-        for name, reported in self._reported.items():
-            reported[over[self._envs[name]]] = False
 
     def _note_zero_sum(self, uneven: NDArray[np.bool_]) -> None:
         self.rated += len(uneven)
@@ -361,42 +298,29 @@ class Controller:
         self._note_zero_sum(finished["uneven"])
         self.elo.update(players, ranks)
         learns = np.isin(players, list(self._steps))  # [M, T]
-        learner = players[np.arange(len(players)), learns.argmax(1)]  # the first one, where there is one
+        self._log(players, ranks, learns)
+        for us, them in permutations(range(players.shape[1]), 2):
+            chosen = learns[:, us] & ~learns[:, them]
+            if chosen.any():
+                better = np.sign(ranks[chosen, them] - ranks[chosen, us])
+                result = 0.5 * (1 + better)
+                self.results.add(players[chosen, us], players[chosen, them], owners[chosen, them], result)
+
+    def _log(self, players: NDArray[np.int64], ranks: NDArray[np.int64], learns: NDArray[np.bool_]) -> None:
+        """Log these games [M, T], each at the step of the player that learns; without one, at the latest of all."""
+        first = learns.argmax(1)  # the first one that learns, where there is one
+        learner = players[np.arange(len(players)), first]
         for player in np.unique(learner).tolist():
             of_player = learner == player
             learning = [self._steps[player]] if player in self._steps else self._steps.values()
             self.log.add(max(steps() for steps in learning), players[of_player], ranks[of_player])
-        for us in range(players.shape[1]):
-            for them in range(players.shape[1]):
-                chosen = learns[:, us] & ~learns[:, them]
-                if us != them and chosen.any():
-                    result = 0.5 * (1 + np.sign(ranks[chosen, them] - ranks[chosen, us]))
-                    self._note(players[chosen, us], players[chosen, them], owners[chosen, them], result)
-
-    def _note(
-        self, us: NDArray[np.int64], them: NDArray[np.int64], owner: NDArray[np.int64], result: NDArray[np.float64]
-    ) -> None:
-        """Learning players ``us`` [K] had these results against the players ``them`` [K], ghosts of each ``owner``."""
-        shape = self.games.shape
-        played_as = owner * shape[1] + them
-        played = np.bincount(played_as, minlength=self.games.size).reshape(shape)
-        weight = MEMORY_OF_RESULTS**played
-        self.games = self.games * weight + played
-        self.score = self.score * weight + np.bincount(played_as, result, minlength=self.games.size).reshape(shape)
-        for player in np.unique(us).tolist():
-            total, count = self.results.get(player, (0.0, 0))
-            of_player = result[us == player]
-            self.results[player] = total + float(of_player.sum()), count + len(of_player)
 
     def results_against(self, name: str, players: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Rated games [K] of learning policies against these K ``players`` as ghosts of the behavior ``name``.
 
         Returns their number, where later games count more, and the mean result, from 0 to 1; 0.5 without games.
         """
-        owner = self.behaviors.index(name)
-        games = self.games[owner, players]
-        score = self.score[owner, players]
-        return games, np.where(games > 0, score / np.maximum(games, 1e-12), 0.5)
+        return self.results.against(self.behaviors.index(name), players)
 
     # ------------------------------------------------------------ state
 
@@ -404,16 +328,14 @@ class Controller:
         """Everything, ratings included, and the games that :meth:`settle` has not rated yet."""
         return {
             "pending": self.finished.state_dict(),
-            "results": {str(player): list(result) for player, result in self.results.items()},
             "log": self.log.state_dict(),
             "elo": self.elo.state_dict(),
             "teams": list(self.teams),
             "learning_team": self.learning_team + 1,
             **{name: getattr(self, name) for name in COUNTS},
-            **{name.lstrip("_"): getattr(self, name).copy() for name in ARRAYS},
-            "games": self.games.copy(),
-            "score": self.score.copy(),
-            "reported": {name: reported.copy() for name, reported in self._reported.items()},
+            **{name: getattr(self, name).copy() for name in ARRAYS},
+            **self.open_games.state_dict(),
+            **self.results.state_dict(),
             "warned": ZERO_SUM in self._warned,
             "acting": self.acting.state_dict(),
         }
@@ -421,16 +343,12 @@ class Controller:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit, and is in no use then."""
         self.load_learned(state)
-        behaviors = saved_mapping(state, "reported")
         players = len(self.log.names)
-        self.finished.load_state_dict(saved_mapping(state, "pending"), len(self._reported), players)
+        self.finished.load_state_dict(saved_mapping(state, "pending"), len(self.behaviors), players)
         for name in ARRAYS:
-            fill(getattr(self, name), state, name.lstrip("_"))
-        for name, reported in self._reported.items():
-            fill(reported, behaviors, name)
+            fill(getattr(self, name), state, name)
+        self.open_games.load_state_dict(state, players)
         self.acting.load_state_dict(saved_mapping(state, "acting"))
-        if self._players.size and not 0 <= self._players.min() <= self._players.max() < players:
-            raise SavedValueError("the entry 'players' has a player without a name")
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
         """As :meth:`load_state_dict`, of what does not belong to environments and agents."""
@@ -439,17 +357,17 @@ class Controller:
             raise SavedValueError(
                 f"the games of the run have the teams {teams}, and those of this environment {list(self.teams)}"
             )
-        behaviors = saved_mapping(state, "reported")
-        if behaviors.keys() != self._reported.keys():
+        behaviors = sorted(saved_mapping(state, "reported"))
+        if behaviors != self.behaviors:
             raise SavedValueError(
-                f"the run had self_play in the behaviors {', '.join(sorted(behaviors))}, this configuration in "
-                f"{', '.join(sorted(self._reported))}; resume with the blocks of the run"
+                f"the run had self_play in the behaviors {', '.join(behaviors)}, this configuration in "
+                f"{', '.join(self.behaviors)}; resume with the blocks of the run"
             )
         self.log.load_state_dict(saved_mapping(state, "log"))
         self.elo.load_state_dict(saved_mapping(state, "elo"))
         players = len(self.log.names)
         learners = [self.log.names[player] for player in self._steps if player < players]
-        if learners != list(self._reported):
+        if learners != self.open_games.joined:
             raise SavedValueError(f"the players {', '.join(self.log.names)} are not those of this configuration")
         if len(self.elo) != players:
             raise SavedValueError(f"there are {len(self.elo)} ratings for {players} players")
@@ -458,21 +376,8 @@ class Controller:
             raise SavedValueError(f"the entry 'learning_team' names team {self.learning_team + 1} of {len(self.teams)}")
         for name in COUNTS:
             setattr(self, name, saved_count(state, name))
-        counts = (len(self._reported), players)
-        self.games, self.score = (saved_array(state, name, np.float64, counts).copy() for name in ("games", "score"))
-        self.results = _saved_results(saved_mapping(state, "results"), players)
+        self.results.load_state_dict(state, players)
         self._warned = {ZERO_SUM} if saved_bool(state, "warned") else set()
-
-
-def _saved_results(results: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:
-    """The sum and number of the results of each player that learns."""
-    found = {}
-    for key, pair in results.items():
-        if not (key.isdecimal() and int(key) < players and isinstance(pair, list) and len(pair) == 2):
-            raise SavedValueError(f"the entry 'results' has {pair!r} for the player {key!r} of {players}")
-        both = {"sum": pair[0], "number": pair[1]}
-        found[int(key)] = (saved_float(both, "sum"), saved_count(both, "number"))
-    return found
 
 
 CONTROLLER = StashKey[Controller]()

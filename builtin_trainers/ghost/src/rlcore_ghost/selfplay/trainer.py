@@ -188,7 +188,7 @@ class GhostTrainer(TrainerWrapper):
         self.controller.settle()
         ghosts = self.ghosts
         elo = self.controller.elo
-        total, count = self.controller.results.pop(self._player, (0.0, 0))
+        total, count = self.controller.results.totals.pop(self._player, (0.0, 0))
         players = [ghosts.pool.member(place).player for place in ghosts.in_any_rank(ghosts.place[ghosts.slots])]
         team = self.controller.learning_team
         stats = {"ELO": elo.rating(self._player), "Snapshots": float(ghosts.saves), "Swaps": float(ghosts.swaps)}

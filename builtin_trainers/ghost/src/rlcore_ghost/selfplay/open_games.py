@@ -1,0 +1,201 @@
+"""The games that are open: which agents have ended their episode in them, and with which results.
+
+Shapes: N environments, T teams, S slots of a behavior, K episodes that ended in one step, M games that ended in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import SavedValueError, fill, saved_mapping
+from rlcore_ghost.selfplay.sides import FinishedSides
+
+__all__ = ["EndedGames", "OpenGames"]
+
+# Attributes of the state: [N], or [N, T].
+ARRAYS = ("open", "value", "counted", "players", "void")
+# Sums of rewards that cancel each other leave a rest; above this share of the largest result, it is none.
+ROUNDING = 1e-6
+
+
+@attrs.frozen(eq=False)
+class EndedGames:
+    """M games that are over and to be rated, with the arrays that :class:`FinishedGames` has.
+
+    Attributes:
+        env: [M] the environment of each, ascending.
+        columns: The other arrays by name.
+        cut_off: How many games more a time limit has ended, which are not rated.
+    """
+
+    env: NDArray[np.int64]
+    columns: Mapping[str, NDArray[Any]]
+    cut_off: int = 0
+
+
+class OpenGames:
+    """The latest game of each environment.
+
+    Attributes:
+        open: [N] agents that have not ended their episode of the game.
+        value: [N, T] sums of the results of those that have.
+        counted: [N, T] how many of those have a result.
+        players: [N, T] the player of each team, an index in the match log.
+        void: [N] whether the game is not to be rated.
+    """
+
+    def __init__(self, agents: NDArray[np.int64], teams: int) -> None:
+        """``agents`` [N] is the number of agents with self-play of each environment."""
+        envs = len(agents)
+        self._agents = agents
+        self.open = agents.copy()
+        self.value = np.zeros((envs, teams))
+        self.counted = np.zeros((envs, teams), np.int64)
+        self.players = np.zeros((envs, teams), np.int64)
+        self.void = np.zeros(envs, np.bool_)
+        self._owner = np.zeros((envs, teams), np.int64)  # behavior of each team, by its place among the names
+        self._reported: dict[str, NDArray[np.bool_]] = {}  # by behavior, [S] slots that are part of the sums
+        self._envs: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
+        self._teams: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
+
+    @property
+    def behaviors(self) -> list[str]:
+        """The names of the behaviors, sorted."""
+        return sorted(self._reported)
+
+    @property
+    def joined(self) -> list[str]:
+        """The names of the behaviors in the order in which they joined."""
+        return list(self._reported)
+
+    def join(self, name: str, env_index: NDArray[np.int64], team: NDArray[np.int64]) -> None:
+        """Add a behavior whose slots have these environments [S] and teams [S]."""
+        self._reported[name] = np.zeros(len(env_index), np.bool_)
+        self._envs[name] = env_index
+        self._teams[name] = team
+        for owner, behavior in enumerate(self.behaviors):
+            self._owner[self._envs[behavior], self._teams[behavior]] = owner
+
+    def behavior_of(self, team: int) -> str:
+        """The behavior whose agents are in the team with this index."""
+        return next(name for name, teams in self._teams.items() if (teams == team).any())
+
+    def clear(self, over: NDArray[np.bool_]) -> None:
+        """New games begin in the environments ``over`` [N]."""
+        self.open[over] = self._agents[over]
+        self.value[over] = 0.0
+        self.counted[over] = 0
+        self.void[over] = False
+        for name, reported in self._reported.items():
+            reported[over[self._envs[name]]] = False
+
+    def end_episodes(
+        self,
+        name: str,
+        slots: NDArray[np.int64],
+        player: NDArray[np.int64],
+        value: NDArray[np.float64],
+        void: NDArray[np.bool_],
+        cut_off: NDArray[np.bool_],
+    ) -> EndedGames | None:
+        """Add the results of episodes that ended; return the games that are over now, None if none is.
+
+        The arguments are those of :meth:`Controller.report`. An agent's first episode in a game is the one that counts.
+        """
+        reported = self._reported[name]
+        first = ~reported[slots]
+        slots = slots[first]
+        player = player[first]
+        value = value[first]
+        void = void[first]
+        cut_off = cut_off[first]
+        reported[slots] = True
+        env = self._envs[name][slots]
+        team = self._teams[name][slots]
+        has_result = ~np.isnan(value)
+        where = (env[has_result], team[has_result])
+        np.add.at(self.value, where, value[has_result])
+        np.add.at(self.counted, where, 1)
+        self.players[env, team] = player
+        np.logical_or.at(self.void, env, void | cut_off)
+        self.open -= np.bincount(env, minlength=len(self.open))
+        over = (self.open == 0) & (self._agents > 0)
+        if not over.any():
+            return None
+        rated = over & ~self.void & self.counted.all(1)
+        columns = self._rated(rated)
+        envs_cut_off = np.unique(env[cut_off])
+        self.clear(over)
+        return EndedGames(np.flatnonzero(rated), columns, int(np.count_nonzero(over[envs_cut_off])))
+
+    def _rated(self, rated: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """The columns of the games ``rated`` [N], of which M are True."""
+        values = self.value[rated] / self.counted[rated]
+        better = values[:, None, :] > values[:, :, None]  # [M, T, T]
+        rest = np.abs(values.sum(1))
+        largest = np.abs(values).max(1, initial=1.0)
+        return {
+            "players": self.players[rated],
+            "ranks": better.sum(2),  # teams that did better
+            "owners": self._owner[rated],
+            "uneven": rest > ROUNDING * largest,
+        }
+
+    def of_sides(self, name: str, player: int, sides: FinishedSides) -> list[EndedGames]:
+        """The games of sides of the behavior ``name``, whose ``player`` learns: one against each other team.
+
+        How the others did is not known: each has lost what the side has won.
+        """
+        rated = np.flatnonzero(~sides.void)
+        by_env = np.argsort(self._envs[name][sides.slot[rated]], kind="stable")
+        rated = rated[by_env]
+        slot = sides.slot[rated]
+        value = sides.value[rated]
+        env = self._envs[name][slot]
+        team = self._teams[name][slot]
+        row = np.arange(len(rated))
+        teams = self._owner.shape[1]
+        games = []
+        for next_one in range(1, teams):
+            other = (team + next_one) % teams
+            columns = {
+                "players": _repeated(sides.opponents[rated, other], teams),
+                "ranks": _repeated((value > 0).astype(np.int64), teams),
+                "owners": _repeated(self._owner[env, other], teams),
+                "uneven": np.zeros(len(rated), np.bool_),
+            }
+            columns["players"][row, team] = player
+            columns["ranks"][row, team] = value < 0
+            columns["owners"][row, team] = self._owner[env, team]
+            games.append(EndedGames(env, columns))
+        return games
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """The arrays, and which slots are part of them."""
+        arrays = {name: getattr(self, name).copy() for name in ARRAYS}
+        return {**arrays, "reported": {name: reported.copy() for name, reported in self._reported.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any], players: int) -> None:
+        """Continue from :meth:`state_dict` of a run with so many ``players``.
+
+        Raises SavedValueError if it does not fit, and is in no use then.
+        """
+        for name in ARRAYS:
+            fill(getattr(self, name), state, name)
+        behaviors = saved_mapping(state, "reported")
+        for name, reported in self._reported.items():
+            fill(reported, behaviors, name)
+        if self.players.size and not 0 <= self.players.min() <= self.players.max() < players:
+            raise SavedValueError("the entry 'players' has a player without a name")
+
+
+def _repeated(column: NDArray[np.int64], teams: int) -> NDArray[np.int64]:
+    """The column [M] for every team, [M, T]."""
+    return np.repeat(column[:, None], teams, axis=1)
