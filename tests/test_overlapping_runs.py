@@ -1,4 +1,4 @@
-"""Trainings whose workers step while the run computes: what they learn, promise, and refuse to resume."""
+"""Trainings whose workers step while the run computes: what they learn and promise."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from worker_runs import metrics, train
 
-from rlcore import ConfigError, RunStateError
+from rlcore import ConfigError
 
-HALF = {"count": 2, "overlap": "half"}
 UPDATES = {"count": 2, "overlap": "updates"}
 FIRST = {"count": 2, "wait_for": 1}
 DEEP = pytest.mark.deep
@@ -38,21 +37,3 @@ def test_updates_while_stepping_need_an_off_policy_trainer(tmp_path: Path) -> No
     ) as no:
         train(tmp_path, "ppo", UPDATES)
     assert "environment.workers.overlap: updates is for off-policy trainers" in str(no.value)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "advice"),
-    [
-        (HALF, {"count": 3, "overlap": "half"}, "resume with environment.workers: 2"),
-        (HALF, 2, "resume with the same environment.workers, with its overlap or wait_for"),
-        (2, HALF, "resume without environment.workers.overlap"),
-        (HALF, None, "cannot restore its state: the entry 'run_seed' is missing"),
-    ],
-    ids=["other number", "to lock-step", "from lock-step", "to one process"],
-)
-def test_a_run_is_resumed_with_the_overlap_that_it_was_saved_with(
-    tmp_path: Path, first: Any, second: Any, advice: str
-) -> None:
-    train(tmp_path, "corridor", first, 60)
-    with pytest.raises(RunStateError, match=advice):
-        train(tmp_path, "corridor", second, 120, resume=True)

@@ -16,7 +16,13 @@ from rlcore.run.growing import add_wanted_slots
 
 DUEL = {"environment": {"type": "duel", "num_envs": 4, "options": {"agents": 2}}}
 SMALL: dict[str, Any] = {"batch_size": 32, "buffer_size": 128}
-STORED: dict[str, Any] = {"batch_size": 32, "buffer_size": 1000, "buffer_init_steps": 64, "save_replay_buffer": True}
+STORED: dict[str, Any] = {
+    "batch_size": 32,
+    "buffer_size": 1000,
+    "buffer_init_steps": 64,
+    "steps_per_update": 8,
+    "save_replay_buffer": True,
+}
 CASES: dict[str, dict[str, Any]] = {
     "ppo": {"hyperparameters": SMALL},
     "poca": {"trainer_type": "poca", "hyperparameters": SMALL},

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checked_workers import FAULTY, fault
@@ -16,28 +19,49 @@ from rlcore import RunStateError
 @pytest.mark.parametrize("case", [case for case in CASES if case not in ("corridor", "lake")])
 def test_a_run_in_workers_equals_one_in_one_process(tmp_path: Path, case: str) -> None:
     one, several = tmp_path / "one", tmp_path / "several"
-    train(one, case, None)
-    train(several, case, 2)
+    train(one, case, None, 400)
+    train(several, case, 2, 400)
     assert weights(one) == weights(several) != []
     assert metrics(one) == metrics(several) != []
     text = [(directory / "run" / "metrics.jsonl").read_text() for directory in (one, several)]
     assert ["Environment/Worker Restarts" in each for each in text] == [False, True]
 
 
+HALF = {"count": 2, "overlap": "half"}
+SAVED: dict[str, Any] = {"one process": None, "two workers": 2, "halves": HALF}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``saved("halves")``: a run in environments that save themselves, with these workers; trained once."""
+
+    @cache
+    def run(workers: str) -> Path:
+        place = tmp_path_factory.mktemp("saved")
+        train(place, "corridor", SAVED[workers], 60)
+        return place
+
+    return run
+
+
+@pytest.mark.xdist_group("saved in workers")
 @pytest.mark.parametrize(
     ("first", "second", "advice"),
     [
-        (2, None, "cannot restore its state: the entry 'run_seed' is missing"),
-        (None, 3, "resume with environment.workers: null"),
-        (2, 3, "resume with environment.workers: 2"),
+        ("one process", 1, "resume with environment.workers: null"),
+        ("two workers", None, "cannot restore its state: the entry 'run_seed' is missing"),
+        ("two workers", 1, "resume with environment.workers: 2"),
+        ("two workers", HALF, "resume without environment.workers.overlap"),
+        ("halves", None, "cannot restore its state: the entry 'run_seed' is missing"),
+        ("halves", 2, "resume with the same environment.workers, with its overlap or wait_for"),
+        ("halves", {"count": 3, "overlap": "half"}, "resume with environment.workers: 2"),
     ],
 )
-def test_environments_that_save_themselves_are_resumed_by_as_many_workers(
-    tmp_path: Path, first: int | None, second: int | None, advice: str
+def test_environments_that_save_themselves_are_resumed_by_the_same_workers(
+    saved: Callable[[str], Path], first: str, second: Any, advice: str
 ) -> None:
-    train(tmp_path, "corridor", first, 300)
     with pytest.raises(RunStateError, match=advice):
-        train(tmp_path, "corridor", second, 600, resume=True)
+        train(saved(first), "corridor", second, 120, resume=True)
 
 
 @pytest.mark.parametrize("behavior", [PPO, pytest.param(SAC, marks=pytest.mark.learning)], ids=["ppo", "sac"])
