@@ -96,6 +96,7 @@ class TestLeagueOfPPO(Pairs):
     hyperparameters = TestGhostOfPPO.hyperparameters
     settings: ClassVar[dict[str, Any]] = {"self_play": {**SELF_PLAY, "league": {}}}
     num_envs = 16
+    steps = 75
     trainer_class = "League"
     skip: ClassVar[dict[str, str]] = {
         "test_rewards_that_learn_are_updated_saved_and_restored": "each policy of a league has rewards of its own",

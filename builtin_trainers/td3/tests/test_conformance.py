@@ -40,7 +40,7 @@ class TestTD3WithEveryOption(TrainerConformance):
         "buffer_init_steps": 32,
         "n_steps": 3,
         "replay_sampler": {"type": "prioritized", "alpha": 0.6, "beta": 0.4},
-        "steps_per_update": 1.5,
+        "steps_per_update": 4,
         "reward_signal_steps_per_update": 4,  # as many as a step brings: one update of the reward with each of ours
         "learning_rate_schedule": "linear",
         "tau": 0.02,
