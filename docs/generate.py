@@ -36,7 +36,6 @@ from rlcore import (
     EvaluationSettings,
     ExecutorSettings,
     ExportSettings,
-    HookInfo,
     PluginSettings,
     RewardSettings,
     RunConfig,
@@ -44,6 +43,7 @@ from rlcore import (
     hookspecs,
     load_plugins,
 )
+from rlcore.hookspecs import HookInfo
 from rlcore.settings.fields import default_of, field_types, settings_fields
 from rlcore_torch import MemorySettings, NetworkSettings
 from rlcore_torch.settings import BehavioralCloningSettings, CriticSettings

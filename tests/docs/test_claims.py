@@ -18,7 +18,7 @@ import pytest
 import yaml
 from workspace import MEMBERS, ROOT
 
-from rlcore import RunOptionSpec, inspect_plugins, load_plugins
+from rlcore import Plugins, RunOptionSpec, load_plugins
 from rlcore.cli.commands import plugin_command
 from rlcore.cli.main import rlcore as command_line
 from rlcore.plugins.contract import CONTRACT
@@ -27,7 +27,7 @@ from rlcore_migrate.hints import foreign_keys
 
 pytestmark = pytest.mark.documentation
 
-PLUGINS, _ = inspect_plugins()
+PLUGINS, _ = Plugins.inspect()
 LISTED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
 TRACKED = [path for path in LISTED.stdout.split("\n") if (ROOT / path).is_file()]
 PAGES = [path for path in TRACKED if path.endswith(".md") and not path.endswith("CHANGELOG.md")]

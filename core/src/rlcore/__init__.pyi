@@ -54,10 +54,7 @@ from .contracts.policy import Player as Player
 from .contracts.policy import Policy as Policy
 from .contracts.policy import Snapshot as Snapshot
 from .contracts.policy import policy_module as policy_module
-from .contracts.process_generators import kept_process_generators as kept_process_generators
-from .contracts.process_generators import process_generators as process_generators
-from .contracts.process_generators import restore_process_generators as restore_process_generators
-from .contracts.process_generators import seed_process as seed_process
+from .contracts.process_generators import ProcessGenerators as ProcessGenerators
 from .contracts.ranks import IdleGroups as IdleGroups
 from .contracts.ranks import Launch as Launch
 from .contracts.ranks import Ranks as Ranks
@@ -148,34 +145,25 @@ from .files.writing import open_to_append as open_to_append
 from .files.writing import temporary_path as temporary_path
 from .files.writing import write_atomically as write_atomically
 from .hookspecs import HOOKS as HOOKS
-from .hookspecs import KINDS as KINDS
-from .hookspecs import HookInfo as HookInfo
 from .hookspecs import hookimpl as hookimpl
 from .hookspecs import hookspec as hookspec
 from .hookspecs import registry_of as registry_of
 from .plugins.call import Plugins as Plugins
-from .plugins.call import inspect_plugins as inspect_plugins
 from .plugins.call import load_plugins as load_plugins
 from .plugins.context import Purpose as Purpose
 from .plugins.context import RunContext as RunContext
 from .plugins.context import StashKey as StashKey
 from .plugins.contract import CONTRACT as CONTRACT
 from .plugins.core import ExtrinsicReward as ExtrinsicReward
-from .plugins.discover import PLUGIN_NAME as PLUGIN_NAME
 from .plugins.discover import Plugin as Plugin
-from .plugins.failures import blame as blame
 from .plugins.failures import blamed as blamed
 from .plugins.failures import require_protocol as require_protocol
 from .plugins.holds import CheckpointHold as CheckpointHold
 from .plugins.installing import pip_install as pip_install
-from .plugins.manager import HookManager as HookManager
 from .plugins.process_state import watch_process as watch_process
 from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
-from .plugins.registry import clash as clash
 from .plugins.select import Selection as Selection
-from .plugins.select import namesakes as namesakes
-from .plugins.select import obstacles as obstacles
 from .plugins.select import selection_from as selection_from
 from .plugins.stops import Stop as Stop
 from .plugins.stops import StopRequests as StopRequests
@@ -246,6 +234,5 @@ from .storage.checkpoints import save_checkpoint as save_checkpoint
 from .storage.run_files import require_output as require_output
 
 __version__: str
-from .contracts.saved_values import StatePart as StatePart
 from .contracts.stats import Tag as Tag
 from .errors import ExitCode as ExitCode

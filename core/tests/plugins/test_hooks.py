@@ -19,7 +19,8 @@ import yaml
 from packaging.version import Version
 
 import rlcore
-from rlcore import HOOKS, HookInfo, Plugin, PluginError, Plugins, TrainerSpec, hookimpl, hookspecs, load_plugins
+from rlcore import HOOKS, Plugin, PluginError, Plugins, TrainerSpec, hookimpl, hookspecs, load_plugins
+from rlcore.hookspecs import HookInfo
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.select import selection_from
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rlcore import StatsWriterSpec, load_plugins
-from rlcore.contracts.process_generators import kept_process_generators
+from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.plugins import process_state
 from rlcore.plugins.process_state import process_settings, watch_process
 from rlcore_devkit.fixtures import InstallPlugin
@@ -38,7 +38,7 @@ RUDE = {
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     directory, handler, level = Path.cwd(), signal.getsignal(signal.SIGTERM), logging.root.level
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with warnings.catch_warnings(), np.errstate(), kept_process_generators():
+    with warnings.catch_warnings(), np.errstate(), ProcessGenerators.kept():
         yield
     os.chdir(directory)
     signal.signal(signal.SIGTERM, handler)

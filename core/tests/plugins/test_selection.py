@@ -52,7 +52,7 @@ def test_the_last_source_that_names_a_plugin_wins(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", data("missed_plugins"), ids=str)
 def test_what_is_said_of_a_name_that_is_not_installed(case: dict[str, Any]) -> None:
     selection = selection_of(case)
-    missed = [message for message, _ in obstacles(decide([PPO, ACME], selection), selection)]
+    missed = [message for message, _, _ in obstacles(decide([PPO, ACME], selection), selection)]
     warned = list(unmatched([PPO, ACME], selection))
     said = [] if case["said"] is None else [case["said"]]
     assert (missed, warned) == ((said, []) if "asked for" in str(case["said"]) else ([], said))
@@ -62,8 +62,8 @@ def test_core_stays_on() -> None:
     for selection in (select(no_plugins=True), select("no:core")):
         [core] = decide([CORE], selection)
         assert (core.on, core.why) == (True, "autoload")
-    [(message, concerned)] = obstacles([core], selection)
-    assert "cannot be turned off" in message and concerned == (core,)
+    [(message, concerned, fatal)] = obstacles([core], selection)
+    assert "cannot be turned off" in message and concerned == (core,) and fatal
 
 
 @pytest.mark.parametrize("text", ["", "no:", "a/b/c", "module:", "Ppo", "no:no:x", "acme.hooks"])

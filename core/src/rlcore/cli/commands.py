@@ -116,10 +116,10 @@ class LazyGroup(click.Group):
 
 def _installed_plugins() -> Plugins:
     """All plugins, whatever is wrong with some: a command such as "plugins doctor" says how to fix it."""
-    from rlcore.plugins.call import inspect_plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.plugins.select import selection_from
 
-    plugins, _ = inspect_plugins(selection=selection_from())
+    plugins, _ = Plugins.inspect(selection=selection_from())
     warn(plugins.warnings)
     return plugins
 

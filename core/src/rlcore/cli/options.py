@@ -56,10 +56,10 @@ def complete_runs(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 def complete_records(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The names of records of the kind that an option is called after, such as ``--preset``, for a shell."""
-    from rlcore.plugins.call import inspect_plugins
+    from rlcore.plugins.call import Plugins
     from rlcore.plugins.select import selection_from
 
-    plugins, _ = inspect_plugins(selection=selection_from())
+    plugins, _ = Plugins.inspect(selection=selection_from())
     records = plugins.records(str(parameter.name))
     return [record.name for record in records if record.name.startswith(incomplete)]
 

@@ -18,7 +18,7 @@ from rlcore.cli.options import debug_option, json_option, selection_options
 from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, installed
-from rlcore.plugins.select import decide, namesakes, obstacles, selection_from, unmatched
+from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
 from rlcore.settings.fields import default_of, field_info
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     found = decide(installed(), selection)
     fields = ("name", "distribution", "version", "state", "editable", "module")
     rows = [{**{key: getattr(plugin, key) for key in fields}, "why": plugin.because} for plugin in found]
-    refused = (message for message, _ in (*obstacles(found, selection), *namesakes(found)))
-    notes = [*dict.fromkeys(refused), *unmatched(found, selection)]
+    notes = [message for message, _, _ in obstacles(found, selection)]
+    notes += unmatched(found, selection)
     notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
     notes += [plugin.warning for plugin in found if plugin.state == "on" and plugin.warning and not provides]
     if provides:
@@ -93,9 +93,9 @@ def info_command(name: str, as_json: bool) -> None:
 
     This imports the plugin, and the settings classes of its records.
     """
-    from rlcore.plugins.call import inspect_plugins
+    from rlcore.plugins.call import Plugins
 
-    plugins, chosen = inspect_plugins(name)
+    plugins, chosen = Plugins.inspect(name)
     reports = [_report(plugins, plugin) for plugin in chosen]
     if as_json:
         click.echo(json.dumps(reports, indent=4, default=str))

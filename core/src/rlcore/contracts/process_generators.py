@@ -31,42 +31,46 @@ _VERSION = 3  # of random.getstate()
 _NUMPY = "MT19937"
 
 
-def seed_process(seeds: EpisodeSeeds, episodes: NDArray[np.int64] | None = None) -> None:
-    """Seed both generators for the environments that ``seeds`` is of; ``episodes`` [N] are those that they begin now.
+class ProcessGenerators:
+    """Both generators: seed, save and restore them."""
 
-    Without ``episodes``, environments are about to be created.
-    """
-    begun = () if episodes is None else (int(np.sum(episodes)),)
-    seed = derive_seed(seeds.run_seed, "process", seeds.first_env, *begun)
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 # this generator is the one to seed
+    @staticmethod
+    def seed(seeds: EpisodeSeeds, episodes: NDArray[np.int64] | None = None) -> None:
+        """Seed them for the environments that ``seeds`` is of; ``episodes`` [N] are those that they begin now.
 
+        Without ``episodes``, environments are about to be created.
+        """
+        begun = () if episodes is None else (int(np.sum(episodes)),)
+        seed = derive_seed(seeds.run_seed, "process", seeds.first_env, *begun)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 # this generator is the one to seed
 
-def process_generators() -> dict[str, Any]:
-    """Return the state of both generators, for a checkpoint: ``random`` and ``numpy``."""
-    _, words, gauss = random.getstate()
-    of_numpy: Any = np.random.get_state()  # noqa: NPY002
-    _, key, place, has_gauss, next_gauss = of_numpy
-    of_python = _state(words[:_WORDS], words[_WORDS], gauss)
-    return {"random": of_python, "numpy": _state(key, place, next_gauss if has_gauss else None)}
+    @staticmethod
+    def state_dict() -> dict[str, Any]:
+        """Return the state of both, for a checkpoint: ``random`` and ``numpy``."""
+        _, words, gauss = random.getstate()
+        of_numpy: Any = np.random.get_state()  # noqa: NPY002
+        _, key, place, has_gauss, next_gauss = of_numpy
+        of_python = _state(words[:_WORDS], words[_WORDS], gauss)
+        return {"random": of_python, "numpy": _state(key, place, next_gauss if has_gauss else None)}
 
+    @staticmethod
+    def load_state_dict(state: Mapping[str, Any]) -> None:
+        """Restore both. Raises SavedValueError for what :meth:`state_dict` did not return."""
+        words, place, gauss = _saved(saved_mapping(state, "random"))
+        key, key_place, next_gauss = _saved(saved_mapping(state, "numpy"))
+        random.setstate((_VERSION, (*words.tolist(), place), gauss))
+        np.random.set_state((_NUMPY, key, key_place, int(next_gauss is not None), next_gauss or 0.0))  # noqa: NPY002
 
-def restore_process_generators(state: Mapping[str, Any]) -> None:
-    """Restore both generators. Raises SavedValueError for what :func:`process_generators` did not return."""
-    words, place, gauss = _saved(saved_mapping(state, "random"))
-    key, key_place, next_gauss = _saved(saved_mapping(state, "numpy"))
-    random.setstate((_VERSION, (*words.tolist(), place), gauss))
-    np.random.set_state((_NUMPY, key, key_place, int(next_gauss is not None), next_gauss or 0.0))  # noqa: NPY002
-
-
-@contextmanager
-def kept_process_generators() -> Iterator[None]:
-    """Give both generators back as they were: what the block draws changes nothing of a training."""
-    before = process_generators()
-    try:
-        yield
-    finally:
-        restore_process_generators(before)
+    @staticmethod
+    @contextmanager
+    def kept() -> Iterator[None]:
+        """Give both back as they were: what the block draws changes nothing of a training."""
+        before = ProcessGenerators.state_dict()
+        try:
+            yield
+        finally:
+            ProcessGenerators.load_state_dict(before)
 
 
 def _state(words: Any, place: int, gauss: float | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from numbers import Real
@@ -22,8 +22,8 @@ from rlcore.plugins.discover import Plugin, canonical, hooks_written, import_plu
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
-from rlcore.plugins.registry import Registry, clash
-from rlcore.plugins.select import Choice, Selection, decide, is_local, namesakes, needs, require_unobstructed, unmatched
+from rlcore.plugins.registry import Registry
+from rlcore.plugins.select import Choice, Selection, decide, is_local, needs, obstacles, require_unobstructed, unmatched
 from rlcore.records import ConfigSection, EvaluationSection, Record
 
 if TYPE_CHECKING:
@@ -78,26 +78,6 @@ def require_distributions(plugins: Plugins, required: str) -> None:
                 raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, whose hooks are not active: {reason}")
 
 
-def inspect_plugins(name: str | None = None, selection: Selection | None = None) -> tuple[Plugins, tuple[Plugin, ...]]:
-    """The plugins that ``selection`` turns on, loaded even where some are broken or clash, and those ``name`` means.
-
-    ``name`` is NAME, DIST/NAME, ``module:acme.hooks`` or the name of a record; None means all. Raises PluginError if no
-    plugin has the name. By default, all installed plugins are on, and a local one that ``name`` means.
-    """
-    asked = () if not name else (Choice(name, True, "-p"),)
-    selection = selection if selection is not None else Selection(choices=tuple(filter(is_local, asked)))
-    plugins = Plugins(selection, decide(installed(), selection), tolerant=True)
-    plugins.load()
-    chosen = tuple(plugin for plugin in plugins.found if all(choice.matches(plugin) for choice in asked))
-    chosen = chosen or tuple(
-        plugin for plugin in plugins.found if name in {record.name for record in plugins.records_of(plugin.label)}
-    )
-    if not chosen and name:
-        names = sorted(plugin.name for plugin in plugins.found)
-        raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
-    return plugins, chosen
-
-
 class Plugins(Registry):
     """All plugins of a process, and the calls of their hooks. :func:`load_plugins` creates it.
 
@@ -123,6 +103,28 @@ class Plugins(Registry):
         self.tolerant = tolerant
         self._noticed: list[str] = []  # changes of the process by imports
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
+
+    @classmethod
+    def inspect(cls, name: str | None = None, selection: Selection | None = None) -> tuple[Plugins, tuple[Plugin, ...]]:
+        """Return the plugins that are on, loaded even where some are broken or clash, and those that ``name`` means.
+
+        ``name`` is NAME, DIST/NAME, ``module:acme.hooks`` or the name of a record; None means all. By default, all
+        installed plugins are on, and a local one that ``name`` means. Raises PluginError if no plugin has the name.
+        """
+        asked = () if not name else (Choice(name, True, "-p"),)
+        selection = selection if selection is not None else Selection(choices=tuple(filter(is_local, asked)))
+        plugins = cls(selection, decide(installed(), selection), tolerant=True)
+        plugins.load()
+        chosen = [plugin for plugin in plugins.found if all(choice.matches(plugin) for choice in asked)]
+        if not chosen:
+            records = [record for kind in plugins.kinds for record in plugins.records(kind)]
+            owners = [record.plugin for record in records if record.name == name]
+            chosen = [plugin for plugin in plugins.found if plugin in owners]
+        if not chosen and name:
+            names = sorted(plugin.name for plugin in plugins.found)
+            near = did_you_mean(name, names)
+            raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{near}")
+        return plugins, tuple(chosen)
 
     def load(self) -> None:
         """Imports the plugins that are on, lets each add hooks, registers each, and collects the records of all.
@@ -181,7 +183,7 @@ class Plugins(Registry):
                 wanted = record if len(rivals) == 1 else self._wanted(rivals)
                 try:
                     if record is not wanted:
-                        raise PluginError(clash(rivals))
+                        raise PluginError(self.clash(rivals))
                     _require_usable(record, attribute)
                 except PluginError as error:
                     if record.plugin is None or (record.name in given and wanted in (None, record)):
@@ -237,8 +239,17 @@ class Plugins(Registry):
         each distribution that is on the path twice, and each deprecated hook."""
         deprecated = (f"{plugin.described}: {text}" for plugin in self.loaded for text in self.deprecations(plugin))
         doubts = (plugin.warning for plugin in self.loaded if plugin.warning)
-        names = (*unmatched(self.found, self.selection), *(message for message, _ in namesakes(self.found)))
-        return (*self._left_out, *self._noticed, *names, *self._of_default_names, *doubts, *deprecated)
+        unknown = unmatched(self.found, self.selection)
+        alike = [message for message, rivals, _ in self.obstacles() if len(rivals) > 1]
+        names = (*unknown, *alike, *self._of_default_names)
+        return (*self._left_out, *self._noticed, *names, *doubts, *deprecated)
+
+    def obstacles(self) -> Iterator[tuple[str, tuple[Plugin, ...], bool]]:
+        """What is wrong with the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
+
+        Plugins are missing, or several that are on have one name.
+        """
+        return obstacles(self.found, self.selection)
 
     def deprecations(self, plugin: Plugin) -> list[str]:
         """One line for each deprecated hook that a plugin implements: what to use instead, and until when."""
@@ -257,6 +268,10 @@ class Plugins(Registry):
     def hook_calls(self) -> Mapping[str, int]:
         """How often rlcore has called each hook; the counts of a run must not grow with its steps."""
         return self._manager.calls
+
+    def count_calls(self, calls: Counter[str]) -> None:
+        """Count the calls of each hook in ``calls`` from now on, those of hooks that plugins added included."""
+        self._manager.count_calls(calls)
 
     def implemented(self, label: str) -> tuple[str, ...]:
         """The hooks a loaded plugin implements."""

@@ -11,7 +11,7 @@ import attrs
 
 from rlcore.errors import ConfigError, UnsupportedSpace, dotted
 from rlcore.files.paths import pattern_problem, user_path, working_directory
-from rlcore.plugins.discover import PLUGIN_NAME
+from rlcore.plugins.discover import Plugin
 from rlcore.plugins.factories import FactoryPlugins
 from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.plugins.stops import Stop, StopRequests
@@ -162,8 +162,8 @@ class RunContext:
         It is Python's ``logging.getLogger("rlcore.plugin.NAME")``, which hooks without a run may use too. Raises
         ValueError unless ``name`` is the name of a plugin, such as ``acme-hooks``.
         """
-        if not PLUGIN_NAME.fullmatch(name):
-            raise ValueError(f"logger {name!r}: a plugin's name must match {PLUGIN_NAME.pattern}")
+        if not Plugin.NAME.fullmatch(name):
+            raise ValueError(f"logger {name!r}: a plugin's name must match {Plugin.NAME.pattern}")
         return logging.getLogger(f"{PLUGIN_LOGGERS}.{name}")
 
     def own_files(self, *patterns: str) -> None:

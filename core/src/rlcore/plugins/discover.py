@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 import importlib_metadata as metadata
@@ -28,8 +28,6 @@ from rlcore.plugins.contract import CONTRACT, contract_problem, declared
 from rlcore.plugins.failures import failure
 
 ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
-PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
-"""The pattern that names of plugins match: lower-case letters, digits and dashes, a letter first."""
 LOCAL_PREFIX = "module:"
 CORE_DISTRIBUTION = "rlcore"
 
@@ -46,6 +44,7 @@ class Plugin:
     to it as ``record.plugin``. A module or file that is not installed has no distribution.
 
     Attributes:
+        NAME: The pattern that names of entry points match: lower-case letters, digits and dashes, a letter first.
         name: The name of the entry point; for a local plugin, of its module.
         module: The module, such as ``acme_ppo.hooks``; the path of a local file.
         distribution: The distribution; empty for a local plugin.
@@ -62,6 +61,8 @@ class Plugin:
         required_by: The label of the plugin that turned this one on by requiring its distribution; empty for most.
         refused: The reason why a plugin that is on cannot be used; None if it can.
     """
+
+    NAME: ClassVar[re.Pattern[str]] = re.compile(r"[a-z][a-z0-9-]*")
 
     name: str
     module: str
@@ -197,7 +198,7 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         problem = f"unreadable metadata in {place or 'an unknown place'} ({type(error).__name__}: {error})"
         advice = f"; reinstall {called}, or delete the directory" if named else ""
         return Plugin(entry_point.name, entry_point.value, called, version, refused=problem + advice)
-    fits = PLUGIN_NAME.fullmatch(entry_point.name)
+    fits = Plugin.NAME.fullmatch(entry_point.name)
     return Plugin(
         entry_point.name,
         entry_point.value,
@@ -209,7 +210,7 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         contracts=declared(" ".join(keywords)),
         editable=bool(installed_from.get("dir_info", {}).get("editable", False)),
         hidden=tuple(sorted(versions - {version})),
-        refused=None if fits else f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}",
+        refused=None if fits else f"the entry point {entry_point.name!r} must match {Plugin.NAME.pattern}",
     )
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import pluggy
 
 from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, nearest, traceback_hint
+from rlcore.hookspecs import KINDS
 from rlcore.plugins.contract import PORTING, successor
 from rlcore.plugins.discover import ENTRY_POINT_GROUP, Plugin
 from rlcore.plugins.failures import blame, failure
@@ -160,6 +161,16 @@ class HookManager(pluggy.PluginManager):
         return self.owners.get(plugin_name) or Plugin(plugin_name, plugin_name)
 
     # ------------------------------------------------------------ calls
+
+    def count_calls(self, calls: Counter[str]) -> None:
+        """Count calls in ``calls`` from now on. Pluggy reports those of hooks that plugins added."""
+
+        def before(hook: str, implementations: Any, arguments: Any) -> None:
+            if hook not in KINDS:
+                calls[hook] += 1
+
+        self.calls = calls
+        self.add_hookcall_monitoring(before, lambda *_: None)
 
     def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""

@@ -84,8 +84,24 @@ class Registry:
         if not matches:
             self._unknown(record_class, reference, records, used=written != reference)
         if len(matches) > 1:
-            return cast(R, _default_of(matches) or _refuse(matches))
+            meant = _default_of(matches)
+            if meant is None:
+                raise PluginError(self.clash(matches))
+            return cast(R, meant)
         return cast(R, matches[0])
+
+    @staticmethod
+    def clash(rivals: Sequence[Record]) -> str:
+        """Return the message about a name that several records have; a file cannot say which block it means."""
+        first = rivals[0]
+        owners = " and ".join(record.plugin.described for record in rivals if record.plugin is not None)
+        references = [record.reference for record in rivals]
+        if isinstance(first, ConfigSection | BehaviorSection) or len(set(references)) < len(references):
+            off = (f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
+            advice = f"turn one of them off with {' or '.join(off)}"
+        else:
+            advice = f"write {first.key or first.kind}: {' or '.join(references)}"
+        return f"{first.called or first.kind} {first.name!r} is provided by {owners}; {advice}"
 
     def record_of_kind(self, kind: str, reference: str) -> Record:
         """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`.
@@ -273,23 +289,6 @@ def _default_of(rivals: Sequence[Record]) -> Record | None:
     owner = DEFAULTS.get((rivals[0].kind, rivals[0].name))
     found = [each for each in rivals if each.plugin is not None and canonical(each.plugin.distribution) == owner]
     return found[0] if len(found) == 1 else None
-
-
-def _refuse(rivals: Sequence[Record]) -> NoReturn:
-    raise PluginError(clash(rivals))
-
-
-def clash(rivals: Sequence[Record]) -> str:
-    """Return the message about a name that several records have; a file cannot say which block it means."""
-    first = rivals[0]
-    owners = " and ".join(record.plugin.described for record in rivals if record.plugin is not None)
-    references = [record.reference for record in rivals]
-    if isinstance(first, ConfigSection | BehaviorSection) or len(set(references)) < len(references):
-        off = (f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
-        advice = f"turn one of them off with {' or '.join(off)}"
-    else:
-        advice = f"write {first.key or first.kind}: {' or '.join(references)}"
-    return f"{first.called or first.kind} {first.name!r} is provided by {owners}; {advice}"
 
 
 def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:

@@ -200,33 +200,28 @@ def needs(plugin: Plugin) -> str:
     return f"needs {plugin.lacks}; {pip_install(plugin.lacks)}" if plugin.lacks else ""
 
 
-def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[str, tuple[Plugin, ...]]]:
-    """Why nothing may be loaded at all, each with the plugins that it concerns: some are missing, or clash."""
+def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[str, tuple[Plugin, ...], bool]]:
+    """What is wrong with the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
+
+    Plugins are missing, or several that are on have one name. It is fatal, so that nothing may be loaded at all, if a
+    source asks for the name.
+    """
     for plugin in plugins:
         if plugin.essential and any(not choice.on and choice.matches(plugin) for choice in selection.choices):
             advice = "turn off a writer with 'stats: {name: false}'"
-            yield f"{plugin.described} is rlcore itself and cannot be turned off; {advice}", (plugin,)
+            yield f"{plugin.described} is rlcore itself and cannot be turned off; {advice}", (plugin,), True
     for choice, message in _missing(plugins, selection):
         if choice.on and not (selection.lenient and choice.why == "config"):
-            yield message, ()
-    named = {choice.reference for choice in selection.choices if choice.on}
-    for message, rivals in namesakes(plugins):
-        if rivals[0].name in named:  # it could mean any of them
-            yield message, rivals
-
-
-def namesakes(plugins: Sequence[Plugin]) -> Iterator[tuple[str, tuple[Plugin, ...]]]:
-    """Yield a message for each name that several plugins have which are on, with these plugins.
-
-    The message is a warning, unless a source asks for the name.
-    """
+            yield message, (), True
+    wanted = {choice.reference for choice in selection.choices if choice.on}
     on = [plugin for plugin in plugins if plugin.state == "on"]
     for name in dict.fromkeys(plugin.name for plugin in on):
         rivals = tuple(plugin for plugin in on if plugin.name == name)
         if len(rivals) > 1:
             which = " and ".join(f"{each.label} ({each.version or 'local'}, {each.module})" for each in rivals)
             off = " or ".join(f"-p no:{each.label}" for each in rivals)
-            yield f"{len(rivals)} plugins are named {name!r}: {which}; turn one off, for example with {off}", rivals
+            message = f"{len(rivals)} plugins are named {name!r}: {which}; turn one off, for example with {off}"
+            yield message, rivals, name in wanted  # it could mean any of them
 
 
 def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
@@ -312,6 +307,7 @@ def _local_plugins(selection: Selection) -> list[Plugin]:
 
 
 def require_unobstructed(plugins: Sequence[Plugin], selection: Selection) -> None:
-    """Raises PluginError for the first of :func:`obstacles`."""
-    for message, _ in obstacles(plugins, selection):
-        raise PluginError(message)
+    """Raises PluginError for the first of :func:`obstacles` that is fatal."""
+    for message, _, fatal in obstacles(plugins, selection):
+        if fatal:
+            raise PluginError(message)

@@ -13,7 +13,7 @@ import numpy as np
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
 from rlcore.contracts.policy import read_by
-from rlcore.contracts.process_generators import kept_process_generators
+from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import Ranks
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.installing import or_turn_on
@@ -78,7 +78,7 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
             saved = _saved_state(run, ranks)
             training = _create(run, ranks, saved, environments)
             _restore(training, saved)
-        with kept_process_generators():  # a resumed run starts twice: what plugins draw at a start must change nothing
+        with ProcessGenerators.kept():  # a resumed run starts twice: what plugins draw at a start must change nothing
             _open_outputs(training, opened)
             _report_start(training)
         training.opened = opened.pop_all()

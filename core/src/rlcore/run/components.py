@@ -18,7 +18,7 @@ import attrs
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
 from rlcore.contracts.curriculum import LessonChange
 from rlcore.contracts.environment import BehaviorSpec, Environment, KeepsBatches, SavesState, SendsSteps
-from rlcore.contracts.process_generators import seed_process
+from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.contracts.stats import FlushesSummaries, StatSummary, StatsWriter
@@ -65,7 +65,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     unnamed = behaviors_problem(spec, config)
     if unnamed:
         raise ConfigError(unnamed, key=("behaviors",))
-    seed_process(EpisodeSeeds(context.seed, context.first_env))
+    ProcessGenerators.seed(EpisodeSeeds(context.seed, context.first_env))
     workers = _in_workers(config, plugins, context)
     environment = workers or plugins.create(spec, settings=settings, run=context)
     unusable = behavior_name_problems(environment.behaviors)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
 from rlcore.contracts.parts import BoundaryPart
-from rlcore.contracts.process_generators import process_generators, restore_process_generators, seed_process
+from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
 from rlcore.contracts.saved_values import loading_state, non_finite, saved_mapping
@@ -168,7 +168,7 @@ class RunState:
     def _reset(self, environment: Environment, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begin ``episodes`` [N] in all environments; what they draw from generators of the process depends on them."""
         seeds = EpisodeSeeds(self.context.seed, self.context.first_env)
-        seed_process(seeds, episodes)
+        ProcessGenerators.seed(seeds, episodes)
         return environment.reset(seeds, episodes)
 
     def _first_batch(self, behavior: BehaviorRun, batches: Mapping[str, Any], doing: str) -> tuple[AgentBatch, Any]:
@@ -205,7 +205,7 @@ class RunState:
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
             SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
             "curricula": None,  # the entry of a run without environment parameters
-            "generators": process_generators(),
+            "generators": ProcessGenerators.state_dict(),
             **{part.name: part.state_dict() for part in self.parts_with("state_dict")},
             **of_run,
             **({} if self.acting is None else {"acting": self.acting.state_dict()}),
@@ -252,7 +252,7 @@ class RunState:
         if self.environment is not None:
             self._restore_environment(state, checkpoint)
         with loading_state(checkpoint, "generators"):
-            restore_process_generators(state["generators"])
+            ProcessGenerators.load_state_dict(state["generators"])
 
     def _restore_environment(self, state: Mapping[str, Any], checkpoint: str) -> None:
         environment = self.environment

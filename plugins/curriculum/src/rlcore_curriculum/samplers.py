@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import ParameterSampler, PluginError, Registry, blame
+from rlcore import ParameterSampler, PluginError, Registry, blamed
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
@@ -130,10 +130,8 @@ class SeededSampler:
 
         Raises PluginError for a wrong result.
         """
-        try:
+        with blamed(self.called, f"in sample for {parameter!r}"):
             values = np.asarray(self.sampler.sample(uniforms), np.float64)
-        except (Exception, SystemExit) as error:
-            blame(self.called, f"in sample for {parameter!r}", error)
         if values.shape != uniforms.shape:
             raise PluginError(
                 f"{self.called} gave {parameter!r} an array of shape {values.shape} for {len(uniforms)} random "

@@ -27,11 +27,7 @@ from rlcore import (
     Plugin,
     PluginError,
     Plugins,
-    clash,
     echo,
-    inspect_plugins,
-    namesakes,
-    obstacles,
     pip_install,
     python_command,
 )
@@ -84,7 +80,7 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     it costs and imports, its hooks and records with all that they name, clashes with others, and entry points that were
     not reinstalled.
     """
-    plugins, chosen = inspect_plugins(name)
+    plugins, chosen = Plugins.inspect(name)
     own = _commands(context.find_root()) + _commands(context.parent, "plugins ")
     findings = [finding for plugin in chosen for finding in _diagnose(plugins, plugin, import_targets, own)]
     labels = {plugin.label for plugin in chosen}
@@ -160,17 +156,17 @@ def _diagnose(
 
 def _clashes(plugins: Plugins) -> Iterator[Finding]:
     """Clashes between plugins: of their names, of their records, and of stores of the status."""
-    refused = dict(obstacles(plugins.found, plugins.selection))
-    for message, rivals in (refused | dict(namesakes(plugins.found))).items():
+    for message, rivals, fatal in plugins.obstacles():
         for plugin in rivals:
-            yield Finding(plugin.label, "error" if message in refused else "warning", "clash", message)
+            yield Finding(plugin.label, "error" if fatal else "warning", "clash", message)
     for kind in plugins.kinds:
         for _, group in groupby(plugins.records(kind), key=lambda record: record.name):
             records = list(group)
+            message = plugins.clash(records)
             blocks = isinstance(records[0], ConfigSection | BehaviorSection)  # which a file cannot name in full
             for record in records if len(records) > 1 else ():
                 if record.plugin is not None:
-                    yield Finding(record.plugin.label, "error" if blocks else "warning", "clash", clash(records))
+                    yield Finding(record.plugin.label, "error" if blocks else "warning", "clash", message)
     stores = plugins.answering("rlcore_write_status")  # every other factory may be answered by several
     named = ", ".join(each.label for each in stores)
     advice = "only one can win; turn the others off, or make them wrapper=True"

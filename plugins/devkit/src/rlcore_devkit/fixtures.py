@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import attrs
 import pytest
 
-from rlcore import CONTRACT, KINDS, HookManager, Plugins, main
+from rlcore import CONTRACT, Plugins, main
 from rlcore_devkit.doctor import import_alone
 
 DEFAULT_REQUIRES = ("rlcore>=0.1",)
@@ -158,18 +158,13 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunR
 def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of each hook, by rlcore and by plugins, in all runs of this test."""
     calls: Counter[str] = Counter()
-    make_manager = HookManager.__init__
+    make_plugins = Plugins.__init__
 
-    def before(hook: str, implementations: Any, arguments: Any) -> None:
-        if hook not in KINDS:  # a hook that a plugin added; rlcore's own hooks are counted elsewhere
-            calls[hook] += 1
+    def counted(self: Plugins, *arguments: Any, **options: Any) -> None:
+        make_plugins(self, *arguments, **options)
+        self.count_calls(calls)
 
-    def manager(self: HookManager, *arguments: Any, **options: Any) -> None:
-        make_manager(self, *arguments, **options)
-        self.calls = calls
-        self.add_hookcall_monitoring(before, lambda *arguments: None)
-
-    monkeypatch.setattr(HookManager, "__init__", manager)
+    monkeypatch.setattr(Plugins, "__init__", counted)
     return calls
 
 

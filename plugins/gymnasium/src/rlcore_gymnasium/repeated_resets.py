@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from rlcore import EpisodeSeeds, kept_process_generators, one_line, seed_process
+from rlcore import EpisodeSeeds, ProcessGenerators, one_line
 from rlcore_gymnasium.saved_wrappers import chain
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def tried(reset: Callable[[int], Any], name: str) -> Trial:
     resets of a run do, and leave them as they were. An error is left to the reset of the run, which reports it.
     """
     seen: list[Any] = []
-    with kept_process_generators():
+    with ProcessGenerators.kept():
         for _ in range(2):
-            seed_process(EpisodeSeeds(_SEED))
+            ProcessGenerators.seed(EpisodeSeeds(_SEED))
             started = perf_counter()
             try:
                 seen.append(deepcopy(reset(_SEED)))

@@ -13,12 +13,10 @@ from rlcore import (
     Environment,
     EpisodeSeeds,
     Parameters,
+    ProcessGenerators,
     SavesRows,
     SavesState,
-    process_generators,
-    restore_process_generators,
     saved_mapping,
-    seed_process,
 )
 from rlcore_workers.arrays import PartArrays
 from rlcore_workers.contract import PartMade, Task
@@ -48,7 +46,7 @@ class Part:
         """Load the plugins and make the environments."""
         plugins = plugins_of(self._task.plugins)
         context = context_of(self._task.context, plugins)
-        seed_process(EpisodeSeeds(context.seed, context.first_env))
+        ProcessGenerators.seed(EpisodeSeeds(context.seed, context.first_env))
         environment = self._environment = make_environment(plugins, context)
         self._saves_rows = isinstance(environment, SavesRows) and environment.saves_rows
         return PartMade(
@@ -69,7 +67,7 @@ class Part:
         """Start the episodes that the arrays name, with the environment parameters ``names`` in the arrays."""
         self._set_parameters(names)
         episodes = self._arrays.begin.copy()
-        seed_process(seeds, episodes)
+        ProcessGenerators.seed(seeds, episodes)
         batches = self._environment.reset(seeds, episodes)
         return self._arrays.put(batches, self._environment.episodes)
 
@@ -91,7 +89,7 @@ class Part:
         """
         assert isinstance(self._environment, SavesState)
         state = self._environment.state_dict()
-        return state if self._saves_rows else {ENVIRONMENT: state, GENERATORS: process_generators()}
+        return state if self._saves_rows else {ENVIRONMENT: state, GENERATORS: ProcessGenerators.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of :meth:`state_dict`."""
@@ -99,7 +97,7 @@ class Part:
         own = state if self._saves_rows else saved_mapping(state, ENVIRONMENT)
         batches = self._environment.load_state_dict(own)
         if not self._saves_rows:
-            restore_process_generators(saved_mapping(state, GENERATORS))
+            ProcessGenerators.load_state_dict(saved_mapping(state, GENERATORS))
         self._arrays.put(batches, self._environment.episodes)
 
     def close(self) -> None:

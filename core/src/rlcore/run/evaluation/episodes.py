@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, DrawsParameters, Environment, Parameters
 from rlcore.contracts.policy import Player, Policy
-from rlcore.contracts.process_generators import seed_process
+from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, FinishedEpisodes, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
@@ -254,7 +254,7 @@ class PlayedEnvironment:
             check.began = None if self.feed is None else self.feed.described
         if self.feed is not None:
             self.feed.before_reset(episodes)
-        seed_process(seeds, episodes)
+        ProcessGenerators.seed(seeds, episodes)
         with blamed(self.named, "in reset", EnvironmentFailed):
             batches = self._environment.reset(seeds, episodes)
         self.episodes = self._environment.episodes

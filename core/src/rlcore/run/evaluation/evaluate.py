@@ -12,7 +12,7 @@ import attrs
 
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy
-from rlcore.contracts.process_generators import kept_process_generators
+from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import EvaluationPlan, EvaluationResult, Lineup
 from rlcore.contracts.seeding import derive_seed
@@ -74,7 +74,7 @@ class Evaluator:
         settings = self._config.evaluation
         return MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
 
-    @kept_process_generators()
+    @ProcessGenerators.kept()
     def evaluate(
         self,
         policies_for: PoliciesFor,
@@ -142,7 +142,7 @@ class Evaluator:
                 self._max_episode_steps,
             )
 
-    @kept_process_generators()
+    @ProcessGenerators.kept()
     @_of_an_evaluation()
     def open(self, episodes: int) -> tuple[PlayedEnvironment, Sequence[Lineup]]:
         """Create what an evaluation of ``episodes`` episodes needs: the environment, and who plays in it."""

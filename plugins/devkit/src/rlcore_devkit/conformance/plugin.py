@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rlcore import PLUGIN_NAME, Plugin, Plugins, Preset, Selection, config_from_mapping, load_plugins
+from rlcore import Plugin, Plugins, Preset, Selection, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.rules import Rules, doctor
 
 
@@ -39,7 +39,7 @@ class PluginConformance(Rules):
         return plugins
 
     def test_has_a_name_that_references_can_use(self) -> None:
-        assert PLUGIN_NAME.fullmatch(self.installed().name)
+        assert Plugin.NAME.fullmatch(self.installed().name)
 
     def test_fits_the_running_rlcore(self) -> None:
         assert self.installed().refused is None

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import attrs
 from packaging.requirements import Requirement
 
-from rlcore import PLUGIN_NAME, ConfigError, RunConfig, did_you_mean, load_plugins
+from rlcore import ConfigError, Plugin, RunConfig, did_you_mean, load_plugins
 from rlcore_devkit.scaffold.kinds import KINDS, Kind
 
 _PREFIX = "rlcore-"
@@ -145,7 +145,7 @@ def _normalized(distribution: str) -> str:
 
 
 def _check_plugin(name: str) -> None:
-    if not PLUGIN_NAME.fullmatch(name) or name.endswith("-") or "--" in name or keyword.iskeyword(name):
+    if not Plugin.NAME.fullmatch(name) or name.endswith("-") or "--" in name or keyword.iskeyword(name):
         raise ConfigError(
             f"{name!r} is not a plugin name: use small letters, digits and single hyphens, with a letter first"
             f"{_nearest(name)}"
@@ -160,7 +160,7 @@ def _check_plugin(name: str) -> None:
 def _nearest(name: str) -> str:
     """``"; did you mean 'my-cart'?"`` for ``My Cart``; empty if no valid name is near."""
     found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    usable = PLUGIN_NAME.fullmatch(found) and not keyword.iskeyword(found) and len(found) <= LONGEST_PLUGIN
+    usable = Plugin.NAME.fullmatch(found) and not keyword.iskeyword(found) and len(found) <= LONGEST_PLUGIN
     return f"; did you mean {found!r}?" if usable and found != name else ""
 
 
