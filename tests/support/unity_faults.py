@@ -106,69 +106,52 @@ Obtained 3 stack frames.
 """
 
 
+Change = Callable[[Any, Any], Any]  # gets the player, and the message, its bytes or the log
+
+
 class Fault:
-    """A misbehavior of a player; the base class changes nothing."""
+    """A misbehavior of a player: what it does at its start, in an exchange and at the end; by default, nothing wrong.
 
-    def start(self, options: Any, log: TextIO) -> None:
-        """Called before the player connects."""
-
-    def message(self, player: Any, message: Any) -> None:
-        """Called with each message before it is sent; may change it."""
-
-    def data(self, player: Any, data: bytes) -> bytes:
-        """Called with the bytes of each message; returns those that are sent."""
-        return data
-
-    def quit(self, player: Any) -> None:
-        """Called when Python has ended the session."""
-
-
-class AtStart(Fault):
-    """Does something before the player connects."""
-
-    def __init__(self, what: Callable[[Any, TextIO], None]) -> None:
-        self.what = what
-
-    def start(self, options: Any, log: TextIO) -> None:
-        self.what(options, log)
-
-
-class InExchange(Fault):
-    """Does something instead of sending, or with the message that is sent, in one exchange."""
+    Attributes:
+        at_start: Called with the options and the log before the player connects.
+        change: Called with the player and the message of an ``exchange`` before it is sent; may change it.
+        replace: Called with the player and the bytes of the message; returns those that are sent.
+        lasts: Whether the exchanges after that one are changed too.
+        at_end: Called with the player when Python has ended the session.
+    """
 
     def __init__(
         self,
-        exchange: int,
-        change: Callable[[Any, Any], None] | None = None,
-        data: Callable[[Any, bytes], bytes] | None = None,
-        after: bool = False,
+        exchange: int = -1,
+        at_start: Change | None = None,
+        change: Change | None = None,
+        replace: Change | None = None,
+        lasts: bool = False,
+        at_end: Callable[[Any], None] | None = None,
     ) -> None:
-        self.exchange, self._change, self._data, self.after = exchange, change, data, after
+        self.exchange, self.lasts = exchange, lasts
+        self.at_start, self.change, self.replace, self.at_end = at_start, change, replace, at_end
 
     def _now(self, player: Any) -> bool:
-        return player.exchanges == self.exchange or (self.after and player.exchanges > self.exchange)
+        return player.exchanges == self.exchange or (self.lasts and player.exchanges > self.exchange)
+
+    def start(self, options: Any, log: TextIO) -> None:
+        if self.at_start is not None:
+            self.at_start(options, log)
 
     def message(self, player: Any, message: Any) -> None:
-        if self._change is not None and self._now(player):
-            self._change(player, message)
+        if self.change is not None and self._now(player):
+            self.change(player, message)
 
     def data(self, player: Any, data: bytes) -> bytes:
-        return self._data(player, data) if self._data is not None and self._now(player) else data
+        return self.replace(player, data) if self.replace is not None and self._now(player) else data
 
-
-class Stays(Fault):
     def quit(self, player: Any) -> None:
-        wait()
+        if self.at_end is not None:
+            self.at_end(player)
 
 
-class Lingers(Fault):
-    def quit(self, player: Any) -> None:
-        time.sleep(6)
-        player.log.write("closed its files\n")
-        player.log.flush()
-
-
-def wait() -> NoReturn:
+def wait(*_: Any) -> NoReturn:
     """Do nothing forever, whoever asks."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -176,26 +159,23 @@ def wait() -> NoReturn:
         time.sleep(3600)
 
 
+def lingers(player: Any) -> None:
+    time.sleep(6)
+    write(player.log, "closed its files\n")
+
+
+def write(place: TextIO, text: str) -> None:
+    place.write(text)
+    place.flush()
+
+
 # ------------------------------------------------------------ at the start
 
 
 def exits(options: Any, log: TextIO) -> NoReturn:
     for place in (log, sys.stderr):
-        place.write("Failed to load Player_Data/globalgamemanagers: No such file\n")
-        place.flush()
+        write(place, "Failed to load Player_Data/globalgamemanagers: No such file\n")
     os._exit(3)
-
-
-def exits_silently(options: Any, log: TextIO) -> NoReturn:
-    os._exit(0)
-
-
-def crashes_at_start(options: Any, log: TextIO) -> NoReturn:
-    crash(log)
-
-
-def never_connects(options: Any, log: TextIO) -> NoReturn:
-    wait()
 
 
 def half_handshake(options: Any, log: TextIO) -> NoReturn:
@@ -228,40 +208,15 @@ def connected(port: int) -> socket.socket:
 
 
 def crash(log: TextIO) -> NoReturn:
-    log.write(CRASH)
-    log.flush()
+    write(log, CRASH)
     os.abort()
 
 
-def hangs(player: Any, message: Any) -> None:
-    wait()
+def end_by(number: int) -> Change:
+    return lambda player, message: os.kill(os.getpid(), number)
 
 
-def stops(player: Any, message: Any) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def dies(player: Any, message: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def crashes(player: Any, message: Any) -> None:
-    crash(player.log)
-
-
-def leaves(player: Any, message: Any) -> None:
-    os._exit(0)
-
-
-def quits(player: Any, message: Any) -> None:
-    message.header.status = 400
-
-
-def slow(player: Any, message: Any) -> None:
-    time.sleep(1)
-
-
-def children(player: Any, message: Any) -> None:
+def leaves_a_child(player: Any, message: Any) -> None:
     subprocess.Popen(["sleep", "600"])
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -269,25 +224,7 @@ def children(player: Any, message: Any) -> None:
 def floods(player: Any, message: Any) -> None:
     line = "Assertion failed on expression: 'transform != null'\n"
     for place in (player.log, sys.stdout):
-        place.write(line * (20_000_000 // len(line)))
-        place.flush()
-
-
-def empty(player: Any, message: Any) -> None:
-    message.Clear()
-
-
-def garbage(player: Any, data: bytes) -> bytes:
-    return b"\xff" + random.Random(0).randbytes(500)
-
-
-def half(player: Any, data: bytes) -> bytes:
-    return data[: max(1, len(data) // 2)]
-
-
-def large(player: Any, data: bytes) -> bytes:
-    """Add a field that readers skip."""
-    return data + b"\x7a" + b"\x80\x80\xc0\x08" + bytes(17 << 20)
+        write(place, line * (20_000_000 // len(line)))
 
 
 def gigabytes(player: Any, data: bytes) -> bytes:
@@ -301,8 +238,7 @@ def gigabytes(player: Any, data: bytes) -> bytes:
             for _ in range(2**31 // 16_000):
                 connection.sendall(zeros)
         except OSError:
-            player.log.write("The server has closed the connection with the message of 2 GB\n")
-            player.log.flush()
+            write(player.log, "The server has closed the connection with the message of 2 GB\n")
     os._exit(1)
 
 
@@ -348,9 +284,9 @@ def huge_image(player: Any, message: Any) -> None:
 def png_bomb(player: Any, message: Any) -> None:
     from zlib import crc32
 
-    whole = png(4)
-    header = b"IHDR" + struct.pack(">II", 30_000, 30_000) + whole[24:29]
-    image(message, (3, 30_000, 30_000), whole[:12] + header + struct.pack(">I", crc32(header)) + whole[33:])
+    small = png(4)
+    header = b"IHDR" + struct.pack(">II", 30_000, 30_000) + small[24:29]
+    image(message, (3, 30_000, 30_000), small[:12] + header + struct.pack(">I", crc32(header)) + small[33:])
 
 
 def bad_png(player: Any, message: Any) -> None:
@@ -366,9 +302,8 @@ def negative_shape(player: Any, message: Any) -> None:
 
 
 def other_shape(player: Any, message: Any) -> None:
-    observation = seen(message)
-    observation.float_data.data.extend([0.0] * 3)
-    observation.shape[:] = [len(observation.float_data.data)]
+    wrong_size(player, message)
+    seen(message).shape[:] = [len(seen(message).float_data.data)]
 
 
 def missing_sensor(player: Any, message: Any) -> None:
@@ -383,7 +318,7 @@ def same_ids(player: Any, message: Any) -> None:
     infos(message)[1].id = infos(message)[0].id
 
 
-def behavior(
+def add_behavior(
     message: Any, name: str, continuous: int = 1, branches: tuple[int, ...] = (), described: bool = True
 ) -> None:
     """Add an agent of a new behavior."""
@@ -397,41 +332,13 @@ def behavior(
     info.observations.add(shape=[1]).float_data.data.append(0.0)
 
 
-def stranger(player: Any, message: Any) -> None:
-    behavior(message, "Stranger", described=False)
-
-
-def huge_actions(player: Any, message: Any) -> None:
-    behavior(message, "Huge", 0, (2**31 - 1,))
-
-
-def negative_actions(player: Any, message: Any) -> None:
-    behavior(message, "Negative", -1)
-
-
-def no_actions(player: Any, message: Any) -> None:
-    behavior(message, "Idle", 0)
-
-
-def path_names(player: Any, message: Any) -> None:
-    behavior(message, "../../../escaped")
-
-
-def absolute_names(player: Any, message: Any) -> None:
-    behavior(message, "/tmp/escaped")
-
-
-def odd_names(player: Any, message: Any) -> None:
-    behavior(message, "line\nbreak\0zero")
-
-
-def long_names(player: Any, message: Any) -> None:
-    behavior(message, "a" * 100_000)
+def with_behavior(name: str, *actions: Any, described: bool = True) -> Change:
+    return lambda player, message: add_behavior(message, name, *actions, described=described)
 
 
 def many_behaviors(player: Any, message: Any) -> None:
     for number in range(10_000):
-        behavior(message, f"Behavior{number}")
+        add_behavior(message, f"Behavior{number}")
 
 
 def many_agents(player: Any, message: Any) -> None:
@@ -441,107 +348,125 @@ def many_agents(player: Any, message: Any) -> None:
         agents[-1].id = 1_000_000 + number
 
 
-def bad_channel(player: Any, message: Any) -> None:
-    message.unity_output.rl_output.side_channel = STATISTICS.bytes_le + struct.pack("<i", 2**31 - 1) + b"abc"
+def with_channel(data: bytes) -> Change:
+    def change(player: Any, message: Any) -> None:
+        message.unity_output.rl_output.side_channel = data
+
+    return change
 
 
-def unknown_channel(player: Any, message: Any) -> None:
-    unknown = UUID("00000000-0000-0000-0000-000000000001")
-    told = [(unknown, b"hello"), (STATISTICS, struct.pack("<i", 100) + b"half a key")]
-    message.unity_output.rl_output.side_channel = encode_messages(told)
+def add_statistics(message: Any, named: Mapping[str, float]) -> None:
+    values = [(STATISTICS, Writer().write_string(n).write_float32(v).write_int32(0).payload) for n, v in named.items()]
+    message.unity_output.rl_output.side_channel = encode_messages(values)
 
 
-def statistics(message: Any, named: Mapping[str, float]) -> None:
-    told = [(STATISTICS, Writer().write_string(n).write_float32(v).write_int32(0).payload) for n, v in named.items()]
-    message.unity_output.rl_output.side_channel = encode_messages(told)
-
-
-def path_statistics(player: Any, message: Any) -> None:
-    statistics(message, {"../../../escaped": 1.0, "/tmp/escaped": 1.0, "line\nbreak": 1.0, "odd": float("nan")})
-
-
-def many_statistics(player: Any, message: Any) -> None:
-    statistics(message, {f"Number{number}": 1.0 for number in range(100_000)})
+def quits(player: Any, message: Any) -> None:
+    message.header.status = 400
 
 
 def steering(player: Any, message: Any) -> None:
     message.header.status = 400
     message.header.message = "\x1b[2J\x1b[1;1Hdone: 1000000 steps\r\n\x9b31m" + "a" * 10_000
-    player.log.write("\x1b[2J\x1b]0;owned\x07 the last words\n")
-    player.log.flush()
+    write(player.log, "\x1b[2J\x1b]0;owned\x07 the last words\n")
 
 
 # ------------------------------------------------------------ handshakes
 
 
-def wrong_version(player: Any, message: Any) -> None:
-    message.unity_output.rl_initialization_output.communication_version = "2.0.0"
+def with_versions(communication: str, package: str) -> Change:
+    def change(player: Any, message: Any) -> None:
+        started = message.unity_output.rl_initialization_output
+        started.communication_version, started.package_version = communication, package
 
-
-def no_version(player: Any, message: Any) -> None:
-    told = message.unity_output.rl_initialization_output
-    told.communication_version = told.package_version = ""
+    return change
 
 
 def wrong_order(player: Any, message: Any) -> None:
     message.Clear()
     message.header.status = 200
-    behavior(message, "Early")
+    add_behavior(message, "Early")
 
 
 def shakes_twice(player: Any, data: bytes) -> bytes:
     message = UnityMessage()
     message.header.status = 200
-    told = message.unity_output.rl_initialization_output
-    told.name, told.communication_version, told.package_version = "Academy", "1.5.0", "4.0.0"
+    message.unity_output.rl_initialization_output.name = "Academy"
+    with_versions("1.5.0", "4.0.0")(player, message)
     return bytes(message.SerializeToString())
 
 
-STARTS: Mapping[str, Callable[[Any, TextIO], None]] = {
+UNKNOWN = UUID("00000000-0000-0000-0000-000000000001")
+STARTS: Mapping[str, Change] = {
     "exits": exits,
-    "exits-silently": exits_silently,
-    "crashes-at-start": crashes_at_start,
-    "never-connects": never_connects,
+    "exits-silently": lambda options, log: os._exit(0),
+    "crashes-at-start": lambda options, log: crash(log),
+    "never-connects": wait,
     "half-handshake": half_handshake,
     "second-player": second_player,
     "not-http": not_http,
 }
-MESSAGES: Mapping[str, Callable[[Any, Any], None]] = {
-    each.__name__.replace("_", "-"): each
-    for each in (
-        hangs, stops, dies, crashes, leaves, quits, slow, children, floods, empty, nan, infinite, huge_image, png_bomb,
-        bad_png, wrong_size, negative_shape, other_shape, missing_sensor, wrong_mask, same_ids, stranger, huge_actions,
-        negative_actions, no_actions, path_names, absolute_names, odd_names, long_names, many_behaviors, many_agents,
-        bad_channel, unknown_channel, path_statistics, many_statistics, steering, wrong_version, no_version,
-        wrong_order,
-    )
-}  # fmt: skip
-DATA: Mapping[str, Callable[[Any, bytes], bytes]] = {
-    "garbage": garbage,
-    "half": half,
-    "large": large,
+MESSAGES: Mapping[str, Change] = {
+    "hangs": wait,
+    "hangs-handshake": wait,
+    "stops": end_by(signal.SIGSTOP),
+    "dies": end_by(signal.SIGKILL),
+    "crashes": lambda player, message: crash(player.log),
+    "leaves": lambda player, message: os._exit(0),
+    "quits": quits,
+    "slow": lambda player, message: time.sleep(1),
+    "children": leaves_a_child,
+    "floods": floods,
+    "empty": lambda player, message: message.Clear(),
+    "nan": nan,
+    "infinite": infinite,
+    "huge-image": huge_image,
+    "png-bomb": png_bomb,
+    "bad-png": bad_png,
+    "wrong-size": wrong_size,
+    "negative-shape": negative_shape,
+    "other-shape": other_shape,
+    "missing-sensor": missing_sensor,
+    "wrong-mask": wrong_mask,
+    "same-ids": same_ids,
+    "stranger": with_behavior("Stranger", described=False),
+    "huge-actions": with_behavior("Huge", 0, (2**31 - 1,)),
+    "negative-actions": with_behavior("Negative", -1),
+    "no-actions": with_behavior("Idle", 0),
+    "path-names": with_behavior("../../../escaped"),
+    "absolute-names": with_behavior("/tmp/escaped"),
+    "odd-names": with_behavior("line\nbreak\0zero"),
+    "long-names": with_behavior("a" * 100_000),
+    "many-behaviors": many_behaviors,
+    "many-agents": many_agents,
+    "bad-channel": with_channel(STATISTICS.bytes_le + struct.pack("<i", 2**31 - 1) + b"abc"),
+    "unknown-channel": with_channel(
+        encode_messages([(UNKNOWN, b"hello"), (STATISTICS, struct.pack("<i", 100) + b"half a key")])
+    ),
+    "path-statistics": lambda player, message: add_statistics(
+        message, {"../../../escaped": 1.0, "/tmp/escaped": 1.0, "line\nbreak": 1.0, "odd": float("nan")}
+    ),
+    "many-statistics": lambda player, message: add_statistics(message, {f"Number{n}": 1.0 for n in range(100_000)}),
+    "steering": steering,
+    "wrong-version": with_versions("2.0.0", "4.0.0"),
+    "no-version": with_versions("", ""),
+    "wrong-order": wrong_order,
+}
+DATA: Mapping[str, Change] = {
+    "garbage": lambda player, data: b"\xff" + random.Random(0).randbytes(500),
+    "half": lambda player, data: data[: max(1, len(data) // 2)],
+    "large": lambda player, data: data + b"\x7a" + b"\x80\x80\xc0\x08" + bytes(17 << 20),  # a field that is skipped
     "gigabytes": gigabytes,
     "shakes-twice": shakes_twice,
 }
-EXCHANGES = {"wrong-version": 0, "no-version": 0, "wrong-order": 0, "shakes-twice": 1}
-AT_THE_END = {"stays": Stays, "lingers": Lingers}
-FAULTS = ("hangs-handshake", *AT_THE_END, *STARTS, *MESSAGES, *DATA)
+ENDS: Mapping[str, Callable[[Any], None]] = {"stays": wait, "lingers": lingers}
+EXCHANGES = {"wrong-version": 0, "no-version": 0, "wrong-order": 0, "shakes-twice": 1, "hangs-handshake": 1}
+FAULTS = (*STARTS, *MESSAGES, *DATA, *ENDS)
 
 
 def fault_of(text: str) -> Fault:
     """Return the misbehavior of ``NAME`` or ``NAME@N``; of nothing, one that does nothing wrong."""
     name, _, number = text.partition("@")
+    if name and name not in FAULTS:
+        raise SystemExit(f"there is no misbehavior {name!r}; known are {', '.join(FAULTS)}")
     exchange = int(number) if number else EXCHANGES.get(name, 5)
-    if not name:
-        return Fault()
-    if name in AT_THE_END:
-        return AT_THE_END[name]()
-    if name == "hangs-handshake":
-        return InExchange(1, hangs)
-    if name in STARTS:
-        return AtStart(STARTS[name])
-    if name in DATA:
-        return InExchange(exchange, data=DATA[name])
-    if name in MESSAGES:
-        return InExchange(exchange, MESSAGES[name], after=name == "slow")
-    raise SystemExit(f"there is no misbehavior {name!r}; known are {', '.join(FAULTS)}")
+    return Fault(exchange, STARTS.get(name), MESSAGES.get(name), DATA.get(name), name == "slow", ENDS.get(name))

@@ -51,7 +51,6 @@ from typing import Any, TextIO
 from uuid import UUID
 
 import numpy as np
-from google.protobuf import any_pb2
 from plain_grpc import PlainClient
 from unity_faults import Fault, fault_of
 from unity_tally import Tally, written
@@ -67,8 +66,6 @@ from rlcore_unity.mlagents_messages import (
     Compression,
     ObservationType,
     Reader,
-    TrainingBehaviorInitialized,
-    TrainingEnvironmentInitialized,
     UnityMessage,
     Writer,
     decode_messages,
@@ -77,7 +74,6 @@ from rlcore_unity.mlagents_messages import (
 
 OK = 200
 ENGINE = ("resolution", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
-ANALYTICS = {each.DESCRIPTOR.name: each for each in (TrainingEnvironmentInitialized, TrainingBehaviorInitialized)}
 SAMPLERS = ("uniform", "gaussian", "multirange")
 
 
@@ -342,17 +338,7 @@ class Player:
                 else:
                     self._hear_sampler(key, reader)
                 heard.setdefault("parameters", []).append([key, *self.world.parameters.given[key]])
-            elif channel == TRAINING_ANALYTICS:
-                packed = any_pb2.Any.FromString(payload)
-                kinds = {
-                    each.DESCRIPTOR.full_name: each
-                    for each in (TrainingEnvironmentInitialized, TrainingBehaviorInitialized)
-                }
-                name = packed.type_url.rpartition("/")[2]
-                told = kinds[name].FromString(packed.value)
-                fields = {field.name: found for field, found in told.ListFields()}
-                heard.setdefault("analytics", []).append([name.rpartition(".")[2], fields])
-            else:
+            elif channel != TRAINING_ANALYTICS:
                 heard.setdefault("channels", []).append([str(channel), payload.hex()])
                 if str(channel) == self.options.echo:
                     self.echoes.append((channel, payload))

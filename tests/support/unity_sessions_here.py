@@ -9,7 +9,7 @@ agents that never acted, and messages in which no agent waits for an action do n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +186,7 @@ def order(row: Seen) -> tuple[Any, ...]:
 # ------------------------------------------------------------ ML-Agents
 
 
-def expected(told: Mapping[str, Any], resets: tuple[int, ...] = ()) -> Played:
+def expected(told: Mapping[str, Any], resets: Sequence[int] = ()) -> Played:
     """Convert a session that ML-Agents played to rlcore's contract; teams of a behavior are one behavior."""
     messages: list[Message] = []
     groups: list[dict[str, Any]] = []
@@ -240,11 +240,8 @@ def expected(told: Mapping[str, Any], resets: tuple[int, ...] = ()) -> Played:
 
 
 def journal(path: Path) -> list[dict[str, Any]]:
-    """Read the journal without versions, arguments and analytics, which the two sides may choose freely."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    handshake, *commands = lines
-    for line in commands:
-        line.pop("analytics", None)
+    """Read the journal without versions and arguments, which the two sides may choose freely."""
+    handshake, *commands = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return [{"seed and areas": [handshake["handshake"][0], handshake["handshake"][3]]}, *commands]
 
 

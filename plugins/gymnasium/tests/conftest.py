@@ -6,9 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
+from gym_play import Scripted, register
 from gymnasium import spaces
 
 from rlcore import Environment
@@ -20,7 +20,7 @@ RECORDER = "rlcore-tests/Recorder-v0"
 DIAL = "rlcore-tests/Dial-v0"
 
 
-class Recorder(gymnasium.Env[Any, Any]):
+class Recorder(Scripted):
     """Observes samples of its space; ``ends[t]`` is "", "terminated", "truncated", "both" or "raise" at step t."""
 
     metadata = {"render_modes": []}
@@ -41,29 +41,26 @@ class Recorder(gymnasium.Env[Any, Any]):
         self.reuse = reuse
         self.seeds: list[int | None] = []
         self.actions: list[Any] = []
-        self.steps = 0
         self._array: Any = None
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
+    def begin(self, seed: int | None, options: Any) -> None:
         if seed is not None:
             self.observation_space.seed(seed)
         if len(self.seeds) == self.fail_reset_at:
             raise OSError("the port is\nin use")
         self.seeds.append(seed)
-        self.steps = 0
-        return self._observe(), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def act(self, action: Any) -> float:
         self.actions.append(action)
-        end = self.ends[self.steps]
-        self.steps += 1
-        if end == "raise":
+        if self.ends[self._steps - 1] == "raise":
             raise ZeroDivisionError("division\nby zero")
-        both = end == "both"
-        return self._observe(), 0.5 * self.steps, end == "terminated" or both, end == "truncated" or both, {}
+        return 0.5 * self._steps
 
-    def _observe(self) -> Any:
+    def flags(self) -> tuple[bool, bool]:
+        end = self.ends[self._steps - 1]
+        return end in ("terminated", "both"), end in ("truncated", "both")
+
+    def observe(self) -> Any:
         observation = self.observation_space.sample()
         if not self.reuse:
             return observation
@@ -73,13 +70,12 @@ class Recorder(gymnasium.Env[Any, Any]):
         return self._array
 
 
-class Dial(gymnasium.Env[Any, Any]):
+class Dial(Scripted):
     """Observes the numbers that it received in each way, and ends after ``size`` steps.
 
     ``journal`` contains, for each reset of this object, the received values and their types.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
     tilt = 0.25  # an attribute of the class
 
     def __init__(
@@ -93,7 +89,6 @@ class Dial(gymnasium.Env[Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (slots or 7,), np.float64)
-        self.action_space = spaces.Discrete(2)
         self.size, self.gain, self.offset, self.render_mode = size, gain, offset, render_mode
         self.level, self.pull, self.narrow = 3, 0.5, np.float32(0.5)
         self.frozen, self.unset = True, None
@@ -106,41 +101,34 @@ class Dial(gymnasium.Env[Any, Any]):
     def fixed(self) -> float:
         return 1.0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps, self.boost = 0, (options or {}).get("boost", 0.0)
-        given = ("size", "gain", "offset", "level", "pull", "narrow", "tilt", "boost", "unset")
-        self.journal.append({name: getattr(self, name) for name in given} | {"table": self.table.tolist()})
-        return self._observe(), {}
+    def begin(self, seed: int | None, options: Any) -> None:
+        self.boost = options.get("boost", 0.0)
+        received = ("size", "gain", "offset", "level", "pull", "narrow", "tilt", "boost", "unset")
+        self.journal.append({name: getattr(self, name) for name in received} | {"table": self.table.tolist()})
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        return self._observe(), float(action), self.steps >= self.size, False, {}
+    def flags(self) -> tuple[bool, bool]:
+        return self._steps >= self.size, False
 
     def render(self) -> Any:
-        return np.full((32, 32, 3), 10 * self.steps, np.uint8)
+        return np.full((32, 32, 3), 10 * self._steps, np.uint8)
 
     def close(self) -> None:
         self._closed += 1
 
-    def _observe(self) -> Any:
-        return np.array([self.steps, self.size, self.gain, self.offset, self.level, self.pull, self.boost], np.float64)
+    def observe(self) -> Any:
+        return np.array([self._steps, self.size, self.gain, self.offset, self.level, self.pull, self.boost], np.float64)
 
 
 @pytest.fixture
 def dial() -> str:
     """Return the id under which :class:`Dial` is registered."""
-    if DIAL not in gymnasium.registry:
-        gymnasium.register(DIAL, entry_point=Dial)
-    return DIAL
+    return register(DIAL, Dial)
 
 
 @pytest.fixture
 def recorder() -> str:
     """Return the id under which :class:`Recorder` is registered."""
-    if RECORDER not in gymnasium.registry:
-        gymnasium.register(RECORDER, entry_point=Recorder)
-    return RECORDER
+    return register(RECORDER, Recorder)
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
+from gym_play import Scripted, act, begin, register
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
-from rlcore import Actions, AgentBatch, Environment, EnvironmentFailed, EpisodeSeeds
+from rlcore import AgentBatch, Environment, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.native import ADAPTERS
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationSettings
 
@@ -23,12 +23,14 @@ BRANCHES = (3, 2)
 LENGTH = 4
 
 
-class Masked(gymnasium.Env[Any, Any]):
+class Masked(Scripted):
     """Allows random options, and notes what it allowed: ``history[episode]`` has a mask for each observation."""
 
     plain = spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = spaces.MultiDiscrete(BRANCHES)
     observation_space: spaces.Space[Any] = plain
+    _length = LENGTH
+    _ends = "truncated"
 
     def __init__(self, form: str = "flat", late: bool = False, odd: bool = False) -> None:
         """``late``: reset gives no mask. ``odd``: only every second episode has masks."""
@@ -38,31 +40,30 @@ class Masked(gymnasium.Env[Any, Any]):
             mask = spaces.Box(0, 1, (sum(BRANCHES),), np.int8)
             self.observation_space = spaces.Dict({"place": self.plain, "action_mask": mask})
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps = 0
+    def begin(self, seed: int | None, options: Any) -> None:
         self.history.append([])
-        return self._seen(not self.late)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        observation, info = self._seen(True)
-        return observation, 0.0, False, self.steps == LENGTH, info
+    def act(self, action: Any) -> float:
+        return 0.0
 
-    def _seen(self, masks: bool) -> tuple[Any, dict[str, Any]]:
+    def observe(self) -> Any:
         mask = self.np_random.random(sum(BRANCHES)) < 0.5
         mask[self.np_random.integers(3)] = True
         mask[3 + self.np_random.integers(2)] = True
-        given = masks and not (self.odd and len(self.history) % 2)
-        self.mask = mask if given else np.ones_like(mask)
+        shows = (self._steps > 0 or not self.late) and not (self.odd and len(self.history) % 2)
+        self.mask = mask if shows else np.ones_like(mask)
         self.history[-1].append(self.mask.tolist())
         place = np.zeros(1, np.float32)
+        self.masks: dict[str, Any] = {}
         if self.form == "entry":
-            return {"place": place, "action_mask": self.mask.astype(np.int8)}, {}
-        if self.form == "method" or not given:
-            return place, {}
-        parts = np.split(mask.astype(np.int8), [3])
-        return place, {"action_mask": tuple(parts) if self.form == "tuple" else mask}
+            return {"place": place, "action_mask": self.mask.astype(np.int8)}
+        if shows and self.form != "method":
+            parts = tuple(np.split(mask.astype(np.int8), [3]))
+            self.masks = {"action_mask": parts if self.form == "tuple" else mask}
+        return place
+
+    def info(self) -> dict[str, Any]:
+        return self.masks
 
 
 class Asked(Masked):
@@ -78,13 +79,10 @@ FORMS = ["flat", "tuple", "entry", "method"]
 @pytest.fixture
 def masked(make: Callable[..., Environment]) -> Callable[..., Environment]:
     """``masked(form, late=True)``: three environments that are stepped one by one."""
-    for name, kind in (("Masked", Masked), ("Asked", Asked)):
-        if f"rlcore-tests/{name}-v0" not in gymnasium.registry:
-            gymnasium.register(f"rlcore-tests/{name}-v0", kind)
 
     def masked(form: str, **options: Any) -> Environment:
-        name = "Asked" if form == "method" else "Masked"
-        return make(f"rlcore-tests/{name}-v0", NUM_ENVS, form=form, **options)
+        env_id = register("rlcore-tests/Masked-v0", Asked if form == "method" else Masked)
+        return make(env_id, NUM_ENVS, form=form, **options)
 
     return masked
 
@@ -92,13 +90,13 @@ def masked(make: Callable[..., Environment]) -> Callable[..., Environment]:
 def masks_of(environment: Any, steps: int) -> list[list[list[list[bool]]]]:
     """Play, and return the masks of each observation, by environment and episode; only finished episodes."""
     episodes: list[list[list[list[bool]]]] = [[[]] for _ in range(NUM_ENVS)]
-    batch: AgentBatch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
+    batch: AgentBatch = begin(environment, SEEDS)
     for _ in range(steps):
         acts = np.ones(NUM_ENVS, np.bool_) if batch.needs_action is None else batch.needs_action
         for env in np.flatnonzero(acts):
             everything = [True] * sum(BRANCHES)
             episodes[env][-1].append(everything if batch.action_mask is None else batch.action_mask[env].tolist())
-        batch = environment.step({"Agent": Actions(discrete=np.zeros((NUM_ENVS, 2), np.int64))})["Agent"]
+        batch = act(environment)
         for row, env in enumerate(batch.ended):
             final = batch.final_action_mask
             episodes[env][-1].append([True] * sum(BRANCHES) if final is None else final[row].tolist())
@@ -156,10 +154,10 @@ def test_a_mask_that_is_missing_within_an_episode_is_an_error_of_the_environment
         environment = masked("flat")
     else:
         environment = ADAPTERS[mode]("Masked-v0", "Agent", SyncVectorEnv([Masked] * NUM_ENVS, autoreset_mode=mode))
-    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    begin(environment, SEEDS)
     environment.vector.envs[1].unwrapped.odd = True
     with pytest.raises(EnvironmentFailed, match=r"step returned an info without 'action_mask', although the infos of"):
-        environment.step({"Agent": Actions(discrete=np.zeros((NUM_ENVS, 2), np.int64))})
+        act(environment)
 
 
 SAMPLED = {
@@ -227,7 +225,7 @@ def test_an_entry_that_the_configuration_names_or_that_does_not_fit_is_observed(
 ) -> None:
     named = masked("entry", observations={"action_mask": ObservationSettings()})
     assert [spec.name for spec in named.behaviors["Agent"].observations] == ["action_mask", "place"]
-    assert named.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"].action_mask is None
+    assert begin(named, SEEDS).action_mask is None
     assert not caplog.records
     stacked = masked("entry", wrappers=[{"name": "FrameStackObservation", "stack_size": 2}])
     assert {spec.name for spec in stacked.behaviors["Agent"].observations} == {"action_mask", "place"}

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gym_play import act, begin
 
-from rlcore import Actions, ConfigError, EpisodeSeeds
+from rlcore import ConfigError
 
 pytest.importorskip("ale_py", reason="Atari needs the extra 'atari'")
 PACMAN = "ALE/MsPacman-v5"
-
-
-def noughts(shape: tuple[int, ...] = (1,)) -> np.ndarray:
-    return np.zeros(shape, np.int64)
 
 
 def test_what_would_change_reported_scores_is_refused_and_wrong_names_get_the_nearest_one(make) -> None:
@@ -38,10 +35,10 @@ def test_a_film_shows_the_game_that_the_policy_sees(make, tmp_path) -> None:
     (seen, trained) = (next(iter(each.behaviors["Agent"].observations)) for each in (filmed, native))
     assert seen == trained and seen.shape == (84, 84, 4)
     native.close()
-    batch = filmed.reset(EpisodeSeeds(5), noughts())["Agent"]
+    batch = begin(filmed, 5)
     rng, rewards = np.random.default_rng(0), 0.0
     for _ in range(1000):
-        batch = filmed.step({"Agent": Actions(discrete=rng.integers(9, size=(1, 1)))})["Agent"]
+        batch = act(filmed, rng.integers(9))
         rewards += float(batch.reward[0])
         if batch.ended.size:
             break

@@ -8,9 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
+from gym_play import act, begin
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
-from rlcore import Actions, EpisodeSeeds, SavesState
+from rlcore import EpisodeSeeds, SavesState
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.cartpole_physics import PARAMETERS
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -21,10 +22,6 @@ NUM_ENVS = 5
 SEEDS = EpisodeSeeds(8)
 ALL = dict.fromkeys(PARAMETERS)
 NUMBERS = {"gravity": 9.8, "masscart": 1.0, "masspole": 0.1, "length": 0.5, "force_mag": 10.0, "tau": 0.02}
-
-
-def act(choices: np.ndarray) -> dict[str, Actions]:
-    return {"Agent": Actions(discrete=np.asarray(choices, np.int64).reshape(-1, 1))}
 
 
 def drawn(generator: np.random.Generator) -> dict[str, np.ndarray]:
@@ -48,12 +45,12 @@ def single(values: dict[str, np.ndarray], index: int, state: np.ndarray) -> Cart
 def test_it_equals_the_upstream_environment_bit_for_bit_without_its_reset_steps(make, limit) -> None:
     ours = make("CartPole-v1", 1, max_episode_steps=limit)
     upstream = gymnasium.make_vec("CartPole-v1", 1, vectorization_mode="vector_entry_point", max_episode_steps=limit)
-    batch = ours.reset(SEEDS, np.array([2]))["Agent"]
+    batch = begin(ours, SEEDS, [2])
     expected, _ = upstream.reset(seed=SEEDS(0, 2))
     np.testing.assert_array_equal(batch.observations["observation"], expected)
     ends = 0
     for choice in np.random.default_rng(0).integers(0, 2, 400):
-        batch = ours.step(act([choice]))["Agent"]
+        batch = act(ours, [choice])
         expected, reward, terminated, truncated, _ = upstream.step(np.array([choice]))
         assert batch.reward[0] == reward[0] and batch.terminated[0] == terminated[0]
         assert batch.truncated[0] == (truncated[0] and not terminated[0])
@@ -83,23 +80,20 @@ def test_every_environment_moves_like_a_single_one_with_its_numbers(make, parame
     generator = np.random.default_rng(0)
     playing, following = drawn(generator), drawn(generator)
     environment.set_parameters(playing)
-    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    begin(environment, SEEDS)
     environment.set_parameters(following)
     values = {name: array.copy() for name, array in playing.items()}
     singles = [single(values, index, states(environment)[index]) for index in range(NUM_ENVS)]
     episodes = 0
     for _ in range(300):
         choices = generator.integers(0, 2, NUM_ENVS)
-        batch = environment.step(act(choices))["Agent"]
+        batch = act(environment, choices)
         for index, env in enumerate(singles):
             seen, _, terminated, _, _ = env.step(int(choices[index]))
             assert batch.terminated[index] == terminated
             row = np.flatnonzero(batch.ended == index)
-            ours = (
-                batch.final_observations["observation"][row[0]]
-                if row.size
-                else batch.observations["observation"][index]
-            )
+            shown = batch.final_observations if row.size else batch.observations
+            ours = shown["observation"][row[0] if row.size else index]
             np.testing.assert_allclose(ours, seen, rtol=1e-6, atol=1e-7)
             if row.size:
                 for name, array in following.items():
@@ -119,18 +113,18 @@ def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) 
     assert isinstance(ours, SavesState)
     generator = np.random.default_rng(3)
     ours.set_parameters(drawn(generator))
-    ours.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    begin(ours, SEEDS)
     ours.set_parameters(drawn(generator))
     for _ in range(20):
-        ours.step(act(generator.integers(0, 2, NUM_ENVS)))
+        act(ours, generator.integers(0, 2, NUM_ENVS))
     ours.set_parameters(drawn(generator))
     state = ours.state_dict()
-    ours.step(act(np.ones(NUM_ENVS)))  # this step does not change the saved state
+    act(ours, np.ones(NUM_ENVS))  # this step does not change the saved state
     restored.load_state_dict(state)
-    restored.step(act(np.ones(NUM_ENVS)))
+    act(restored, np.ones(NUM_ENVS))
     for _ in range(200):
         choices = generator.integers(0, 2, NUM_ENVS)
-        first, second = ours.step(act(choices))["Agent"], restored.step(act(choices))["Agent"]
+        first, second = act(ours, choices), act(restored, choices)
         np.testing.assert_array_equal(first.observations["observation"], second.observations["observation"])
         np.testing.assert_array_equal(ours.vector.state, restored.vector.state)
     for attribute in (*PARAMETERS, "total_mass", "polemass_length"):

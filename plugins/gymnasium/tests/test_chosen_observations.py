@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import yaml
+from gym_play import Scripted, act, begin, register
 from gymnasium import spaces
 
-from rlcore import Actions, ConfigError, EpisodeSeeds, UnsupportedSpace
+from rlcore import ConfigError, UnsupportedSpace
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces import ObservationCodec
@@ -78,42 +78,26 @@ def test_what_is_said_of_observations_that_do_not_fit(space: spaces.Space, said:
         ObservationCodec.of(space, "Env-v0", said)
 
 
-class Talking(gymnasium.Env[Any, Any]):
+class Talking(Scripted):
     """Observes a text, an image and a number; ends after three steps."""
 
-    metadata = {"render_modes": ["rgb_array"]}
-    observation_space, action_space = SPACE, spaces.Discrete(2)
+    observation_space = SPACE
+    _length = 3
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps = 0
-        return self._seen(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        return self._seen(), 1.0, self.steps == 3, False, {}
-
-    def _seen(self) -> Any:
-        return {"mission": "go", "place": self.steps % 3, **{key: np.full_like(SPACE[key].low, self.steps) for key in
-                ("rgb", "stack", "grid")}}  # fmt: skip
+    def observe(self) -> Any:
+        numbers = {key: np.full_like(SPACE[key].low, self._steps) for key in ("rgb", "stack", "grid")}
+        return {"mission": "go", "place": self._steps % 3, **numbers}
 
 
-def test_an_environment_with_a_text_is_played_without_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = gymnasium.envs.registration.EnvSpec("rlcore-tests/Talking-v0", Talking)
-    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
-    environment = make(spec.id, 2, observations={"mission": "ignore", "stack": "ignore", "rgb": FLAT})
-    batch = environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Agent"]
-    assert {name: array.shape for name, array in batch.observations.items()} == {
-        "grid": (2, 2, 3), "place": (2, 3), "rgb": (2, 60),
-    }  # fmt: skip
-    for _ in range(3):
-        batch = environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})["Agent"]
+def test_an_environment_with_a_text_is_played_without_it(make: Any) -> None:
+    env_id = register("rlcore-tests/Talking-v0", Talking)
+    environment = make(env_id, 2, observations={"mission": "ignore", "stack": "ignore", "rgb": FLAT})
+    batch = begin(environment)
+    shapes = {"grid": (2, 2, 3), "place": (2, 3), "rgb": (2, 60)}
+    assert {name: array.shape for name, array in batch.observations.items()} == shapes
+    batch = act(environment, steps=3)
     assert not batch.observations["rgb"].any() and batch.final_observations is not None
-    assert (batch.final_observations["rgb"] == 3.0).all() and batch.final_observations.keys() == {
-        "grid",
-        "place",
-        "rgb",
-    }
+    assert (batch.final_observations["rgb"] == 3.0).all() and batch.final_observations.keys() == shapes.keys()
 
 
 def test_natively_vectorized_environments_know_the_key(make: Any) -> None:

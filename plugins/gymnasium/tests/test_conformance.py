@@ -85,12 +85,9 @@ class TestInWrappers(Made):
             {"name": "TimeLimit", "max_episode_steps": 28},
         ]
         parameters = {"power": None, "limit": {"constructor": "max_episode_steps"}}
+        seen = {"time": "ignore"}
         environment = self.made(
-            "MountainCarContinuous-v0",
-            num_envs,
-            wrappers=wrappers,
-            parameters=parameters,
-            observations={"time": "ignore"},
+            "MountainCarContinuous-v0", num_envs, wrappers=wrappers, parameters=parameters, observations=seen
         )
         assert isinstance(environment, SavingEnvironment)
         return environment

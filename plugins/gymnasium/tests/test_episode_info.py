@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
+from gym_play import Scripted, begin
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlcore import Actions, EpisodeSeeds, Run, load_checkpoint
@@ -19,22 +18,26 @@ from rlcore_gymnasium.native import ADAPTERS
 WANTED = ["is_success", "distance"]
 
 
-class Reach(gymnasium.Env[Any, Any]):
+class Reach(Scripted):
     """Episodes of 4 steps, of which about half succeed. Infos before the end are not of the episode."""
 
-    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-    action_space = spaces.Discrete(2)
+    _length = 4
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps, self.good = 0, bool(self.np_random.integers(2))
-        return np.zeros(2, np.float32), {"is_success": -9.0}
+    def begin(self, seed: int | None, options: Any) -> None:
+        self.good = bool(self.np_random.integers(2))
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        over = self.steps == 4
-        info = {"is_success": self.good, "distance": np.float32(0.25), "name": "a text"} if over else {"distance": 7}
-        return np.full(2, 0.5 if self.good else 0.0, np.float32), 1.0, over, False, info
+    def act(self, action: Any) -> float:
+        return 1.0
+
+    def observe(self) -> Any:
+        return np.full(2, 0.5 if self.good and self._steps else 0.0, np.float32)
+
+    def info(self) -> dict[str, Any]:
+        if not self._steps:
+            return {"is_success": -9.0}
+        if self._steps < self._length:
+            return {"distance": 7}
+        return {"is_success": self.good, "distance": np.float32(0.25), "name": "a text"}
 
 
 def run_of(directory: Path, info: Any, checkpoint_settings: Any = None, **more: Any) -> Run:
@@ -133,7 +136,7 @@ def test_vectorized_forms_report_the_numbers_of_the_episode_that_ended(mode: Aut
     vector = SyncVectorEnv([Reach, Reach], autoreset_mode=mode)
     environment = ADAPTERS[mode]("Reach-v0", "B", vector)
     environment.reported = WANTED
-    environment.reset(EpisodeSeeds(5), np.zeros(2, np.int64))
+    begin(environment, EpisodeSeeds(5))
     ended = 0
     for _ in range(12):
         batch = environment.step({"B": Actions(discrete=np.zeros((2, 1), np.int64))})["B"]

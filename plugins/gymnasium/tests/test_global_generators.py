@@ -8,18 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
+from gym_play import Scripted
 from gymnasium import spaces
 
 from rlcore import Run, find_checkpoints, load_checkpoint
 
 
-class Dice(gymnasium.Env[Any, Any]):
+class Dice(Scripted):
     """Draws from NumPy's global generator, as many environments do."""
 
     action_space = spaces.Discrete(3)
+    _length = 8
+    _ends = "truncated"
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -27,15 +29,15 @@ class Dice(gymnasium.Env[Any, Any]):
     def draw(self) -> Any:
         return np.random.uniform(-1, 1, 3).astype(np.float32)  # noqa: NPY002 # what this is about
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps = 0
-        return self.draw(), {}
+    def begin(self, seed: int | None, options: Any) -> None:
+        self.seen = self.draw()
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        seen = self.draw()
-        return seen, float(seen.sum()), False, self.steps >= 8, {}
+    def act(self, action: Any) -> float:
+        self.seen = self.draw()
+        return float(self.seen.sum())
+
+    def observe(self) -> Any:
+        return self.seen
 
 
 class Pips(Dice):
@@ -64,9 +66,9 @@ class Own(Dice):
 
 
 class Slow(Dice):
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def begin(self, seed: int | None, options: Any) -> None:
         time.sleep(0.01)
-        return super().reset(seed=seed)
+        super().begin(seed, options)
 
 
 @pytest.fixture

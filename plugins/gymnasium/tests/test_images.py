@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
+from gym_play import Scripted, register
 from gymnasium import spaces
 
 from rlcore import BehaviorSpec, ConfigError, Environment, ObservationSpec, SettingError, spec_mismatch
@@ -131,25 +131,20 @@ def test_rows_of_bytes_are_entities_if_the_configuration_says_so() -> None:
     assert (spec.kind, spec.shape) == ("entities", (36, 40))
 
 
-class Screen(gymnasium.Env[Any, Any]):
-    action_space = spaces.Discrete(2)
-
+class Screen(Scripted):
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.observation_space = spaces.Box(0, 255, tuple(shape), np.uint8)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        return self.np_random.integers(0, 256, self.observation_space.shape, np.uint8), {}
+    def observe(self) -> Any:
+        return self.np_random.integers(0, 256, self.observation_space.shape, np.uint8)
 
 
 @pytest.mark.parametrize("count", [2, 8, 40])
 @pytest.mark.parametrize("last", [(), (1,), (3,)], ids=["gray", "gray with an axis", "color"])
 def test_stacked_frames_stand_side_by_side(make: Callable[..., Environment], last: Any, count: int) -> None:
     """Forty frames of 24 x 20 pixels: more than a side has."""
-    if "rlcore-tests/Screen-v0" not in gymnasium.registry:
-        gymnasium.register("rlcore-tests/Screen-v0", Screen)
     stacked = {"name": "FrameStackObservation", "stack_size": count}
-    environment = make("rlcore-tests/Screen-v0", 1, wrappers=[stacked], shape=(24, 20, *last))
+    environment = make(register("rlcore-tests/Screen-v0", Screen), 1, wrappers=[stacked], shape=(24, 20, *last))
     (spec,) = environment.behaviors["Agent"].observations
     assert (spec.kind, spec.shape) == ("image", (24, 20, count * (last or (1,))[0]))
     assert spec.frames == count

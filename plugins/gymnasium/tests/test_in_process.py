@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gym_play import act, begin
 from gymnasium import spaces
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds
@@ -41,7 +42,7 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
     spec = ours.behaviors["Agent"]
     plain = [gymnasium.make(env_id, **options) for _ in range(NUM_ENVS)]
     episodes = first_episodes()
-    batch = ours.reset(SEEDS, episodes)["Agent"]
+    batch = begin(ours, SEEDS, episodes)
     firsts, infos = zip(*(env.reset(seed=SEEDS(n, int(episodes[n]))) for n, env in enumerate(plain)), strict=True)
 
     def expected(value: object) -> np.ndarray:
@@ -82,22 +83,20 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
 
 def test_terminated_wins_if_an_environment_sets_both_flags(make, recorder) -> None:
     environment = make(recorder, 2, ends=["", "both"])
-    environment.reset(SEEDS, np.zeros(2, np.int64))
-    act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
-    environment.step(act)
-    batch = environment.step(act)["Agent"]
+    begin(environment, SEEDS)
+    act(environment)
+    batch = act(environment)
     assert batch.terminated.all() and not batch.truncated.any() and batch.ended.tolist() == [0, 1]
-    after = environment.step(act)["Agent"]
+    after = act(environment)
     assert not after.terminated.any() and not after.ended.size and after.final_observations is None
 
 
 def test_an_environment_that_reuses_its_array_still_gives_the_final_observation(make, recorder) -> None:
     reusing, fresh = (make(recorder, 2, ends=["terminated"], reuse=reuse) for reuse in (True, False))
     for environment in (reusing, fresh):
-        environment.reset(SEEDS, np.zeros(2, np.int64))
-    act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
+        begin(environment, SEEDS)
     for _ in range(3):
-        ours, theirs = reusing.step(act)["Agent"], fresh.step(act)["Agent"]
+        ours, theirs = act(reusing), act(fresh)
         for key in ("observations", "final_observations"):
             np.testing.assert_array_equal(getattr(ours, key)["observation"], getattr(theirs, key)["observation"])
         assert (ours.observations["observation"] != ours.final_observations["observation"]).all()
@@ -105,7 +104,7 @@ def test_an_environment_that_reuses_its_array_still_gives_the_final_observation(
 
 def test_an_action_an_environment_keeps_is_not_overwritten_by_the_next(make, recorder) -> None:
     environment = make(recorder, 1, ends=[""] * 9, action_space=spaces.Box(-1.0, 1.0, (2,), np.float32))
-    environment.reset(SEEDS, np.zeros(1, np.int64))
+    begin(environment, SEEDS)
     buffer = np.zeros((1, 2), np.float32)  # a trainer may reuse one array for its actions
     for value in (0.25, 0.5):
         buffer[:] = value
@@ -123,10 +122,8 @@ def test_an_action_an_environment_keeps_is_not_overwritten_by_the_next(make, rec
 )
 def test_an_error_names_id_environment_episode_and_cause(make, recorder, faults, doing, error) -> None:
     environment = make(recorder, 2, **faults)
-    environment.reset(SEEDS, np.array([5, 6]))
-    act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
-    environment.step(act)
-    with pytest.raises(EnvironmentFailed) as caught:
-        environment.step(act)
-    assert str(caught.value) == f"{recorder}: environment 0, {doing} failed: {error}"
+    begin(environment, SEEDS, [5, 6])
+    act(environment)
+    with pytest.raises(EnvironmentFailed, match=f"^{recorder}: environment 0, {doing} failed: {error}$") as caught:
+        act(environment)
     assert type(caught.value.__cause__).__name__ == error.partition(":")[0]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
+from gym_play import act, begin
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rlcore import Actions, EnvironmentFailed, EpisodeSeeds
+from rlcore import EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 
@@ -44,7 +45,7 @@ def expected(env: gymnasium.Env, seed: int, actions: list[int]) -> list[tuple]:
 
 def played(environment: NativeEnvironment, scripts: np.ndarray) -> list[list[tuple]]:
     """Play every environment with its script [NUM_ENVS, T]; rows that need no action do not consume one."""
-    batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
+    batch = begin(environment, SEEDS)
     used = np.zeros(NUM_ENVS, np.int64)
     seen: list[list[tuple]] = [[] for _ in range(NUM_ENVS)]
     pending: list[float | None] = [0.0] * NUM_ENVS  # reward since the environment acted; None: it has not acted
@@ -52,11 +53,11 @@ def played(environment: NativeEnvironment, scripts: np.ndarray) -> list[list[tup
         needs = np.ones(NUM_ENVS, np.bool_) if batch.needs_action is None else batch.needs_action.copy()
         choice = scripts[np.arange(NUM_ENVS), np.minimum(used, scripts.shape[1] - 1)]
         # An action that the environment must ignore is invalid on purpose.
-        actions = Actions(discrete=np.where(needs, choice, 1 - choice)[:, None])
+        actions = np.where(needs, choice, 1 - choice)
         used += needs
         for env in np.flatnonzero(needs):
             pending[env] = 0.0
-        batch = environment.step({"Agent": actions})["Agent"]
+        batch = act(environment, actions)
         waiting = np.zeros(NUM_ENVS, np.bool_) if batch.needs_action is None else ~batch.needs_action
         for env in range(NUM_ENVS):
             pending[env] += batch.reward[env]
@@ -114,9 +115,9 @@ def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_one_generator_is_seeded_once_for_each_reset(mode, recorder) -> None:
     environment = native(mode, recorder, ends=["terminated"])
-    environment.reset(SEEDS, np.array([1, 2, 4]))
+    begin(environment, SEEDS, [1, 2, 4])
     for _ in range(4):
-        environment.step({"Agent": Actions(discrete=np.zeros((NUM_ENVS, 1), np.int64))})
+        act(environment)
     for index, env in enumerate(environment.vector.envs):
         first, *later = env.unwrapped.seeds
         assert first == SEEDS(0, 7) + index  # SyncVectorEnv distributes one seed over its environments in this way
@@ -125,9 +126,9 @@ def test_one_generator_is_seeded_once_for_each_reset(mode, recorder) -> None:
 
 def test_an_error_while_stepping_names_environment_episodes_and_cause(recorder) -> None:
     environment = native(AutoresetMode.SAME_STEP, recorder, ends=["raise"])
-    environment.reset(SEEDS, np.array([1, 2, 4]))
+    begin(environment, SEEDS, [1, 2, 4])
     with pytest.raises(EnvironmentFailed) as caught:
-        environment.step({"Agent": Actions(discrete=np.zeros((NUM_ENVS, 1), np.int64))})
+        act(environment)
     assert str(caught.value) == (
         f"{recorder}: all 3 environments, episodes 1 to 4: step failed: ZeroDivisionError: division by zero"
     )
@@ -143,12 +144,12 @@ def test_masks_are_those_of_the_states_that_act_next_and_of_the_final_ones(mode)
         states = batch_observations["observation"].argmax(axis=1).tolist()
         return [taxi.action_mask(state).astype(np.bool_).tolist() for state in states]
 
-    batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
+    batch = begin(environment, SEEDS)
     masks = []
     for _ in range(20):
         if mode is not AutoresetMode.NEXT_STEP:
             assert batch.action_mask.tolist() == allowed(batch.observations)
-        batch = environment.step({"Agent": Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])})["Agent"]
+        batch = act(environment, batch.action_mask.argmax(axis=1))
         if batch.ended.size:
             assert batch.final_action_mask.tolist() == allowed(batch.final_observations)
             masks += batch.final_action_mask.tolist()
@@ -161,6 +162,6 @@ def test_masks_are_those_of_the_states_that_act_next_and_of_the_final_ones(mode)
 def test_an_action_cartpole_does_not_have_is_refused(bad: int) -> None:
     vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
     environment = CartPoleEnvironment("CartPole-v1", "Agent", vector)
-    environment.reset(SEEDS, np.zeros(2, np.int64))
+    begin(environment, SEEDS)
     with pytest.raises(EnvironmentFailed, match="CartPole-v1"):
-        environment.step({"Agent": Actions(discrete=np.array([[0], [bad]]))})
+        act(environment, [0, bad])

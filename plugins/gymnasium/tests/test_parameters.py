@@ -9,8 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
+from gym_play import act, begin, register
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
-from rlcore import Actions, ConfigError, EnvironmentFailed, EpisodeSeeds
+from rlcore import ConfigError, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 
 SEEDS = EpisodeSeeds(3)
@@ -21,28 +23,24 @@ KINDS = yaml.safe_load((Path(__file__).parent / "data/kinds_of_numbers.yaml").re
 NUMBERS = ", ".join(f"unwrapped.{name}" for name in ("gain", "level", "narrow", "offset", "pull", "size", "tilt"))
 
 
-def begin(environment: Any) -> None:
-    environment.reset(SEEDS, np.zeros(environment.num_envs, np.int64))
-
-
-def step(environment: Any, times: int = 1) -> Any:
-    for _ in range(times):
-        actions = Actions(discrete=np.zeros((environment.num_envs, 1), np.int64))
-        batch = environment.step({"Agent": actions})["Agent"]
-    return batch
-
-
 def dials(environment: Any) -> list[Any]:
     return [env.unwrapped for env in environment.vector.envs]
 
 
-def given(environment: Any, name: str) -> list[list[Any]]:
+def received(environment: Any, name: str) -> list[list[Any]]:
     """Return what each reset of each environment's current object received."""
     return [[entry[name] for entry in dial.journal] for dial in dials(environment)]
 
 
-def per_env(*values: float) -> np.ndarray:
-    return np.array(values, np.float64)
+def give(environment: Any, **values: list[float]) -> None:
+    """Give the environments values of parameters for their next episodes."""
+    environment.set_parameters({name: np.array(each, np.float64) for name, each in values.items()})
+
+
+def play(environment: Any, **values: list[float]) -> None:
+    """Begin an episode with these values everywhere."""
+    give(environment, **values)
+    begin(environment, SEEDS)
 
 
 # ---------------------------------------------------------------- the ways
@@ -52,45 +50,41 @@ def per_env(*values: float) -> np.ndarray:
 def test_a_number_arrives_as_the_kind_that_the_attribute_or_the_annotation_has(make, dial, how, value, arrives) -> None:
     way, target = how.split()
     environment = make(dial, 1, parameters={"number": {way: target}})
-    environment.set_parameters({"number": per_env(value)})
-    begin(environment)
-    [[found]] = given(environment, target.rpartition(".")[2])
+    play(environment, number=[value])
+    [[found]] = received(environment, target.rpartition(".")[2])
     assert found == arrives and type(found) is type(arrives)
 
 
 @pytest.mark.parametrize(("value", "arrives"), [(0.25, 0.25), (2.0, 2)])
 def test_an_attribute_that_is_an_argument_too_takes_what_the_argument_takes(make, value, arrives) -> None:
     environment = make("MountainCar-v0", 1, parameters={"goal_velocity": None})  # of __init__(..., goal_velocity=0)
-    environment.set_parameters({"goal_velocity": per_env(value)})
-    begin(environment)
+    play(environment, goal_velocity=[value])
     found = dials(environment)[0].goal_velocity
     assert found == arrives and type(found) is type(arrives)
 
 
 def test_a_constructor_argument_creates_the_environment_again_if_its_value_changed(make, dial) -> None:
     environment = make(dial, 2, parameters={"size": {"constructor": "size"}}, gain=2.0)
-    environment.set_parameters({"size": per_env(2, 3)})
-    begin(environment)
+    play(environment, size=[2, 3])
     first = dials(environment)
     assert [env.size for env in first] == [2, 3] and [type(env.size) for env in first] == [int, int]
     assert [env.gain for env in first] == [2.0, 2.0]  # environment.options applies to later ones too
-    environment.set_parameters({"size": per_env(2, 5)})
-    step(environment, 2)  # environment 0 ends: its value is unchanged
+    give(environment, size=[2, 5])
+    act(environment, steps=2)  # environment 0 ends: its value is unchanged
     assert dials(environment)[0] is first[0] and environment.episodes.tolist() == [1, 0]
-    step(environment, 1)  # environment 1 ends
+    act(environment, steps=1)  # environment 1 ends
     second = dials(environment)
     assert second[1] is not first[1] and second[1].size == 5 and (first[1]._closed, second[1]._closed) == (1, 0)
-    batch = step(environment, 5)
+    batch = act(environment, steps=5)
     assert batch.ended.tolist() == [0, 1][int(batch.ended[0]) :]
     assert environment.episodes.tolist() == [4, 2]
 
 
 def test_an_environment_that_is_created_again_plays_the_episode_of_a_new_one(make, dial) -> None:
     environment = make(dial, 1, parameters={"gain": {"constructor": "gain"}, "pull": None})
-    environment.set_parameters({"gain": per_env(3.0), "pull": per_env(4.0)})
-    begin(environment)
-    environment.set_parameters({"gain": per_env(6.0)})
-    batch = step(environment, 4)
+    play(environment, gain=[3.0], pull=[4.0])
+    give(environment, gain=[6.0])
+    batch = act(environment, steps=4)
     assert batch.observations["observation"].tolist() == [[0, 4, 6, 10, 3, 4, 0]]  # the attribute was set again
     assert batch.final_observations["observation"].tolist() == [[4, 4, 3, 10, 3, 4, 0]]
     plain = gymnasium.make(dial, gain=6.0)
@@ -100,30 +94,27 @@ def test_an_environment_that_is_created_again_plays_the_episode_of_a_new_one(mak
 
 def test_the_time_limit_is_an_argument_of_every_environment(make) -> None:
     environment = make("MountainCar-v0", 2, parameters={"max_episode_steps": None}, max_episode_steps=4)
-    environment.set_parameters({"max_episode_steps": per_env(3, 5)})
-    begin(environment)
-    assert [step(environment).truncated.tolist() for _ in range(5)] == [
+    play(environment, max_episode_steps=[3, 5])
+    assert [act(environment).truncated.tolist() for _ in range(5)] == [
         [False, False], [False, False], [True, False], [False, False], [False, True],
     ]  # fmt: skip
 
 
 def test_a_parameter_without_a_block_is_an_attribute_before_an_argument(make, dial) -> None:
     environment = make(dial, 1, parameters={"size": None, "gain": {"whole": True}, "slots": None})
-    environment.set_parameters({"size": per_env(2), "gain": per_env(5), "slots": per_env(7)})
-    begin(environment)
+    play(environment, size=[2], gain=[5], slots=[7])
     assert dials(environment)[0].size == 2 and type(dials(environment)[0].gain) is int
     before = dials(environment)[0]
-    environment.set_parameters({"size": per_env(3)})
-    step(environment, 2)
+    give(environment, size=[3])
+    act(environment, steps=2)
     assert dials(environment)[0] is before  # an attribute does not create a new environment
 
 
 @pytest.mark.parametrize(("whole", "arrives"), [(True, 7), (False, 7.0)])
 def test_whole_says_which_kind_of_number_arrives(make, dial, whole, arrives) -> None:
     environment = make(dial, 1, parameters={"push": {"reset_option": "boost", "whole": whole}})
-    environment.set_parameters({"push": per_env(7.0)})
-    begin(environment)
-    assert [type(value) for [value] in given(environment, "boost")] == [type(arrives)]
+    play(environment, push=[7.0])
+    assert [type(value) for [value] in received(environment, "boost")] == [type(arrives)]
 
 
 @pytest.mark.parametrize("filmed", [False, True])
@@ -134,9 +125,8 @@ def test_an_attributes_path_starts_at_the_environment_with_and_without_video(mak
     environment = make(
         dial, 1, parameters=parameters, video=tmp_path / "films" if filmed else None, max_episode_steps=2
     )
-    environment.set_parameters({"limit": per_env(3)})
-    begin(environment)
-    assert [bool(step(environment).truncated[0]) for _ in range(4)] == [False, False, True, False]
+    play(environment, limit=[3])
+    assert [bool(act(environment).truncated[0]) for _ in range(4)] == [False, False, True, False]
     environment.close()
 
 
@@ -154,8 +144,8 @@ def test_a_way_that_leads_nowhere_is_refused_when_the_environment_is_made(make, 
 def test_an_unknown_name_is_refused_later_too(make, dial) -> None:
     environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
     with pytest.raises(ConfigError, match="has no such parameter; it has push, gain, "):
-        environment.set_parameters({"pussh": per_env(1, 1)})
-    environment.set_parameters({"push": per_env(1, 1)})
+        give(environment, pussh=[1, 1])
+    give(environment, push=[1, 1])
 
 
 @pytest.mark.parametrize(
@@ -168,9 +158,8 @@ def test_an_unknown_name_is_refused_later_too(make, dial) -> None:
 )
 def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make, dial, how, what) -> None:
     environment = make(dial, 2, parameters={"number": how})
-    environment.set_parameters({"number": per_env(3.0, 3.5)})
     with pytest.raises(ConfigError) as refused:
-        begin(environment)
+        play(environment, number=[3.0, 3.5])
     assert str(refused.value) == (
         f"environment_parameters.number: 3.5 is not a whole number, but the {what} of rlcore-tests/Dial-v0 is; use "
         "whole numbers, or set whole: false in environment.parameters.number"
@@ -179,9 +168,8 @@ def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make
 
 def test_an_environment_with_other_spaces_is_refused(make, dial) -> None:
     environment = make(dial, 1, parameters={"slots": None})
-    environment.set_parameters({"slots": per_env(8)})
     with pytest.raises(ConfigError) as refused:
-        begin(environment)
+        play(environment, slots=[8])
     assert str(refused.value) == (
         "rlcore-tests/Dial-v0: made with slots=8, its observation space is Box(-inf, inf, (8,), float64) instead of "
         "Box(-inf, inf, (7,), float64); an environment parameter must leave what agents see and do as it is"
@@ -197,17 +185,9 @@ def test_a_block_says_one_thing(block, message) -> None:
 
 
 def test_a_vectorized_form_alone_takes_no_parameters(make) -> None:
-    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-
-    class Other(CartPoleVectorEnv):
-        pass
-
-    gymnasium.register("rlcore-tests/Vector-v0", vector_entry_point=Other)
-    try:
-        with pytest.raises(EnvironmentFailed) as failed:
-            make("rlcore-tests/Vector-v0", 2, parameters={"length": None})
-    finally:
-        del gymnasium.registry["rlcore-tests/Vector-v0"]
+    env_id = register("rlcore-tests/Vector-v0", vector_entry_point=type("Other", (CartPoleVectorEnv,), {}))
+    with pytest.raises(EnvironmentFailed) as failed:
+        make(env_id, 2, parameters={"length": None})
     assert str(failed.value) == (
         "rlcore-tests/Vector-v0: has only a vectorized form, which supports no environment parameters (length)"
     )

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
+from gym_play import begin
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def needs_mujoco(env_id: str) -> str:
 
 
 def played(environment: Environment, steps: int, generator: np.random.Generator) -> None:
-    environment.reset(EpisodeSeeds(3, 5), np.array([2, 9]))
+    begin(environment, EpisodeSeeds(3, 5), [2, 9])
     for _ in range(steps):
         environment.step(random_actions(environment.behaviors, None, generator))
 

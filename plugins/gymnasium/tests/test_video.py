@@ -9,8 +9,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gym_play import Scripted, act, begin, register
 
-from rlcore import Actions, EnvironmentFailed, EpisodeSeeds, Run, RunStateError
+from rlcore import EnvironmentFailed, Run, RunStateError
 from rlcore_devkit.fixtures import run_rlcore
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
@@ -18,19 +19,6 @@ imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the ex
 __all__ = ["run_rlcore"]
 
 Make = Callable[..., Any]
-
-
-def play(environment: Any, steps: int) -> list[int]:
-    """Return the lengths of the episodes of environment 0 when the first action is always taken."""
-    environment.reset(EpisodeSeeds(3), np.zeros(environment.num_envs, np.int64))
-    lengths, length = [], 0
-    for _ in range(steps):
-        batch = environment.step({"Agent": Actions(discrete=np.zeros((environment.num_envs, 1), np.int64))})["Agent"]
-        length += 1
-        if 0 in batch.ended:
-            lengths.append(length)
-            length = 0
-    return lengths
 
 
 @pytest.mark.parametrize("fault", ["raises", "cuts"])
@@ -46,23 +34,20 @@ def test_a_film_that_the_disk_has_no_room_for_is_an_error(
 
     monkeypatch.setattr("moviepy.video.io.ImageSequenceClip.ImageSequenceClip.write_videofile", write)
     environment = make("CartPole-v1", 1, video=tmp_path / "films")
+    begin(environment)
     with pytest.raises(RunStateError, match=r"episode-0.mp4: the film cannot be written: OSError: (Broken|its end)"):
-        play(environment, 25)
+        act(environment, steps=25)
     environment.close()
 
 
-class Blind(gymnasium.Env[Any, Any]):
+class Blind(Scripted):
     """Raises, or returns nothing, when it is rendered."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
-
     def __init__(self, render_mode: str | None = None, fault: Exception | None = None) -> None:
-        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
-        self.action_space = gymnasium.spaces.Discrete(2)
         self.render_mode, self.fault = render_mode, fault
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return np.zeros(2), {}
+    def observe(self) -> Any:
+        return np.zeros(2, np.float32)
 
     def render(self) -> Any:
         if self.fault is not None:
@@ -70,10 +55,8 @@ class Blind(gymnasium.Env[Any, Any]):
 
 
 @pytest.fixture
-def blind() -> Any:
-    gymnasium.register("rlcore-tests/Blind-v0", Blind, order_enforce=False)
-    yield "rlcore-tests/Blind-v0"
-    del gymnasium.registry["rlcore-tests/Blind-v0"]
+def blind() -> str:
+    return register("rlcore-tests/Blind-v0", Blind, order_enforce=False)
 
 
 def test_an_environment_without_pictures_is_refused(
@@ -104,7 +87,7 @@ def test_a_rendering_error_is_one_line_with_the_fix(
 ) -> None:
     environment = make(blind, 1, video=tmp_path, fault=fault)
     with pytest.raises(EnvironmentFailed) as failed:
-        environment.reset(EpisodeSeeds(3), np.zeros(1, np.int64))
+        begin(environment)
     assert str(failed.value).startswith(f"{blind}: {told}") and "\n" not in str(failed.value)
     environment.close()
 

@@ -7,10 +7,10 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
+from gym_play import act, begin
 
-from rlcore import Actions, ConfigError, EpisodeSeeds
+from rlcore import ConfigError, EpisodeSeeds
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
 from rlcore_gymnasium.worlds import WORLDS
 
@@ -107,6 +107,6 @@ def test_a_namespace_that_is_an_installed_module_is_imported_to_register_its_ids
     )
     monkeypatch.syspath_prepend(tmp_path)
     environment = make("acme_mazes/Maze-v0")
-    environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))
-    batch = environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})["Agent"]
+    begin(environment, EpisodeSeeds(0))
+    batch = act(environment)
     assert batch.reward.tolist() == [-1.0, -1.0]

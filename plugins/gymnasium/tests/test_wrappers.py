@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gym_play import Scripted, act, begin, register
 from gymnasium import wrappers as gw
 
 from rlcore import (
@@ -37,53 +38,44 @@ STEPS = 26
 SAVED_AT = 17  # within an episode, after others
 
 Wrap = Callable[[Any], Any]
-# The entry of a file, and the same wrapper made by hand.
+
+
+def wrapper(name: str, **arguments: Any) -> tuple[Any, Wrap]:
+    """Return the entry of a file, with what YAML has in place of Python's values, and the same wrapper made by hand."""
+    written: dict[str, Any] = {"name": name}
+    for key, value in arguments.items():
+        if isinstance(value, tuple | np.ndarray):
+            written[key] = np.asarray(value).tolist()
+        else:
+            written[key] = np.dtype(value).name if isinstance(value, type) else value
+    return written if arguments else name, lambda env: getattr(gw, name)(env, **arguments)
+
+
 VECTORS: Mapping[str, tuple[Any, Wrap]] = {
-    "clip action": ("ClipAction", gw.ClipAction),
-    "clip reward": (
-        {"name": "ClipReward", "min_reward": -1.0, "max_reward": 0.5},
-        lambda env: gw.ClipReward(env, min_reward=-1.0, max_reward=0.5),
-    ),
-    "delay": ({"name": "DelayObservation", "delay": 2}, lambda env: gw.DelayObservation(env, 2)),
-    "discrete actions": ({"name": "DiscretizeAction", "bins": 3}, lambda env: gw.DiscretizeAction(env, 3)),
-    "dtype": ({"name": "DtypeObservation", "dtype": "float64"}, lambda env: gw.DtypeObservation(env, np.float64)),
-    "filter": (
-        {"name": "FilterObservation", "filter_keys": ["time"]},
-        lambda env: gw.FilterObservation(env, ("time",)),
-    ),
-    "flatten": ("FlattenObservation", gw.FlattenObservation),
-    "frames": ({"name": "FrameStackObservation", "stack_size": 3}, lambda env: gw.FrameStackObservation(env, 3)),
-    "frames from zero": (
-        {"name": "FrameStackObservation", "stack_size": 2, "padding_type": "zero"},
-        lambda env: gw.FrameStackObservation(env, 2, padding_type="zero"),
-    ),
-    "limit": ({"name": "TimeLimit", "max_episode_steps": 4}, lambda env: gw.TimeLimit(env, 4)),
-    "repeat": ({"name": "RepeatAction", "num_repeats": 2}, lambda env: gw.RepeatAction(env, 2)),
-    "rescale action": (
-        {"name": "RescaleAction", "min_action": [0.0], "max_action": 1.0},
-        lambda env: gw.RescaleAction(env, np.float32([0.0]), 1.0),
-    ),
-    "rescale": (
-        {"name": "RescaleObservation", "min_obs": 0.0, "max_obs": 1.0},
-        lambda env: gw.RescaleObservation(env, 0.0, 1.0),
-    ),
-    "reshape": ({"name": "ReshapeObservation", "shape": [3, 1]}, lambda env: gw.ReshapeObservation(env, (3, 1))),
-    "skip": ({"name": "MaxAndSkipObservation", "skip": 3}, lambda env: gw.MaxAndSkipObservation(env, 3)),
-    "statistics": ("RecordEpisodeStatistics", gw.RecordEpisodeStatistics),
-    "sticky": (
-        {"name": "StickyAction", "repeat_action_probability": 0.7, "repeat_action_duration": [2, 4]},
-        lambda env: gw.StickyAction(env, 0.7, (2, 4)),
-    ),
-    "time": ("TimeAwareObservation", gw.TimeAwareObservation),
-    "time apart": (
-        {"name": "TimeAwareObservation", "flatten": False, "normalize_time": True},
-        lambda env: gw.TimeAwareObservation(env, flatten=False, normalize_time=True),
-    ),
+    "clip action": wrapper("ClipAction"),
+    "clip reward": wrapper("ClipReward", min_reward=-1.0, max_reward=0.5),
+    "delay": wrapper("DelayObservation", delay=2),
+    "discrete actions": wrapper("DiscretizeAction", bins=3),
+    "dtype": wrapper("DtypeObservation", dtype=np.float64),
+    "filter": wrapper("FilterObservation", filter_keys=("time",)),
+    "flatten": wrapper("FlattenObservation"),
+    "frames": wrapper("FrameStackObservation", stack_size=3),
+    "frames from zero": wrapper("FrameStackObservation", stack_size=2, padding_type="zero"),
+    "limit": wrapper("TimeLimit", max_episode_steps=4),
+    "repeat": wrapper("RepeatAction", num_repeats=2),
+    "rescale action": wrapper("RescaleAction", min_action=np.float32([0.0]), max_action=1.0),
+    "rescale": wrapper("RescaleObservation", min_obs=0.0, max_obs=1.0),
+    "reshape": wrapper("ReshapeObservation", shape=(3, 1)),
+    "skip": wrapper("MaxAndSkipObservation", skip=3),
+    "statistics": wrapper("RecordEpisodeStatistics"),
+    "sticky": wrapper("StickyAction", repeat_action_probability=0.7, repeat_action_duration=(2, 4)),
+    "time": wrapper("TimeAwareObservation"),
+    "time apart": wrapper("TimeAwareObservation", flatten=False, normalize_time=True),
 }
 PICTURES: Mapping[str, tuple[Any, Wrap]] = {
-    "gray": ({"name": "GrayscaleObservation", "keep_dim": True}, lambda env: gw.GrayscaleObservation(env, True)),
-    "gray without channel": ("GrayscaleObservation", gw.GrayscaleObservation),
-    "resize": ({"name": "ResizeObservation", "shape": [6, 5]}, lambda env: gw.ResizeObservation(env, (6, 5))),
+    "gray": wrapper("GrayscaleObservation", keep_dim=True),
+    "gray without channel": wrapper("GrayscaleObservation"),
+    "resize": wrapper("ResizeObservation", shape=(6, 5)),
     **{name: VECTORS[name] for name in ("delay", "frames", "limit", "skip", "sticky", "time apart", "flatten")},
 }
 
@@ -102,32 +94,27 @@ def content(batch: AgentBatch) -> Content:
     )
 
 
-class Pictures(gymnasium.Env[Any, Any]):
+class Pictures(Scripted):
     """Observes noise, allows two of three actions, and ends at random; its state is unknown to a checkpoint."""
 
     metadata = {"render_modes": []}
     observation_space = gymnasium.spaces.Box(0, 255, (8, 7, 3), np.uint8)
     action_space = gymnasium.spaces.Discrete(3)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        return self._seen()
+    def observe(self) -> Any:
+        self.mask = np.arange(3) != self.np_random.integers(3)
+        return self.np_random.integers(0, 256, (8, 7, 3), np.uint8)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, info = self._seen()
-        terminated, truncated = (self.np_random.random(2) < (0.1, 0.05)).tolist()
-        return observation, float(action), terminated, truncated, info
+    def flags(self) -> Any:
+        return (self.np_random.random(2) < (0.1, 0.05)).tolist()
 
-    def _seen(self) -> tuple[Any, dict[str, Any]]:
-        mask = np.arange(3) != self.np_random.integers(3)
-        return self.np_random.integers(0, 256, (8, 7, 3), np.uint8), {"action_mask": mask}
+    def info(self) -> dict[str, Any]:
+        return {"action_mask": self.mask}
 
 
 @pytest.fixture
-def pictures(monkeypatch: pytest.MonkeyPatch) -> str:
-    spec = gymnasium.envs.registration.EnvSpec("rlcore-tests/Pictures-v0", Pictures, max_episode_steps=LIMIT)
-    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
-    return spec.id
+def pictures() -> str:
+    return register("rlcore-tests/Pictures-v0", Pictures, max_episode_steps=LIMIT)
 
 
 def actions_of(environment: Environment, steps: int) -> list[Mapping[str, Actions]]:
@@ -254,10 +241,10 @@ def test_wrappers_of_pictures_are_exact_alone_and_in_pairs(make: Any, pictures: 
 
 def test_cartpole_with_a_time_limit_is_truncated_at_the_limit_and_terminated_at_a_fall(make: Any) -> None:
     """CartPole is stepped natively without wrappers. Both ends are in the same run."""
-    limit = {"name": "TimeLimit", "max_episode_steps": 14}, lambda env: gw.TimeLimit(env, 14)
+    limit = wrapper("TimeLimit", max_episode_steps=14)
     assert checked(make, "CartPole-v1", [limit]) == "saved"
     environment = make("CartPole-v1", NUM_ENVS, wrappers=[limit[0]])
-    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    begin(environment, SEEDS)
     steps = list(played(environment, actions_of(environment, 60)))
     assert any(any(step[3]) for step in steps) and any(any(step[4]) for step in steps)
     assert not any(terminated and truncated for step in steps for terminated, truncated in zip(*step[3:5], strict=True))
@@ -266,13 +253,11 @@ def test_cartpole_with_a_time_limit_is_truncated_at_the_limit_and_terminated_at_
 def test_atari_preprocessing_with_a_stack_of_frames_is_the_single_game_in_gymnasiums_wrappers(make: Any) -> None:
     pytest.importorskip("ale_py", reason="Atari needs the extra 'atari'")
     pytest.importorskip("cv2")
-    stack = {"name": "FrameStackObservation", "stack_size": 4}, lambda env: gw.FrameStackObservation(env, 4)
-    preprocessing = (
-        {"name": "AtariPreprocessing", "screen_size": [42, 36], "terminal_on_life_loss": True},
-        lambda env: gw.AtariPreprocessing(env, screen_size=(42, 36), terminal_on_life_loss=True),
-    )
-    limit = {"name": "TimeLimit", "max_episode_steps": 10}, lambda env: gw.TimeLimit(env, 10)
-    chosen = [preprocessing, stack, limit]
+    chosen = [
+        wrapper("AtariPreprocessing", screen_size=(42, 36), terminal_on_life_loss=True),
+        wrapper("FrameStackObservation", stack_size=4),
+        wrapper("TimeLimit", max_episode_steps=10),
+    ]
     assert checked(make, "ale_py:ALE/MsPacman-v5", chosen, num_envs=1, frameskip=1) == "ended"
     environment = make("ale_py:ALE/MsPacman-v5", 1, wrappers=[entry for entry, _ in chosen], frameskip=1)
     (spec,) = environment.behaviors["Agent"].observations
@@ -287,7 +272,7 @@ def test_a_maximum_over_frames_has_none_of_an_episode_before(make: Any, pictures
     environment = make(pictures, 1, wrappers=entries)
     for env in environment.vector.envs:  # as an episode before would leave it
         env._obs_buffer[...] = 255
-    environment.reset(SEEDS, np.zeros(1, np.int64))
+    begin(environment, SEEDS)
     batch = environment.step(actions_of(environment, 1)[0])["Agent"]
     assert batch.final_observations is not None and not batch.final_observations["observation"].any()
 
@@ -313,10 +298,10 @@ def test_what_an_unknown_wrapper_remembers_of_finished_episodes_ends_with_them_a
     )
     assert not isinstance(first, SavesState)
     actions = actions_of(first, STEPS)
-    first.reset(SEEDS, np.array([2, 9]))
+    begin(first, SEEDS, [2, 9])
     list(played(first, actions))
     for each in (first, resumed):
-        each.reset(SEEDS, np.array([5, 12]))
+        begin(each, SEEDS, [5, 12])
     assert list(played(first, actions)) == list(played(resumed, actions))
 
 
@@ -324,7 +309,7 @@ def test_what_an_unknown_wrapper_remembers_of_finished_episodes_ends_with_them_a
 def test_a_state_of_wrappers_that_does_not_fit_is_refused(make: Any, spoil: str) -> None:
     entries = [VECTORS[name][0] for name in ("sticky", "time apart", "frames", "delay")]
     saved, restored = (make("Pendulum-v1", NUM_ENVS, wrappers=entries) for _ in range(2))
-    saved.reset(SEEDS, np.array([2, 9]))
+    begin(saved, SEEDS, [2, 9])
     list(played(saved, actions_of(saved, 5)))
     state = saved.state_dict()
     wrappers = state["environments"][1]["wrappers"]
@@ -348,10 +333,10 @@ def test_environments_that_a_parameter_makes_again_have_their_wrappers(make: Any
     entries = [VECTORS["frames"][0], {"name": "TimeLimit", "max_episode_steps": 3}]
     environment = make(dial, NUM_ENVS, wrappers=entries, parameters={"size": {"constructor": "size"}})
     environment.set_parameters({"size": np.array([2.0, 9.0])})
-    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    begin(environment, SEEDS)
     ends = []
-    for actions in actions_of(environment, 6):
-        batch = environment.step(actions)["Agent"]
+    for _ in range(6):
+        batch = act(environment)
         assert batch.observations["observation"].shape == (NUM_ENVS, 3, 7)
         ends.append((batch.terminated.tolist(), batch.truncated.tolist()))
         environment.set_parameters({"size": np.array([2.0, 9.0])})
@@ -376,7 +361,7 @@ def test_a_wrapped_environment_is_filmed_from_outside_and_plays_the_same_episode
     actions = actions_of(plain, 4)
     for each in (plain, filmed):
         each.set_parameters({"size": np.array([20.0])})
-        each.reset(SEEDS, np.zeros(1, np.int64))
+        begin(each, SEEDS)
     for size in (3.0, 20.0):
         for each in (plain, filmed):
             each.set_parameters({"size": np.array([size])})

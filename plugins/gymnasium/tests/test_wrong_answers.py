@@ -11,10 +11,11 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
+from gym_play import Scripted, act, begin, register
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from rlcore import Actions, Environment, EnvironmentFailed, EpisodeSeeds
+from rlcore import Environment, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.native import ADAPTERS
 
 LIAR = "rlcore-tests/Liar-v0"
@@ -23,30 +24,28 @@ VECTOR = spaces.Box(-1.0, 1.0, (4,), np.float32)
 PIXELS = spaces.Box(0, 255, (20, 20, 3), np.uint8)
 
 
-class Liar(gymnasium.Env[Any, Any]):
+class Liar(Scripted):
     """Returns ``answers`` in step ``at`` (0: in its reset) if it is the second environment."""
 
     made = 0
 
     def __init__(self, space: spaces.Space[Any] = VECTOR, at: int = 2, ends: int = 10**9, **answers: Any) -> None:
-        self.observation_space, self.action_space = space, spaces.Discrete(2)
-        self.at, self.ends, self.answers, self.steps = at, ends, answers, 0
+        self.observation_space, self._length = space, ends
+        self.at, self.answers = at, answers
         Liar.made += 1
         self.lies = Liar.made == 2
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        self.steps = 0
-        return self._answer("observation", self.observation_space.sample()), {}
+    def observe(self) -> Any:
+        return self._answer("observation", self.observation_space.sample())
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        self.steps += 1
-        ended = self.steps >= self.ends
-        observation = self._answer("observation", self.observation_space.sample())
-        reward, terminated = self._answer("reward", 1.0), self._answer("terminated", ended)
-        return observation, reward, terminated, self._answer("truncated", False), {}
+    def act(self, action: Any) -> Any:
+        return self._answer("reward", 1.0)
+
+    def flags(self) -> tuple[Any, Any]:
+        return self._answer("terminated", self._steps >= self._length), self._answer("truncated", False)
 
     def _answer(self, what: str, sound: Any) -> Any:
-        return self.answers.get(what, sound) if self.lies and self.steps == self.at else sound
+        return self.answers.get(what, sound) if self.lies and self._steps == self.at else sound
 
 
 @pytest.fixture
@@ -54,8 +53,7 @@ def liar(make: Any) -> Callable[..., Environment]:
     """Create two environments; the second one returns this in its second step: ``liar(VECTOR, observation=...)``."""
 
     def made(space: spaces.Space[Any] = VECTOR, num_envs: int = 2, **options: Any) -> Environment:
-        if LIAR not in gymnasium.registry:
-            gymnasium.register(LIAR, entry_point=Liar)
+        register(LIAR, Liar)
         Liar.made = 2 - num_envs
         environment: Environment = make(LIAR, num_envs, space=space, **options)
         return environment
@@ -64,11 +62,8 @@ def liar(make: Any) -> Callable[..., Environment]:
 
 
 def play(environment: Environment, steps: int = 3) -> Any:
-    actions = {"Agent": Actions(discrete=np.zeros((environment.num_envs, 1), np.int64))}
-    batch = environment.reset(SEEDS, np.zeros(environment.num_envs, np.int64))["Agent"]
-    for _ in range(steps):
-        batch = environment.step(actions)["Agent"]
-    return batch
+    begin(environment)
+    return act(environment, steps=steps)
 
 
 SPACES: dict[str, spaces.Space[Any]] = {
@@ -108,11 +103,9 @@ def test_a_final_observation_that_is_not_of_its_space_is_refused(liar: Any) -> N
 @pytest.mark.parametrize("num_envs", [1, 2])
 @pytest.mark.parametrize("case", CASES["answers"].values(), ids=CASES["answers"])
 def test_flags_are_booleans_and_a_reward_is_a_number(liar: Any, case: dict[str, Any], num_envs: int) -> None:
-    with pytest.raises(EnvironmentFailed) as caught:
+    said = f"{LIAR}: environment {num_envs - 1}, episode 0: step returned {case['message']}"
+    with pytest.raises(EnvironmentFailed, match=f"^{re.escape(said)}"):
         play(liar(num_envs=num_envs, **case["answer"]))
-    assert str(caught.value).startswith(
-        f"{LIAR}: environment {num_envs - 1}, episode 0: step returned {case['message']}"
-    )
 
 
 @pytest.mark.parametrize("answer", [(np.zeros(4, np.float32), 1.0, False, {}), None, np.float32(1)])
@@ -127,11 +120,10 @@ def test_a_step_of_the_old_interface_is_told_what_to_return(liar: Any, monkeypat
 
 def test_messages_have_the_number_that_the_environment_has_in_the_run(liar: Any) -> None:
     environment = liar(reward=None)
-    actions = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
-    environment.reset(EpisodeSeeds(3, first_env=6), np.zeros(2, np.int64))
-    environment.step(actions)
+    begin(environment, EpisodeSeeds(3, first_env=6))
+    act(environment)
     with pytest.raises(EnvironmentFailed, match="environment 7, episode 0: step returned the reward as None"):
-        environment.step(actions)
+        act(environment)
 
 
 @pytest.mark.parametrize(
@@ -181,20 +173,20 @@ class VectorLiar(VectorEnv[Any, Any, Any]):
         self.metadata = {"autoreset_mode": mode}
         self.single_observation_space, self.single_action_space = space, spaces.Discrete(2)
         self.observation_space = gymnasium.vector.utils.batch_space(space, 3)
-        self.answers, self.steps = answers, 0
+        self.answers, self._steps = answers, 0
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         return self.observation_space.sample(), {}
 
     def step(self, actions: Any) -> Any:
-        self.steps += 1
+        self._steps += 1
         sound = {
             "observation": self.observation_space.sample(),
             "reward": np.ones(3),
             "terminated": np.zeros(3, np.bool_),
             "truncated": np.zeros(3, np.bool_),
         }
-        if self.steps == 2:
+        if self._steps == 2:
             sound |= self.answers
         return *sound.values(), {}
 
@@ -212,12 +204,6 @@ def test_answers_of_an_environment_in_arrays_are_refused_too(case: dict[str, Any
 @pytest.mark.parametrize("doing", ["reset", "step"])
 def test_an_info_is_a_dict(liar: Any, monkeypatch: Any, doing: str) -> None:
     sound = getattr(Liar, doing)
-    monkeypatch.setattr(Liar, doing, lambda self, *given, **named: (*sound(self, *given, **named)[:-1], None))
-    environment = liar()
-
-    def play() -> None:
-        environment.reset(SEEDS, np.zeros(2, np.int64))
-        environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
-
+    monkeypatch.setattr(Liar, doing, lambda self, *words, **named: (*sound(self, *words, **named)[:-1], None))
     with pytest.raises(EnvironmentFailed, match=rf"{doing} returned the info as None; expected a dict"):
-        play()
+        play(liar())

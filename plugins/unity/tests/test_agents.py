@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from rlcore import BehaviorSpec, ObservationSpec
 from rlcore_unity.agents import BehaviorArrays, Seated
@@ -14,6 +17,8 @@ from rlcore_unity.behaviors import Brain, UnusableBehavior, read_brain, split_na
 from rlcore_unity.census import Counted, Seats
 from rlcore_unity.mlagents_messages import ActionSpec, AgentInfo, BrainParameters, Observation
 from rlcore_workers import PlayerFailed
+
+SEATINGS = yaml.safe_load((Path(__file__).parent / "data/seatings.yaml").read_text("utf-8"))
 
 
 class NoPlayer:
@@ -90,23 +95,6 @@ def test_an_agent_that_does_not_decide_waits_with_its_transition_open() -> None:
     assert agents.order.tolist() == [1]
 
 
-def test_actions_are_in_the_order_of_the_message_not_of_the_slots() -> None:
-    agents, _ = seated([-1, -1, -1])
-    agents.receive([agent(1), agent(2), agent(3)])
-    agents.receive([agent(3), agent(1), agent(2)])
-    assert agents.order.tolist() == [2, 0, 1]
-
-
-def test_a_free_slot_goes_to_the_next_agent_and_others_keep_theirs() -> None:
-    agents, arrays = seated([-1, -1, -1])
-    agents.receive([agent(1), agent(2), agent(3)])
-    agents.receive([agent(2, done=True), agent(1), agent(3)])
-    arrays.begin()
-    agents.receive([agent(1), agent(3), agent(9, [4.0])])
-    assert agents.order.tolist() == [0, 2, 1]
-    assert arrays.observations["observation"][1].tolist() == [4.0]
-
-
 def test_an_agent_that_ends_before_it_acted_had_no_episode() -> None:
     agents, arrays = seated([-1])
     arrays.begin()
@@ -114,14 +102,15 @@ def test_an_agent_that_ends_before_it_acted_had_no_episode() -> None:
     assert not arrays.batch().ended.size
 
 
-def test_a_decision_of_an_agent_that_ends_in_the_same_message_is_answered_and_forgotten() -> None:
-    agents, arrays = seated([-1, -1])
-    agents.receive([agent(1), agent(2)])
-    arrays.begin()
-    agents.receive([agent(1), agent(1, done=True), agent(2)])
-    assert agents.order.tolist() == [-1, 1]
-    assert [place for place, _ in agents.without_slot] == [0]
-    assert arrays.batch().terminated.tolist() == [True, False]
+@pytest.mark.parametrize("case", SEATINGS.values(), ids=SEATINGS)
+def test_slots_of_agents_by_groups_and_messages(case: dict[str, Any]) -> None:
+    agents, _ = seated(case["places"])
+    for message, slots in case["messages"]:
+        agents.receive([
+            agent(int(number), group_id=int(group or 0), done=bool(end))
+            for number, group, end in re.findall(r"(\d+)(?::(\d+))?(!?)", str(message))
+        ])  # fmt: skip
+        assert agents.order.tolist() == slots
 
 
 def test_agents_beyond_the_places_act_without_being_learned_from(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,67 +124,35 @@ def test_agents_beyond_the_places_act_without_being_learned_from(caplog: pytest.
     assert arrays.observations["observation"].tolist() == [[7.0]]
 
 
-def test_slots_of_a_group_go_to_agents_of_that_group() -> None:
-    agents, arrays = seated([0, 0, 1, 1])
-    agents.receive([agent(1, group_id=31), agent(2, group_id=30), agent(3, group_id=30), agent(4, group_id=31)])
-    assert agents.order.tolist() == [0, 2, 3, 1]
-    arrays.begin()
-    done = {"done": True, "group_reward": 1.0}
-    agents.receive([
-        agent(2, group_id=30, **done), agent(3, group_id=30, **done), agent(1, group_id=31, group_reward=0.5),
-        agent(8, group_id=30), agent(4, group_id=31), agent(9, group_id=30),
-    ])  # fmt: skip
-    assert agents.order.tolist() == [0, 2, 1, 3]
-    batch = arrays.batch()
-    assert batch.group_reward is not None and batch.group_reward.tolist() == [0.5, 0.0, 1.0, 1.0]
-    assert batch.ended.tolist() == [2, 3]
-
-
-def test_a_new_group_gets_the_slots_of_one_that_is_gone() -> None:
-    agents, _ = seated([0, 0, 1, 1])
-    agents.receive([agent(number, group_id=group) for number, group in enumerate((5, 5, 6, 6))])
-    agents.receive([agent(0, group_id=5, done=True), agent(1, group_id=5, done=True), agent(2, group_id=6)])
-    agents.receive([agent(8, group_id=77), agent(2, group_id=6), agent(9, group_id=77)])
-    assert sorted(agents.order.tolist()) == [0, 1, 2]
-
-
-def test_groups_get_the_places_of_a_group_of_their_size() -> None:
-    agents, _ = seated([0, 0, 1, 1, 1])
-    agents.receive([agent(number, group_id=5) for number in range(3)])
-    agents.receive([*(agent(number, group_id=5) for number in range(3)), agent(8, group_id=6), agent(9, group_id=6)])
-    assert agents.order.tolist() == [2, 3, 4, 0, 1]
-
-
 def test_agents_that_join_their_group_after_their_first_decision_keep_their_places() -> None:
     agents, arrays = seated([0, 0, 1, 1])
     agents.receive([agent(number) for number in range(4)])
     arrays.begin()
     agents.receive([agent(number, group_id=8 - number // 2, reward=1.0) for number in range(4)])
-    assert agents.order.tolist() == [0, 1, 2, 3]
     batch = arrays.batch()
     assert batch.reward.tolist() == [1.0] * 4 and batch.aborted is None
-    agents.receive([agent(number, group_id=8 - number // 2, done=True) for number in range(4)])
-    agents.receive([agent(10, group_id=7), agent(11, group_id=7), agent(12, group_id=8)])
-    assert agents.order.tolist() == [2, 3, 0]  # the next agents of a group have its places
+
+
+def test_rewards_of_a_group_are_those_of_its_slots() -> None:
+    agents, arrays = seated([0, 0, 1, 1])
+    agents.receive([agent(number, group_id=group) for number, group in enumerate((31, 31, 30, 30))])
+    arrays.begin()
+    ends = [agent(number, group_id=30, done=True, group_reward=1.0) for number in (2, 3)]
+    agents.receive([*ends, agent(0, group_id=31, group_reward=0.5), agent(8, group_id=30), agent(9, group_id=30)])
+    batch = arrays.batch()
+    assert batch.group_reward is not None and batch.group_reward.tolist() == [0.5, 0.0, 1.0, 1.0]
+    assert batch.ended.tolist() == [2, 3]
 
 
 def test_an_agent_that_turns_out_to_be_of_another_group_begins_an_episode_there() -> None:
     agents, arrays = seated([0, 0, 1, 1])
     agents.receive([agent(1), agent(2, group_id=5), agent(3, group_id=6)])
-    assert agents.order.tolist() == [0, 2, 1]
     arrays.begin()
     agents.receive([agent(1, reward=1.0, group_id=5), agent(2, group_id=5), agent(3, group_id=6, reward=2.0)])
-    assert agents.order.tolist() == [3, 2, 1]
     batch = arrays.batch()
     assert batch.aborted is not None and batch.aborted.tolist() == [True, False, False, False]
     assert batch.reward.tolist() == [0.0, 2.0, 0.0, 0.0]  # its reward is of the episode that is dropped
     assert agents.moved == 1
-
-
-def test_an_agent_in_a_group_that_was_not_there_at_the_start_has_a_place() -> None:
-    agents, _ = seated([-1, -1])
-    agents.receive([agent(1, group_id=3), agent(2, group_id=4)])
-    assert agents.order.tolist() == [0, 1]
 
 
 def test_forbidden_options_become_those_that_are_allowed() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore import ConfigError, config_from_mapping, load_plugins
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore
@@ -13,6 +15,8 @@ from rlcore_unity.executable import find_player, names_a_player
 from rlcore_unity.mlagents_keys import translate
 
 __all__ = ["run_rlcore"]
+
+DOCUMENTS = yaml.safe_load((Path(__file__).parent / "data/documents.yaml").read_text("utf-8"))
 
 
 @pytest.fixture(autouse=True)
@@ -29,24 +33,15 @@ def environment_of(document: dict[str, Any]) -> Any:
     return document.get("environment")
 
 
-def test_a_file_of_mlagents_becomes_an_environment_block() -> None:
-    document: dict[str, Any] = {
-        "env_settings": {"env_path": "Walker", "env_args": ["--level", "3"], "base_port": 6000, "seed": 4},
-        "engine_settings": {"time_scale": 10, "no_graphics": True, "width": 100},
-    }
-    assert environment_of(document) == {
-        "type": "unity",
-        "executable": "Walker",
-        "id": "Walker",
-        "args": ["--level", "3"],
-        "base_port": 6000,
-        "time_scale": 10,
-        "no_graphics": True,
-        "width": 100,
-    }
-    assert document["env_settings"] == {"seed": 4}
-    assert "engine_settings" not in document
-    assert document["evaluation"] == {"interval": None, "environment": {"num_envs": 1}}
+@pytest.mark.parametrize("case", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_a_document_says_what_its_player_is(case: dict[str, Any]) -> None:
+    document = copy.deepcopy(case["document"])
+    block = environment_of(document)
+    expected = case.get("has") or case["environment"]
+    assert {key: block[key] for key in expected} == expected
+    if "others" in case:
+        kept = {key: value for key, value in document.items() if key not in ("environment", "export")}
+        assert block == expected and kept == case["others"]
 
 
 @pytest.mark.parametrize(
@@ -76,29 +71,6 @@ def test_a_file_with_default_settings_alone_has_no_behavior_of_the_players_name(
     assert [*config_from_mapping(own, plugins).behaviors] == ["Walker.x86_64"]
 
 
-def test_env_editor_waits_for_the_editor_whatever_the_file_says() -> None:
-    block = environment_of({"environment": {"id": "editor"}, "env_settings": {"env_path": "Walker"}})
-    assert (block["type"], block["executable"]) == ("unity", None)
-
-
-def test_another_type_of_environment_keeps_its_file() -> None:
-    document = {"environment": {"type": "gymnasium", "id": "./x"}, "env_settings": {"env_path": "Walker"}}
-    before = {name: dict(block) for name, block in document.items()}
-    translate(document)
-    assert document == before
-
-
-def test_the_environment_block_wins_over_engine_settings() -> None:
-    """Options such as ``--time-scale`` set keys of the environment block."""
-    block = environment_of({"environment": {"id": "plain", "time_scale": 1}, "engine_settings": {"time_scale": 20}})
-    assert block["time_scale"] == 1
-
-
-def test_another_player_replaces_that_of_the_file() -> None:
-    block = environment_of({"environment": {"type": "unity", "executable": "plain", "id": "Walker.x86_64"}})
-    assert block["executable"] == "Walker.x86_64"
-
-
 def test_the_file_that_a_run_writes_is_read_as_it_is() -> None:
     document: dict[str, Any] = {"environment": {"id": "Walker"}}
     translate(document)
@@ -106,11 +78,6 @@ def test_the_file_that_a_run_writes_is_read_as_it_is() -> None:
     (Path.cwd() / "Walker").mkdir()
     translate(again)
     assert again == document
-
-
-def test_arguments_of_the_command_line_are_split_as_a_shell_does() -> None:
-    block = environment_of({"environment": {"id": "plain", "args": "--level 'two words'"}})
-    assert block["args"] == ["--level", "two words"]
 
 
 @pytest.mark.parametrize(
@@ -156,14 +123,19 @@ def test_checkpoints_are_as_rare_as_those_of_mlagents(blocks: dict[str, Any], in
     assert {name: each.get("checkpoint_interval") for name, each in document["behaviors"].items()} == intervals
 
 
-def test_a_missing_player_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'Walker\.x86_64'"):
-        find_player(tmp_path / "Waker.x86_64")
-
-
-def test_an_id_that_is_no_player_is_refused_with_the_key_that_chooses_the_environment(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"write environment\.type too, such as"):
-        find_player(tmp_path / "classic" / "tictactoe")
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("Waker.x86_64", r"did you mean 'Walker\.x86_64'"),
+        ("classic/tictactoe", r"write environment\.type too, such as"),
+        ("", r"is a folder.*it has Mac.app, Walker.x86_64"),
+        ("unexecutable", r"chmod \+x"),
+    ],
+)
+def test_a_player_that_cannot_be_started_is_refused_with_advice(tmp_path: Path, path: str, says: str) -> None:
+    (tmp_path / "unexecutable").touch(mode=0o644)
+    with pytest.raises(ConfigError, match=says):
+        find_player(tmp_path / path)
 
 
 def test_validate_does_not_call_a_configuration_checked_whose_player_is_not_there(
@@ -174,17 +146,6 @@ def test_validate_does_not_call_a_configuration_checked_whose_player_is_not_ther
     checked = run_rlcore("validate", str(config))
     assert checked.exit_code == 0 and "not checked:\n  environment.executable: " in checked.stdout
     assert "there is no such file" in checked.stdout and "write environment.type too" in checked.stdout
-
-
-def test_a_folder_is_refused_with_the_players_in_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"is a folder.*it has Mac.app, Walker.x86_64"):
-        find_player(tmp_path)
-
-
-def test_a_player_that_may_not_be_executed_is_refused_with_the_command(tmp_path: Path) -> None:
-    (tmp_path / "plain").chmod(0o644)
-    with pytest.raises(ConfigError, match=r"chmod \+x"):
-        find_player(tmp_path / "plain")
 
 
 def test_the_folder_that_unity_builds_on_a_mac_has_the_file_to_start(tmp_path: Path) -> None:

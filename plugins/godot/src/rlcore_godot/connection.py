@@ -119,14 +119,14 @@ def _read(data: bytes) -> dict[str, Any]:
             text = data[max(0, place - 40) : place + 40].decode("utf-8", "replace")
             if b"nan" in near or b"inf" in near:
                 hint = "; a number in it is not finite"
-        raise BadGame(f"sent a message that is not JSON{hint}: {shown(text)}") from None
+        raise BadGame(f"sent a message that is not JSON{hint}: {short(text)}") from None
     if not isinstance(message, dict):
-        raise BadGame(f"sent {shown(message)} where a JSON object must be")
+        raise BadGame(f"sent {short(message)} where a JSON object must be")
     return message
 
 
-def shown(value: Any) -> str:
+def short(value: Any) -> str:
     """Return a short form of what a game sent, of printable characters."""
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = SHOWN
-    return short.repr(value)
+    limited = reprlib.Repr()
+    limited.maxstring = limited.maxother = SHOWN
+    return limited.repr(value)

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_godot.connection import BadGame, shown
+from rlcore_godot.connection import BadGame, short
 from rlcore_godot.spaces import Policy
 
 FINAL = "terminal_observation"
@@ -60,17 +60,17 @@ def read_ends(message: Mapping[str, Any], done: list[Any], means_truncated: bool
     ends = Ends(np.zeros(agents, np.bool_), np.zeros(agents, np.bool_))
     for agent, value in enumerate(done):
         if value is not False and value is not True and value not in (0, 1):
-            raise BadGame(f"sent {shown(value)} as done of agent {agent}, which must be true or false")
+            raise BadGame(f"sent {short(value)} as done of agent {agent}, which must be true or false")
     infos = message.get("info") or [None] * agents
     if not isinstance(infos, list) or len(infos) != agents:
-        raise BadGame(f"sent {shown(infos)} as 'info', which must be a list with one entry for each of {agents} agents")
+        raise BadGame(f"sent {short(infos)} as 'info', which must be a list with one entry for each of {agents} agents")
     for agent in np.flatnonzero(done).tolist():
         info = infos[agent] or {}
         if not isinstance(info, dict):
-            raise BadGame(f"sent {shown(info)} as the info of agent {agent}, which must be an object")
+            raise BadGame(f"sent {short(info)} as the info of agent {agent}, which must be an object")
         cut = info.get(TRUNCATED)
         if cut not in (None, False, True):
-            raise BadGame(f"sent {shown(cut)} as {TRUNCATED} of agent {agent}, which must be true or false")
+            raise BadGame(f"sent {short(cut)} as {TRUNCATED} of agent {agent}, which must be true or false")
         final = info.get(FINAL)
         told = cut is not None or final is not None
         truncated = bool(cut) if told else means_truncated

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from rlcore import ConfigError
-from rlcore_godot.connection import BadGame, Connection, GameGone, shown
+from rlcore_godot.connection import BadGame, Connection, GameGone, short
 from rlcore_godot.launch import Launch
 from rlcore_godot.settings import EDITOR_PORT
 from rlcore_godot.spaces import Cast, read_cast
@@ -73,7 +73,7 @@ class Player:
             ticks = info.get("physics_ticks_per_second")
             if self._launch.command is not None and ticks not in (None, self._launch.ticks):
                 raise BadGame(
-                    f"runs {shown(ticks)} physics ticks in a second, and was started with --fixed-fps "
+                    f"runs {short(ticks)} physics ticks in a second, and was started with --fixed-fps "
                     f"{self._launch.ticks}; set environment.physics_ticks to that of the project"
                 )
         except BadGame as error:
@@ -148,7 +148,7 @@ class Player:
         found = message.get("type")
         if found != kind:
             raise BadGame(
-                f"answered with a message of type {shown(found)} where {kind!r} must be; its plugin must be Godot RL "
+                f"answered with a message of type {short(found)} where {kind!r} must be; its plugin must be Godot RL "
                 f"Agents {MAJOR}.{MINOR} or later"
             )
         return message

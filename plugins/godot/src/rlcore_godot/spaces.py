@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, BehaviorSpec, ObservationSpec, name_problem
-from rlcore_godot.connection import BadGame, shown
+from rlcore_godot.connection import BadGame, short
 
 MAX_AGENTS = 65_536
 MAX_KEYS = 256
@@ -145,7 +145,7 @@ def read_cast(info: Mapping[str, Any]) -> Cast:
     agents = info.get("n_agents")
     if not _whole(agents) or not 1 <= agents <= MAX_AGENTS:
         raise BadGame(
-            f"says it has {shown(agents)} agents, and 1 to {MAX_AGENTS} are allowed; add its AIControllers to the "
+            f"says it has {short(agents)} agents, and 1 to {MAX_AGENTS} are allowed; add its AIControllers to the "
             "group AGENT"
         )
     agents = int(agents)
@@ -153,7 +153,7 @@ def read_cast(info: Mapping[str, Any]) -> Cast:
     acting = _per_agent(info, "action_space", agents)
     names = info.get("agent_policy_names") or [ONE_POLICY] * agents
     if not isinstance(names, list) or len(names) != agents or not all(isinstance(name, str) for name in names):
-        raise BadGame(f"has the agent_policy_names {shown(names)}, which must be a list of {agents} names")
+        raise BadGame(f"has the agent_policy_names {short(names)}, which must be a list of {agents} names")
     groups: dict[str, list[int]] = {}
     for agent, name in enumerate(names):
         problem = name_problem("a behavior's name", name)
@@ -166,8 +166,8 @@ def read_cast(info: Mapping[str, Any]) -> Cast:
             for what, each in (("observation_space", observing), ("action_space", acting)):
                 if each[agent] != each[places[0]]:
                     raise BadGame(
-                        f"agents {places[0]} and {agent} of policy {name!r} differ in {what}: {shown(each[places[0]])} "
-                        f"and {shown(each[agent])}; give them different policy names"
+                        f"agents {places[0]} and {agent} of policy {name!r} differ in {what}: {short(each[places[0]])} "
+                        f"and {short(each[agent])}; give them different policy names"
                     )
         seen = _observations(name, observing[places[0]])
         done = _actions(name, acting[places[0]])
@@ -180,7 +180,7 @@ def _per_agent(info: Mapping[str, Any], key: str, agents: int) -> list[Any]:
     if isinstance(found, dict):
         return [found] * agents
     if not isinstance(found, list) or len(found) != agents:
-        raise BadGame(f"has the {key} {shown(found)}, which must be a list with one entry for each of {agents} agents")
+        raise BadGame(f"has the {key} {short(found)}, which must be a list with one entry for each of {agents} agents")
     return found
 
 
@@ -192,17 +192,17 @@ def _observations(policy: str, space: Any) -> tuple[Seen, ...]:
         where = f"policy {policy!r}: observation {key!r}"
         if kind == "discrete":
             if not _whole(size) or not 1 <= size <= MAX_ACTIONS:
-                raise BadGame(f"{where} has the size {shown(size)}, which must be its number of options")
+                raise BadGame(f"{where} has the size {short(size)}, which must be its number of options")
             seen.append(Seen(ObservationSpec(key, (int(size),), np.float32, "one_hot"), options=int(size)))
             continue
         if kind != "box":
-            raise BadGame(f"{where} is of space {shown(kind)}; box and discrete are known")
+            raise BadGame(f"{where} is of space {short(kind)}; box and discrete are known")
         sizes: list[Any] = size if isinstance(size, list) else [size]
         if not 1 <= len(sizes) <= MAX_DIMENSIONS or not all(_whole(each) and each >= 1 for each in sizes):
-            raise BadGame(f"{where} has the size {shown(size)}, which must be a list of numbers of at least 1")
+            raise BadGame(f"{where} has the size {short(size)}, which must be a list of numbers of at least 1")
         shape = tuple(int(each) for each in sizes)
         if math.prod(shape) > MAX_SIZE:
-            raise BadGame(f"{where} has the size {shown(size)}; {MAX_SIZE:,} numbers are allowed")
+            raise BadGame(f"{where} has the size {short(size)}; {MAX_SIZE:,} numbers are allowed")
         if IMAGE in key and len(shape) == 3:
             seen.append(Seen(ObservationSpec(key, shape, np.uint8, "image"), hexadecimal=True))
         else:
@@ -218,9 +218,9 @@ def _actions(policy: str, space: Any) -> tuple[Done, ...]:
         kind = entry.get("action_type")
         where = f"policy {policy!r}: action {key!r}"
         if kind not in ("continuous", "discrete"):
-            raise BadGame(f"{where} has the action_type {shown(kind)}; continuous and discrete are known")
+            raise BadGame(f"{where} has the action_type {short(kind)}; continuous and discrete are known")
         if not _whole(size) or not 1 <= size <= MAX_ACTIONS:
-            raise BadGame(f"{where} has the size {shown(size)}, which must be from 1 to {MAX_ACTIONS}")
+            raise BadGame(f"{where} has the size {short(size)}, which must be from 1 to {MAX_ACTIONS}")
         discrete = kind == "discrete"
         done.append(Done(key, int(size), discrete, firsts[discrete]))
         firsts[discrete] += 1 if discrete else int(size)
@@ -231,12 +231,12 @@ def _actions(policy: str, space: Any) -> tuple[Done, ...]:
 
 def _entries(policy: str, what: str, space: Any) -> list[tuple[str, dict[str, Any]]]:
     if not isinstance(space, dict) or not 1 <= len(space) <= MAX_KEYS:
-        raise BadGame(f"policy {policy!r}: the {what} {shown(space)} must have 1 to {MAX_KEYS} keys")
+        raise BadGame(f"policy {policy!r}: the {what} {short(space)} must have 1 to {MAX_KEYS} keys")
     for key, entry in space.items():
         if not isinstance(entry, dict):
-            raise BadGame(f"policy {policy!r}: the {what} has {shown(entry)} under {key!r}, which must be an object")
+            raise BadGame(f"policy {policy!r}: the {what} has {short(entry)} under {key!r}, which must be an object")
         if not key or len(key) > 200 or not key.isprintable():
-            raise BadGame(f"policy {policy!r}: the {what} has the key {shown(key)}, which is not a name")
+            raise BadGame(f"policy {policy!r}: the {what} has the key {short(key)}, which is not a name")
     return list(space.items())
 
 
@@ -257,7 +257,7 @@ def _values(seen: Seen, agents: Sequence[Any], places: Sequence[int], place: str
     except (KeyError, TypeError, IndexError):
         for agent, number in zip(agents, places, strict=True):
             if not isinstance(agent, dict):
-                raise BadGame(f"{place}: agent {number} is {shown(agent)}, which must be an object") from None
+                raise BadGame(f"{place}: agent {number} is {short(agent)}, which must be an object") from None
             if name not in agent:
                 raise BadGame(f"{place}: agent {number} has no {name!r}, which is in its observation_space") from None
         raise
@@ -289,7 +289,7 @@ def _problem(value: Any, spec: ObservationSpec) -> str | None:
     except ValueError:
         numbers = np.empty(0, object)
     if numbers.dtype.kind not in "iuf":
-        return f"is {shown(value)}, which must be {spec.size} numbers"
+        return f"is {short(value)}, which must be {spec.size} numbers"
     if numbers.size != spec.size:
         return f"has {numbers.size} numbers, and its observation_space says {list(spec.shape)}"
     wrong = np.flatnonzero(~np.isfinite(numbers.astype(np.float32).reshape(-1)))
@@ -298,11 +298,11 @@ def _problem(value: Any, spec: ObservationSpec) -> str | None:
 
 def _pixels(value: Any, spec: ObservationSpec, place: str) -> NDArray[np.uint8]:
     if not isinstance(value, str):
-        raise BadGame(f"{place}: {spec.name!r} is {shown(value)}, which must be the hexadecimal text of an image")
+        raise BadGame(f"{place}: {spec.name!r} is {short(value)}, which must be the hexadecimal text of an image")
     try:
         data = bytes.fromhex(value)
     except ValueError:
-        raise BadGame(f"{place}: {spec.name!r} is {shown(value)}, which is not hexadecimal text") from None
+        raise BadGame(f"{place}: {spec.name!r} is {short(value)}, which is not hexadecimal text") from None
     if len(data) != spec.size:
         raise BadGame(
             f"{place}: image {spec.name!r} has {len(data)} bytes, and its observation_space says {list(spec.shape)}"
@@ -316,7 +316,7 @@ def _indicators(values: Sequence[Any], seen: Seen, places: Sequence[int], place:
         chosen = value[0] if isinstance(value, list) and len(value) == 1 else value
         if not _whole(chosen) or not 0 <= chosen < seen.options:
             raise BadGame(
-                f"{place}: {seen.spec.name!r} of agent {number} is {shown(value)}, which must be from 0 to "
+                f"{place}: {seen.spec.name!r} of agent {number} is {short(value)}, which must be from 0 to "
                 f"{seen.options - 1}"
             )
         array[row, int(chosen)] = 1.0

@@ -22,49 +22,65 @@ from numpy.typing import NDArray
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 from rlcore_gymnasium.spaces.values import allowed_at_end
 
-__all__ = ["MaskedBatches", "MaskedEnvironments"]
-
 log = logging.getLogger(__name__)
 
 ACTION_MASK = "action_mask"  # the entry of an info, or of a Dict observation
 METHOD = "action_masks"
 
 
-def _warn_of_late_masks() -> None:
-    log.warning(
-        "step returns an action_mask and reset returned none: the first action of these episodes may be any; return "
-        "one with the first observation too (reported once)"
-    )
-
-
-def _refuse_without() -> None:
-    raise MismatchedValue(f"an info without {ACTION_MASK!r}, although the infos of this episode before had one")
-
-
-class MaskedEnvironments:
-    """The masks of N environments that are stepped one by one.
+class Masks:
+    """Masks of N environments, and which of their episodes have some.
 
     Attributes:
         allowed: [N, options] what the latest observation of each environment allows; None until one gave a mask.
     """
 
-    def __init__(
-        self, acting: ActionCodec, observing: ObservationCodec, envs: Sequence[gymnasium.Env[Any, Any]]
-    ) -> None:
-        """``envs`` is the list of the environments, which may be replaced in it."""
+    def __init__(self, acting: ActionCodec, observing: ObservationCodec, num_envs: int) -> None:
         self.allowed: NDArray[np.bool_] | None = None
         self._acting = acting
         self._in_observation = observing.has_mask
-        self._envs = envs
-        self._asks = bool(acting.discrete) and envs[0].has_wrapper_attr(METHOD)
-        self._final: NDArray[np.bool_] = np.empty((0, sum(acting.discrete)), np.bool_)
-        self._masked = [False] * len(envs)  # whether the episode of each environment has masks
+        self._masked = np.zeros(num_envs, np.bool_)  # whether each episode has masks
         self._warned = False
 
     def forget(self) -> None:
         """All environments start again."""
         self.allowed = None
-        self._masked = [False] * len(self._envs)
+        self._masked[:] = False
+
+    def _everything(self, rows: int) -> NDArray[np.bool_]:
+        return np.ones((rows, sum(self._acting.discrete)), np.bool_)
+
+    def _allow(self, rows: Any, masks: NDArray[np.bool_] | None) -> None:
+        """Store the masks of ``rows``; None allows everything."""
+        if self.allowed is None:
+            if masks is None:
+                return
+            self.allowed = self._everything(len(self._masked))
+        self.allowed[rows] = True if masks is None else masks
+
+    def _check(self, missing: bool, late: bool) -> None:
+        """Refuse a mask that is missing within an episode, and warn of one that the first observation did not have."""
+        if missing:
+            raise MismatchedValue(f"an info without {ACTION_MASK!r}, although the infos of this episode before had one")
+        if late and not self._warned:
+            self._warned = True
+            log.warning(
+                "step returns an action_mask and reset returned none: the first action of these episodes may be any; "
+                "return one with the first observation too (reported once)"
+            )
+
+
+class MaskedEnvironments(Masks):
+    """The masks of N environments that are stepped one by one."""
+
+    def __init__(
+        self, acting: ActionCodec, observing: ObservationCodec, envs: Sequence[gymnasium.Env[Any, Any]]
+    ) -> None:
+        """``envs`` is the list of the environments, which may be replaced in it."""
+        super().__init__(acting, observing, len(envs))
+        self._envs = envs
+        self._asks = bool(acting.discrete) and envs[0].has_wrapper_attr(METHOD)
+        self._final = self._everything(len(envs))
 
     def read(self, index: int, observation: Any, info: Mapping[str, Any], first: bool = False) -> None:
         """Read the mask at an observation after which the agent acts; ``first`` of an episode.
@@ -72,22 +88,12 @@ class MaskedEnvironments:
         Raises MismatchedValue for a mask that does not fit the actions, and for one that is missing.
         """
         found = self._found(index, observation, info)
-        if found is None:
-            if self._masked[index] and not first:
-                _refuse_without()
-            self._masked[index] = False
-            if self.allowed is not None:
-                self.allowed[index] = True
-            return
-        mask = self._acting.mask(found)
-        if self.allowed is None:
-            self.allowed = np.ones((len(self._envs), len(mask)), np.bool_)
-            self._final = self.allowed.copy()
-        self.allowed[index] = mask
-        if not (first or self._masked[index] or self._warned):
-            self._warned = True
-            _warn_of_late_masks()
-        self._masked[index] = True
+        has_one = found is not None
+        had_before = bool(self._masked[index])
+        if not first and has_one != had_before:
+            self._check(missing=had_before, late=has_one)
+        self._allow(index, self._acting.mask(found) if has_one else None)
+        self._masked[index] = has_one
 
     def read_final(self, row: int, index: int, observation: Any, info: Mapping[str, Any], truncated: bool) -> None:
         """Read the mask at the last observation of an episode, the one of ``row`` among those that ended."""
@@ -106,57 +112,41 @@ class MaskedEnvironments:
 
     def _found(self, index: int, observation: Any, info: Mapping[str, Any]) -> Any:
         found = info.get(ACTION_MASK)
-        if found is None and self._in_observation:
+        if found is not None:
+            return found
+        if self._in_observation:
             if ACTION_MASK not in observation:
                 raise MismatchedValue(f"an observation without its entry {ACTION_MASK!r}")
             return observation[ACTION_MASK]
-        if found is None and self._asks:
-            return self._envs[index].get_wrapper_attr(METHOD)()
-        return found
+        return self._envs[index].get_wrapper_attr(METHOD)() if self._asks else None
 
 
-class MaskedBatches:
-    """The masks of N environments that are stepped in one call.
-
-    Attributes:
-        allowed: [N, options] what the latest observation of each environment allows; None until one gave a mask.
-    """
+class MaskedBatches(Masks):
+    """The masks of N environments that are stepped in one call."""
 
     def __init__(self, acting: ActionCodec, observing: ObservationCodec, vector: Any) -> None:
-        self.allowed: NDArray[np.bool_] | None = None
-        self._acting = acting
-        self._in_observation = observing.has_mask
-        self._num_envs = vector.num_envs
-        self._ask = _method_of(vector) if acting.discrete else None
-        self._masked: NDArray[np.bool_] = np.zeros(self._num_envs, np.bool_)  # whether each episode has masks
-        self._warned = False
+        super().__init__(acting, observing, vector.num_envs)
+        self._ask = _method_of(vector)
 
-    def forget(self) -> None:
-        """All environments start again."""
-        self.allowed = None
-        self._masked[:] = False
-
-    def read(self, observations: Any, info: Any, rows: NDArray[np.bool_], begun: NDArray[np.intp]) -> None:
-        """Read the masks of ``rows`` [N], whose agents act next; those of ``begun`` begin an episode.
+    def read(
+        self, observations: Any, info: Any, begun: NDArray[np.intp], rows: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Read the masks of ``rows`` [N], all by default, whose agents act next; those of ``begun`` begin an episode.
 
         ``observations`` and ``info`` have a row for each environment. Raises MismatchedValue for masks that do not fit
         the actions, and for one that is missing.
         """
-        masks, given = self._found(observations, info)
-        self._masked[begun] = False
-        if (rows & self._masked & ~given).any():
-            _refuse_without()
-        late = rows & given & ~self._masked
-        late[begun] = False
-        if late.any() and not self._warned:
-            self._warned = True
-            _warn_of_late_masks()
-        self._masked |= rows & given
-        if masks is None and self.allowed is None:
+        if not self._acting.discrete:
             return
-        if self.allowed is None:
-            self.allowed = np.ones((self._num_envs, sum(self._acting.discrete)), np.bool_)
-        self.allowed[rows] = True if masks is None else masks[rows]
+        rows = np.ones_like(self._masked) if rows is None else rows
+        masks, has_one = self._found(observations, info)
+        self._masked[begun] = False
+        late = rows & has_one & ~self._masked
+        late[begun] = False
+        missing = rows & self._masked & ~has_one
+        self._check(bool(missing.any()), bool(late.any()))
+        self._masked |= rows & has_one
+        self._allow(rows, None if masks is None else masks[rows])
 
     def read_final(self, observations: Any, info: Any, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
         """Return the masks [K, options] at the last observations of the episodes that ended in ``rows`` [K].
@@ -166,17 +156,15 @@ class MaskedBatches:
         if self.allowed is None or not rows.size:
             return None
         masks, _ = self._found(observations, info, method=False)
-        if masks is None:
-            return np.ones((len(rows), self.allowed.shape[1]), np.bool_)
-        return allowed_at_end(masks[rows], self._acting.discrete)
+        return self._everything(len(rows)) if masks is None else allowed_at_end(masks[rows], self._acting.discrete)
 
     def _found(
         self, observations: Any, info: Any, method: bool = True
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_]]:
         """Return the masks [N, options], if there are any, and which environments gave one, [N]."""
-        given = np.ones(self._num_envs, np.bool_)
+        has_one = np.ones_like(self._masked)
         if isinstance(info, Mapping) and info.get(ACTION_MASK) is not None:
-            given[:] = info.get(f"_{ACTION_MASK}", True)
+            has_one[:] = info.get(f"_{ACTION_MASK}", True)
             found = info[ACTION_MASK]
         elif self._in_observation and isinstance(observations, Mapping):
             found = observations[ACTION_MASK]
@@ -185,10 +173,10 @@ class MaskedBatches:
         elif method and self._ask is not None:
             found = self._ask()
         else:
-            return None, np.zeros_like(given)
-        masks = self._acting.masks(found, self._num_envs)
-        masks[~given] = True
-        return masks, given
+            return None, np.zeros_like(has_one)
+        masks = self._acting.masks(found, len(has_one))
+        masks[~has_one] = True
+        return masks, has_one
 
 
 def _method_of(vector: Any) -> Callable[[], Any] | None:

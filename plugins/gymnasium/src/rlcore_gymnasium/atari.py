@@ -143,8 +143,8 @@ class CountedLives:
     def __init__(self, vector: Any) -> None:
         self._vector = vector
 
-    def reset(self, **given: Any) -> Any:
-        observations, info = self._vector.reset(**given)
+    def reset(self, **how: Any) -> Any:
+        observations, info = self._vector.reset(**how)
         self._left = np.array(info["lives"])
         return observations, info
 

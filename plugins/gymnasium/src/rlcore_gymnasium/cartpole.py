@@ -107,7 +107,7 @@ class CartPoleEnvironment(NativeEnvironment):
                 self._values[attribute][rows] = values[rows]
             derive(self.vector)
 
-    def _step(self, action: Any) -> AgentBatch:
+    def _step(self, action: Any) -> dict[str, AgentBatch]:
         vector = self.vector
         observations, self._reward, terminated, truncated, _ = vector.step(action)
         # prev_done marks rows that Gymnasium would reset at the next step; clearing it prevents this.
@@ -123,7 +123,8 @@ class CartPoleEnvironment(NativeEnvironment):
             self._start_episodes(ended if len(ended) > 1 else slice(ended[0], ended[0] + 1))
             observations[ended] = state.T
             self.episodes[ended] += 1
-        return AgentBatch({OBSERVATION: observations}, self._reward, terminated, truncated, ended, final)
+        batch = AgentBatch({OBSERVATION: observations}, self._reward, terminated, truncated, ended, final)
+        return {self._behavior: batch}
 
     def state_dict(self) -> dict[str, Any]:
         vector = self.vector
@@ -155,4 +156,4 @@ class CartPoleEnvironment(NativeEnvironment):
         derive(self.vector)
         self._source = None
         self._reward = np.zeros(self.num_envs, np.float32)
-        return self._batch_without_ends({OBSERVATION: self.vector.state.T.astype(np.float32)})
+        return self._batch({OBSERVATION: self.vector.state.T.astype(np.float32)})

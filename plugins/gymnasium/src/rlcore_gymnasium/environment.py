@@ -24,6 +24,7 @@ from rlcore import (
 )
 from rlcore_gymnasium.atari import AtariOnFilm, is_atari, raw_screens, vector_options, with_lives
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
+from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.mujoco_warnings import warn_once
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
@@ -76,12 +77,12 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     film = {} if run.video is None else filming(env_id, run.video)
     if film and is_atari(spec) and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
-        games = [lambda: film["wrappers"][0](AtariOnFilm(make_game, vector_options(spec, options)))] * run.num_envs
+        camera = film["wrappers"][0]
+        games = [lambda: camera(AtariOnFilm(make_game, vector_options(spec, options)))] * run.num_envs
         vector = _made(env_id, options, lambda: SyncVectorEnv(games))
     else:
         around = [*wrappers, *film.get("wrappers", ())]
-        make = _maker(env_id, run.num_envs, "sync", {**options, **film, "wrappers": around})
-        vector = _made(env_id, options, lambda: make(disable_env_checker=True))
+        vector = _one_by_one(env_id, run.num_envs, options, {**film, "wrappers": around})
     assert isinstance(vector, SyncVectorEnv)
     problem = raw_screens(vector.envs[0], env_id)
     if problem is not None:
@@ -138,7 +139,8 @@ def _native(
     Returns None if the form does not support these parameters, or does not declare when it resets: a wrong guess would
     mix two episodes.
     """
-    vector = _made(env_id, options, _maker(env_id, num_envs, "vector_entry_point", options))
+    mode = "vector_entry_point"
+    vector = _made(env_id, options, lambda: gymnasium.make_vec(env_id, num_envs, vectorization_mode=mode, **options))
     if type(vector) is CartPoleVectorEnv:
         attributes = native_parameters(parameters, routes)
         if attributes is not None:
@@ -146,10 +148,8 @@ def _native(
     # Of the object first: ale-py writes its mode into a mapping that all vectorized forms share.
     adapter = ADAPTERS.get(getattr(vector, "autoreset_mode", vector.metadata.get("autoreset_mode")))
     if adapter is None or parameters:
-        try:
+        with failing_as(f"{env_id}: its vectorized form failed to close"):
             vector.close()
-        except (Exception, SystemExit) as error:
-            raise repeating(error, f"{env_id}: its vectorized form failed to close", EnvironmentFailed) from error
         return None
     return adapter(env_id, behavior, vector, observations)
 
@@ -159,16 +159,14 @@ def _one(
 ) -> gymnasium.Env[Any, Any]:
     """Create one environment, in any process of the run."""
     registered(env_id)
-    make = _maker(env_id, 1, "sync", {**options, **(film or {}), "wrappers": wrappers})
-    env: gymnasium.Env[Any, Any] = _made(env_id, options, lambda: make(disable_env_checker=True)).envs[0]
+    env: gymnasium.Env[Any, Any] = _one_by_one(env_id, 1, options, {**(film or {}), "wrappers": wrappers}).envs[0]
     return env
 
 
-def _maker(env_id: str, num_envs: int, mode: str, options: Mapping[str, Any]) -> Callable[..., Any]:
-    def make(**extra: Any) -> Any:
-        return gymnasium.make_vec(env_id, num_envs=num_envs, vectorization_mode=mode, **{**extra, **options})
-
-    return make
+def _one_by_one(env_id: str, num_envs: int, options: Mapping[str, Any], around: Mapping[str, Any]) -> Any:
+    """Create environments that are stepped one by one, with ``around`` them what records and wraps them."""
+    arguments = {"disable_env_checker": True, **options, **around}
+    return _made(env_id, options, lambda: gymnasium.make_vec(env_id, num_envs, vectorization_mode="sync", **arguments))
 
 
 def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> Any:
@@ -183,9 +181,9 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
             f"{env_id}: a package it needs is not installed{_install_hint(error)} ({one_line(error)})"
         ) from error
     except (Exception, SystemExit) as error:
-        given = f" with options {dict(options)}" if options else ""
+        with_options = f" with options {dict(options)}" if options else ""
         more = _place_of(error) + known_problem(error)
-        what = f"{env_id}: cannot be made{given}"
+        what = f"{env_id}: cannot be made{with_options}"
         raise repeating(error, what, lambda text: EnvironmentFailed(text + more)) from error
 
 

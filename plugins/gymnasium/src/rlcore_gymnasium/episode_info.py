@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_gymnasium.spaces.values import MismatchedValue, shown
+from rlcore_gymnasium.spaces.values import MismatchedValue, text_of
 
 __all__ = ["Wanted", "final_info", "final_info_of_vector"]
 
@@ -42,7 +42,7 @@ def final_info(infos: Sequence[Mapping[str, Any] | None], wanted: Wanted) -> Fin
                 column[row] = value
             elif wanted != "all":
                 raise MismatchedValue(
-                    f"the info {name!r} as {shown(value)}; expected a number, because environment.info or final_info "
+                    f"the info {name!r} as {text_of(value)}; expected a number, because environment.info or final_info "
                     "names it"
                 )
     return columns or None

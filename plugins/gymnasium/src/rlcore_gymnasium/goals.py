@@ -16,10 +16,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import EnvironmentFailed, RlcoreError, repeating
+from rlcore import EnvironmentFailed
+from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.spaces import ObservationCodec, ObservationPart
-
-__all__ = ["GoalMethods", "MakeEnv", "goal_rules"]
 
 ACHIEVED = "achieved_goal"
 DESIRED = "desired_goal"
@@ -72,28 +71,23 @@ class GoalMethods:
 
     def terminated(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
         """Return what ``compute_terminated`` returns, [B]; None if the environment has no such method."""
-        if not self._own.has_wrapper_attr(TERMINATED):
+        if not self._goal_env.has_wrapper_attr(TERMINATED):
             return None
         return self._rows(TERMINATED, achieved, desired, "b").astype(np.bool_)
 
     @property
-    def _own(self) -> gymnasium.Env[Any, Any]:
+    def _goal_env(self) -> gymnasium.Env[Any, Any]:
         """The environment of these methods; some need a reset before."""
         if self._env is None:
-            try:
+            with failing_as(f"{self._env_id}: another environment, for the rewards of other goals, cannot be made"):
                 made = self._make()
                 made.reset(seed=0)
-            except RlcoreError:
-                raise
-            except (Exception, SystemExit) as error:
-                what = f"{self._env_id}: another environment, for the rewards of other goals, cannot be made"
-                raise repeating(error, what, EnvironmentFailed) from error
             self._env = made
         return self._env
 
     def _rows(self, name: str, achieved: NDArray[Any], desired: NDArray[Any], kinds: str) -> NDArray[Any]:
         """What the method ``name`` returns for each row, [B], of numbers of ``kinds``."""
-        method = partial(self._own.get_wrapper_attr(name), info={})
+        method = partial(self._goal_env.get_wrapper_attr(name), info={})
         goals = self._achieved.values(achieved), self._desired.values(desired)
         try:
             found = np.asarray(method(*goals))
@@ -101,12 +95,8 @@ class GoalMethods:
             found = np.empty(0)
         if found.shape == (len(achieved),) and found.dtype.kind in kinds:
             return found
-        try:
+        with failing_as(f"{self._env_id}: {name} failed"):
             found = np.array([method(*each) for each in zip(*goals, strict=True)])
-        except RlcoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise repeating(error, f"{self._env_id}: {name} failed", EnvironmentFailed) from error
         if found.shape != (len(achieved),) or found.dtype.kind not in kinds:
             one = "a number" if name == REWARD else "True or False"
             raise EnvironmentFailed(f"{self._env_id}: {name} must return {one} for a goal, not {found[:1].tolist()}")

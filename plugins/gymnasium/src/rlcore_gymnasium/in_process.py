@@ -31,6 +31,7 @@ from rlcore import (
 )
 from rlcore_gymnasium.action_masks import MaskedBatches, MaskedEnvironments
 from rlcore_gymnasium.episode_info import Wanted, final_info
+from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
@@ -68,25 +69,14 @@ class GymnasiumEnvironment:
         self._behavior = behavior
         self._acting = ActionCodec.of(action_space, env_id)
         self._observing = ObservationCodec.of(observation_space, env_id, observations, self._acting, stack)
-        low, high = self._acting.bounds()
-        self.behaviors: Mapping[str, BehaviorSpec] = {
-            behavior: BehaviorSpec(
-                name=behavior,
-                observations=self._observing.specs,
-                continuous=len(low),
-                discrete=self._acting.discrete,
-                low=low,
-                high=high,
-                env_index=np.arange(num_envs),
-                start=self._acting.start,
-            )
-        }
+        spec = self._acting.behavior(behavior, self._observing.specs, np.arange(num_envs))
+        self.behaviors: Mapping[str, BehaviorSpec] = {behavior: spec}
         self._seeds = EpisodeSeeds(0)
         # Reused at every step; the contract allows changes at the next step.
         self._reward: NDArray[np.float32] = np.zeros(num_envs, np.float32)  # [N]
-        self._terminated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
-        self._truncated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
-        self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
+        self._terminated = np.zeros(num_envs, np.bool_)  # [N]
+        self._truncated = np.zeros(num_envs, np.bool_)  # [N]
+        self._none = np.empty(0, np.intp)  # of the environments
 
     def require_parameters(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""
@@ -96,12 +86,8 @@ class GymnasiumEnvironment:
         self.require_parameters(parameters)
 
     def close(self) -> None:
-        try:
+        with failing_as(f"{self.env_id}: all {self.num_envs} environments: close failed"):
             self.vector.close()
-        except RlcoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise self._failure(f"all {self.num_envs} environments", "close", error) from error
 
     def _begin(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> None:
         self._seeds = seeds
@@ -110,17 +96,25 @@ class GymnasiumEnvironment:
         self._terminated[:] = False
         self._truncated[:] = False
 
-    def _batch_without_ends(self, observations: dict[str, NDArray[Any]]) -> dict[str, AgentBatch]:
-        return {
-            self._behavior: AgentBatch(
-                observations,
-                self._reward,
-                self._terminated,
-                self._truncated,
-                self._nobody,
-                action_mask=self._masks.allowed,
-            )
-        }
+    def _batch(
+        self,
+        observations: dict[str, NDArray[Any]],
+        ended: NDArray[np.intp] | None = None,
+        final_observations: dict[str, NDArray[Any]] | None = None,
+        **others: Any,
+    ) -> dict[str, AgentBatch]:
+        """Return the batch with the stored rewards, flags and masks. By default, no episode ended."""
+        batch = AgentBatch(
+            observations,
+            self._reward,
+            self._terminated,
+            self._truncated,
+            self._none if ended is None else ended,
+            final_observations,
+            action_mask=self._masks.allowed,
+            **others,
+        )
+        return {self._behavior: batch}
 
     def _place(self, index: int) -> str:
         """An environment, by its number in the run, and its episode."""
@@ -131,8 +125,8 @@ class GymnasiumEnvironment:
         if isinstance(error, MismatchedValue):
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
         if doing in RETURNED and isinstance(error, ValueError | TypeError) and "unpack" in str(error):
-            own = error.__traceback__ is not None and error.__traceback__.tb_next is None
-            if own:  # not raised within the environment: it returned something else
+            outside = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            if outside:  # not raised within the environment: it returned something else
                 return EnvironmentFailed(f"{self.env_id}: {where}: {doing} must return {RETURNED[doing]} ({error})")
         return repeating(error, f"{self.env_id}: {where}: {doing} failed", EnvironmentFailed)
 
@@ -216,12 +210,12 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._masks.forget()
         if self._afresh and self._played:
             for index in range(self.num_envs):
-                self._remake(index, {} if self._delivery is None else self._delivery.made_with(index))
+                self._remake(index, {} if self._delivery is None else self._delivery.made_with[index])
         self._played = True
         self._spaces_unseeded[:] = [True] * self.num_envs
         for index in range(self.num_envs):
             self._reset_env(index)
-        return self._batch_without_ends(self._observations)
+        return self._batch(self._observations)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         index = 0
@@ -266,24 +260,18 @@ class InProcessEnvironment(GymnasiumEnvironment):
             raise self._failure(self._place(index), "step", error) from error
         self._any_ended = bool(ended)
         if not ended:
-            return self._batch_without_ends(self._observations)
+            return self._batch(self._observations)
         final_observations = {name: array[: len(ended)] for name, array in self._finals.items()}
         for index in ended:
             self.episodes[index] += 1
             self._reset_env(index)
-        return {
-            self._behavior: AgentBatch(
-                self._observations,
-                self._reward,
-                self._terminated,
-                self._truncated,
-                np.array(ended, np.intp),
-                final_observations,
-                action_mask=self._masks.allowed,
-                final_action_mask=self._masks.final(len(ended)),
-                final_info=reported,
-            )
-        }
+        return self._batch(
+            self._observations,
+            np.array(ended, np.intp),
+            final_observations,
+            final_action_mask=self._masks.final(len(ended)),
+            final_info=reported,
+        )
 
     def _reset_env(self, index: int) -> None:
         """Start the episode of an environment, and write its first observation and action mask."""
@@ -315,10 +303,10 @@ class InProcessEnvironment(GymnasiumEnvironment):
             now = getattr(made, what)
             if now != was:
                 made.close()
-                given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+                settings = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
                 was, now = (" ".join(str(space).split()) for space in (was, now))  # arrays have lines
                 raise ConfigError(
-                    f"{self.env_id}: made with {given}, its {what.replace('_', ' ')} is {now} instead of {was}; "
+                    f"{self.env_id}: made with {settings}, its {what.replace('_', ' ')} is {now} instead of {was}; "
                     "an environment parameter must leave what agents see and do as it is"
                 )
         if isinstance(outer, FilmedEpisodes):

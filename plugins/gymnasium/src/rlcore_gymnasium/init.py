@@ -137,7 +137,8 @@ def to_learn_from(env_id: str) -> dict[str, Any]:
     """
     import gymnasium
 
-    from rlcore_gymnasium.spaces import OBSERVATION, ObservationPart
+    from rlcore_gymnasium.spaces import ObservationPart
+    from rlcore_gymnasium.spaces.codecs import entries
 
     try:
         env = gymnasium.make(env_id, disable_env_checker=True)
@@ -146,19 +147,14 @@ def to_learn_from(env_id: str) -> dict[str, Any]:
     space = env.observation_space
     with suppress(Exception, SystemExit):
         env.close()
-    parts: dict[str, Any] = {OBSERVATION: space}
-    if isinstance(space, gymnasium.spaces.Dict):
-        parts = {str(key): part for key, part in space.spaces.items()}
-    elif isinstance(space, gymnasium.spaces.Tuple):
-        parts = {str(index): part for index, part in enumerate(space.spaces)}
     said: dict[str, Any] = {}
-    for name, part in parts.items():
+    for name, (key, part) in entries(space).items():
         try:
             found = ObservationPart.of(part, name, None, env_id).spec
         except UnsupportedSpace:
             if isinstance(part, gymnasium.spaces.Sequence):
                 said[name] = {"max_entities": MOST_ENTITIES}
-            elif space is not part:
+            elif key is not None:
                 said[name] = "ignore"
             continue
         if found.kind == "image" and min(found.shape[:2]) < SMALLEST_IMAGE:
@@ -226,25 +222,25 @@ def document(seen: Seen, preset: Preset, plugins: Plugins) -> Iterator[str]:
     yield from block(environment, values.get("environment", {}), classes)
     yield ""
     yield "default_settings:"
-    given: dict[str, Any] = {"max_steps": MAX_STEPS}
+    written: dict[str, Any] = {"max_steps": MAX_STEPS}
     if seen.has_images and "vis_encode_type" not in behavior.get("network_settings", {}):
-        given["network_settings"] = {"vis_encode_type": "nature_cnn"}
+        written["network_settings"] = {"vis_encode_type": "nature_cnn"}
     classes = {
         "": BehaviorSettings,
         "hyperparameters": trainer.resolve("settings"),
         "network_settings": trainer.resolve("network"),
     }
     of_preset = {key: value for key, value in behavior.items() if key != "trainer_type"}
-    yield from block(given, of_preset, classes)
+    yield from block(written, of_preset, classes)
 
 
-def block(given: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Mapping[str, type]) -> Iterator[str]:
+def block(written: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Mapping[str, type]) -> Iterator[str]:
     """Yield the lines of a block: keys of the file, then those of the preset as comments.
 
     ``classes`` are the settings classes that describe the keys, by the name of the block within this one; the block
     itself is called "".
     """
-    for key, value in given.items():
+    for key, value in written.items():
         inner = of_preset.get(key)
         if isinstance(value, Mapping) and key in classes:
             yield f"  {key}:"
@@ -252,7 +248,7 @@ def block(given: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Mappi
             yield from (f"  {line}" for line in block(value, inner if isinstance(inner, Mapping) else {}, mine))
         else:
             yield f"  {line_of(key, value, classes)}"
-    left = {key: value for key, value in of_preset.items() if key not in given}
+    left = {key: value for key, value in of_preset.items() if key not in written}
     if left:
         yield '  # Values of the preset: to change one, remove "# " before it, and before the name of its block.'
     for key, value in left.items():

@@ -52,8 +52,8 @@ class NativeEnvironment(GymnasiumEnvironment):
             observations, info = self.vector.reset(seed=seed)
             refuse_wrong_info(info)
             self._masks.forget()
-            self._read_masks(observations, info, begun=np.arange(self.num_envs))
-            return self._batch_without_ends(self._observing.convert(observations, self.num_envs))
+            self._masks.read(observations, info, np.arange(self.num_envs))
+            return self._batch(self._observing.convert(observations, self.num_envs))
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
@@ -61,7 +61,7 @@ class NativeEnvironment(GymnasiumEnvironment):
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         try:
-            return {self._behavior: self._step(self._acting.batch(actions[self._behavior]))}
+            return self._step(self._acting.batch(actions[self._behavior]))
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
@@ -70,48 +70,38 @@ class NativeEnvironment(GymnasiumEnvironment):
             where = f"all {self.num_envs} environments, episodes {first} to {last}"
             raise self._failure(where, "step", error) from error
 
-    def _step(self, action: Any) -> AgentBatch:
+    def _step(self, action: Any) -> dict[str, AgentBatch]:
         raise NotImplementedError
 
-    def _read_masks(
-        self, observations: Any, info: Any, rows: NDArray[np.bool_] | None = None, begun: NDArray[np.intp] | None = None
-    ) -> None:
-        """Read the masks of ``rows``, all by default. ``begun`` are at the beginning of an episode; none by default."""
-        if self._acting.discrete:
-            rows = np.ones(self.num_envs, np.bool_) if rows is None else rows
-            self._masks.read(observations, info, rows, self._nobody if begun is None else begun)
-
-    def _flags(self, terminated: Any, truncated: Any) -> NDArray[np.intp]:
-        """Store the flags; if both are set, the episode has terminated. Return the ended rows."""
-        np.copyto(self._terminated, numbers(terminated, self.num_envs, "terminated", "b"))
-        np.greater(numbers(truncated, self.num_envs, "truncated", "b"), self._terminated, out=self._truncated)
-        return np.flatnonzero(self._terminated | self._truncated)
+    def _stepped(self, action: Any) -> tuple[Any, Any]:
+        """Step, store rewards and flags, and return observations and info. With both flags, an episode terminated."""
+        observations, reward, terminated, truncated, info = self.vector.step(action)
+        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
+        self._terminated[:] = numbers(terminated, self.num_envs, "terminated", "b")
+        self._truncated[:] = numbers(truncated, self.num_envs, "truncated", "b") & ~self._terminated
+        return observations, info
 
 
 class SameStepEnvironment(NativeEnvironment):
     """Adapter for environments that start the next episode in the step that ends an episode, as rlcore does."""
 
-    def _step(self, action: Any) -> AgentBatch:
-        observations, reward, terminated, truncated, info = self.vector.step(action)
-        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
-        ended = self._flags(terminated, truncated)
+    def _step(self, action: Any) -> dict[str, AgentBatch]:
+        observations, info = self._stepped(action)
+        ended = np.flatnonzero(self._terminated | self._truncated)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
             if "final_obs" not in info:
                 raise EnvironmentFailed(f"{self.env_id}: resets itself in the same step but infos lack 'final_obs'")
             final = self._final_observations(info["final_obs"], ended)
             self.episodes[ended] += 1
-        self._read_masks(observations, info, begun=ended)
-        return AgentBatch(
+        self._masks.read(observations, info, ended)
+        final_info = info.get("final_info")
+        return self._batch(
             self._observing.convert(observations, self.num_envs),
-            self._reward,
-            self._terminated,
-            self._truncated,
             ended,
             final,
-            action_mask=self._masks.allowed,
-            final_action_mask=self._masks.read_final(info.get("final_obs"), info.get("final_info"), ended),
-            final_info=final_info_of_vector(info.get("final_info"), ended, self.reported),
+            final_action_mask=self._masks.read_final(info.get("final_obs"), final_info, ended),
+            final_info=final_info_of_vector(final_info, ended, self.reported),
         )
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
@@ -125,31 +115,22 @@ class SameStepEnvironment(NativeEnvironment):
 class ManualResetEnvironment(NativeEnvironment):
     """Adapter for environments that never reset by themselves: the ended environments are reset with a mask."""
 
-    def _step(self, action: Any) -> AgentBatch:
-        observations, reward, terminated, truncated, info = self.vector.step(action)
-        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
-        ended = self._flags(terminated, truncated)
+    def _step(self, action: Any) -> dict[str, AgentBatch]:
+        observations, info = self._stepped(action)
         over = self._terminated | self._truncated
-        self._read_masks(observations, info, ~over)
+        ended = np.flatnonzero(over)
+        self._masks.read(observations, info, self._none, ~over)
         final_action_mask = self._masks.read_final(observations, info, ended)
-        reported = final_info_of_vector(info, ended, self.reported)
+        final_info = final_info_of_vector(info, ended, self.reported)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
-            final = {name: array[ended] for name, array in self._observing.convert(observations, self.num_envs).items()}
+            seen = self._observing.convert(observations, self.num_envs)
+            final = {name: array[ended] for name, array in seen.items()}
             observations, info = self.vector.reset(options={"reset_mask": over})
-            self._read_masks(observations, info, over, ended)
+            self._masks.read(observations, info, ended, over)
             self.episodes[ended] += 1
-        return AgentBatch(
-            self._observing.convert(observations, self.num_envs),
-            self._reward,
-            self._terminated,
-            self._truncated,
-            ended,
-            final,
-            action_mask=self._masks.allowed,
-            final_action_mask=final_action_mask,
-            final_info=reported,
-        )
+        visible = self._observing.convert(observations, self.num_envs)
+        return self._batch(visible, ended, final, final_action_mask=final_action_mask, final_info=final_info)
 
 
 class NextStepEnvironment(NativeEnvironment):
@@ -165,62 +146,52 @@ class NextStepEnvironment(NativeEnvironment):
     ) -> None:
         super().__init__(env_id, behavior, vector, observations)
         self._waiting: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N] ended, not reset yet
-        self._held_terminated: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N]
-        self._held_reward: NDArray[np.float32] = np.zeros(self.num_envs, np.float32)  # [N]
-        self._held_final: dict[str, NDArray[Any]] = self._observing.buffers(self.num_envs)
+        self._held_terminated = np.zeros(self.num_envs, np.bool_)  # [N]
+        self._held_reward = np.zeros(self.num_envs, np.float32)  # [N]
+        self._held_final = self._observing.buffers(self.num_envs)
         self._held_info: dict[str, NDArray[np.float64]] = {}  # [N] by name
-        self._held_mask: NDArray[np.bool_] = np.ones((self.num_envs, sum(self._acting.discrete)), np.bool_)
+        self._held_mask = np.ones((self.num_envs, sum(self._acting.discrete)), np.bool_)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._waiting[:] = False
         return super().reset(seeds, episodes)
 
-    def _step(self, action: Any) -> AgentBatch:
-        raw, reward, terminated, truncated, info = self.vector.step(action)
+    def _step(self, action: Any) -> dict[str, AgentBatch]:
+        raw, info = self._stepped(action)
         observations = self._observing.convert(raw, self.num_envs)
-        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
-        terminated = numbers(terminated, self.num_envs, "terminated", "b")
-        truncated = numbers(truncated, self.num_envs, "truncated", "b")
+        over = self._terminated | self._truncated
+        late = np.flatnonzero(over)  # their ends are reported by the next step
         ended = np.flatnonzero(self._waiting)  # they were reset in this step
-        self._terminated[:] = self._waiting & self._held_terminated
-        self._truncated[:] = self._waiting & ~self._held_terminated
-        final: dict[str, NDArray[Any]] | None = None
-        reported: dict[str, NDArray[np.float64]] = {}
-        final_action_mask = None if self._masks.allowed is None or not ended.size else self._held_mask[ended]
+        final: dict[str, Any] = {}
         if ended.size:
-            self._reward[ended] = self._held_reward[ended]
-            final = {name: array[ended] for name, array in self._held_final.items()}
-            reported = {name: array[ended] for name, array in self._held_info.items()}
             self.episodes[ended] += 1
-        self._waiting = terminated | truncated
-        needs_action: NDArray[np.bool_] | None = None
-        if self._waiting.any():
-            needs_action = ~self._waiting
-            waiting = np.flatnonzero(self._waiting)
-            self._held_terminated[waiting] = terminated[waiting]
-            self._held_reward[waiting] = self._reward[waiting]
-            self._reward[waiting] = 0.0
-            for name, array in self._held_final.items():
-                array[waiting] = observations[name][waiting]
-            for array in self._held_info.values():
-                array[waiting] = np.nan
-            for name, column in (final_info_of_vector(info, waiting, self.reported) or {}).items():
-                self._held_info.setdefault(name, np.full(self.num_envs, np.nan))[waiting] = column
-        self._read_masks(raw, info, ~self._waiting, ended)
-        if self._waiting.any() and (mask := self._masks.read_final(raw, info, waiting)) is not None:
-            self._held_mask[waiting] = mask
-        return AgentBatch(
-            observations,
-            self._reward,
-            self._terminated,
-            self._truncated,
-            ended,
-            final,
-            needs_action=needs_action,
-            action_mask=self._masks.allowed,
-            final_action_mask=final_action_mask,
-            final_info=reported or None,
-        )
+            final["final_observations"] = {name: array[ended] for name, array in self._held_final.items()}
+            final["final_info"] = {name: array[ended] for name, array in self._held_info.items()} or None
+            if self._masks.allowed is not None:
+                final["final_action_mask"] = self._held_mask[ended]
+        reward = np.where(self._waiting, self._held_reward, self._reward)
+        self._held_reward[late] = self._reward[late]
+        self._reward[:] = np.where(over, 0.0, reward)
+        terminated = self._waiting & self._held_terminated
+        self._held_terminated[late] = self._terminated[late]
+        self._terminated[:] = terminated
+        self._truncated[:] = self._waiting & ~terminated
+        self._hold(late, observations, info)
+        self._waiting = over
+        self._masks.read(raw, info, ended, ~over)
+        mask = self._masks.read_final(raw, info, late)
+        if mask is not None:
+            self._held_mask[late] = mask
+        return self._batch(observations, ended, needs_action=~over if late.size else None, **final)
+
+    def _hold(self, rows: NDArray[np.intp], observations: Mapping[str, NDArray[Any]], info: Any) -> None:
+        """Keep the final observations and numbers of the episodes that ended in ``rows`` [K] for the next step."""
+        for name, array in self._held_final.items():
+            array[rows] = observations[name][rows]
+        for array in self._held_info.values():
+            array[rows] = np.nan
+        for name, column in (final_info_of_vector(info, rows, self.reported) or {}).items():
+            self._held_info.setdefault(name, np.full(self.num_envs, np.nan))[rows] = column
 
 
 ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {

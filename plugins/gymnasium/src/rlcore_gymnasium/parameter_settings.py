@@ -36,9 +36,9 @@ class ParameterRoute:
     whole: bool | None = setting(None, "Whether values must be whole numbers; by default as in the environment.")
 
     def __attrs_post_init__(self) -> None:
-        given = [way for way in WAYS if getattr(self, way) is not None]
-        if len(given) > 1 or (not given and self.whole is None):
-            but = f", not {' and '.join(given)}" if given else ""
+        chosen = [way for way in WAYS if getattr(self, way) is not None]
+        if len(chosen) > 1 or (not chosen and self.whole is None):
+            but = f", not {' and '.join(chosen)}" if chosen else ""
             raise ConfigError(f"give one of {WAYS[0]}, {WAYS[1]} and {WAYS[2]}{but}")
         if self.attribute is not None and not PATH.fullmatch(self.attribute):
             raise SettingError(

@@ -44,7 +44,11 @@ _WORDS = {"attribute": "attribute", "constructor": "constructor argument", "rese
 
 
 class ParameterDelivery:
-    """Holds the values of the next episode of each environment, and sets them when the episode starts."""
+    """Holds the values of the next episode of each environment, and sets them when the episode starts.
+
+    Attributes:
+        made_with: For each environment, the arguments of its constructor that are parameters.
+    """
 
     def __init__(self, finder: WayFinder, envs: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
         """``remake(index, arguments)`` replaces ``envs[index]`` by an environment with these arguments.
@@ -57,7 +61,7 @@ class ParameterDelivery:
         self._remake = remake
         self._ways: dict[str, Way] = {}
         self._next_values: dict[str, NDArray[np.float64]] = {}  # by name, [N]
-        self._made_with: list[dict[str, Any]] = [{} for _ in envs]
+        self.made_with: list[dict[str, Any]] = [{} for _ in envs]
 
     def require(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""
@@ -84,19 +88,15 @@ class ParameterDelivery:
         for name, values in self._next_values.items():
             way = self._ways[name]
             brought[way.how][way.target] = self._number(name, way, float(values[index]))
-        if brought["constructor"] != self._made_with[index]:
+        if brought["constructor"] != self.made_with[index]:
             self._remake(index, brought["constructor"])
-            self._made_with[index] = brought["constructor"]
+            self.made_with[index] = brought["constructor"]
         env = behind_camera(self._envs[index])
         for path, value in brought["attribute"].items():
             write(env, path, value)
         if brought["attribute"]:
             derive(env.unwrapped)
         return brought["reset_option"]
-
-    def made_with(self, index: int) -> Mapping[str, Any]:
-        """The constructor arguments of an environment that are parameters."""
-        return self._made_with[index]
 
     # ------------------------------------------------------------ state
 
@@ -106,7 +106,7 @@ class ParameterDelivery:
         envs = [behind_camera(env) for env in self._envs]
         return {
             "next": {name: values.copy() for name, values in self._next_values.items()},
-            "made_with": [{name: float(value) for name, value in made.items()} for made in self._made_with],
+            "made_with": [{name: float(value) for name, value in made.items()} for made in self.made_with],
             "attributes": {
                 name: np.array([read(env, way.target) for env in envs], np.float64)
                 for name, way in ways.items()
@@ -128,9 +128,9 @@ class ParameterDelivery:
             if not isinstance(saved, Mapping) or not saved.keys() <= kinds.keys():
                 raise SavedValueError("the entry 'made_with' has arguments that are not parameters of this run")
             made = {name: self._number(name, kinds[name], saved_float(saved, name)) for name in saved}
-            if made != self._made_with[index]:
+            if made != self.made_with[index]:
                 self._remake(index, made)
-                self._made_with[index] = made
+                self.made_with[index] = made
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give open episodes their values, after :meth:`remake` and the resets. Raises SavedValueError."""
@@ -221,11 +221,11 @@ class WayFinder:
         )
 
     def _attribute(self, name: str, path: str, env: Env) -> Way:
-        own = path.removeprefix("unwrapped.")
+        inner = path.removeprefix("unwrapped.")
         numbers = _settable(env)
         try:
             value = read(env, path)
-            if own in derived_names(env.unwrapped):
+            if inner in derived_names(env.unwrapped):
                 raise TypeError("it follows from its other numbers")
             kind = kind_of(value)
             if value is not None:
@@ -239,7 +239,7 @@ class WayFinder:
                 key=("environment", "parameters", name, "attribute"),
             ) from error
         if is_whole(kind):  # for example goal_velocity=0 in a constructor, which need not be whole
-            kind = numeric_arguments(self._spec)[0].get(own, kind)
+            kind = numeric_arguments(self._spec)[0].get(inner, kind)
         return Way("attribute", path, kind)
 
     def _argument(self, name: str, argument: str) -> Way:

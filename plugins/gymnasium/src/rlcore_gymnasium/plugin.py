@@ -42,7 +42,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             names_behaviors=False,
             libraries=("gymnasium", "mujoco"),
             foreign=True,
-            adapter="rlcore_gymnasium.given:adapt",
+            adapter="rlcore_gymnasium.made_by_programs:adapt",
             summary="any environment registered with Gymnasium, by its id",
         )
     ]

@@ -106,13 +106,13 @@ class SavingEnvironment(InProcessEnvironment):
             fill(array, observations, name)
         self._begin(seeds, episodes)
         self.delivery.remake(saved_mapping(state, "parameters"))
-        for index, (env, own) in enumerate(zip(envs, saved, strict=True)):
+        for index, (env, one) in enumerate(zip(envs, saved, strict=True)):
             env.reset(seed=0)  # creates what the state replaces
-            restore(env, own, self._new[index])
+            restore(env, one, self._new[index])
         if has_physics(envs[0]):
             restore_physics(envs, saved_mapping(state, "physics"))
         self.delivery.load_state_dict(saved_mapping(state, "parameters"))
-        return self._batch_without_ends(self._observations)
+        return self._batch(self._observations)
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
         super()._remake(index, arguments)
@@ -238,8 +238,8 @@ def restore_physics(envs: Sequence[Env], saved: Mapping[str, Any]) -> None:
     states = saved_array(saved, "state", np.float64, (len(bare), size))
     derived = {}
     for name in _DERIVED:
-        own = getattr(bare[0].data, name)
-        derived[name] = saved_array(saved, name, own.dtype, (len(bare), *own.shape))
+        first = getattr(bare[0].data, name)
+        derived[name] = saved_array(saved, name, first.dtype, (len(bare), *first.shape))
     for index, each in enumerate(bare):
         mujoco.mj_setState(each.model, each.data, states[index], kind)
         for name, values in derived.items():

@@ -91,8 +91,8 @@ class WrapperEntry:
 
         if not self.module:
             self.check(())
-            own: type[gymnasium.Wrapper[Any, Any, Any, Any]] = getattr(gymnasium.wrappers, self.name)
-            return own
+            standard: type[gymnasium.Wrapper[Any, Any, Any, Any]] = getattr(gymnasium.wrappers, self.name)
+            return standard
         try:
             module = importlib.import_module(self.module)
         except (Exception, SystemExit) as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gym_play import act, begin
 
-from rlcore import Actions, EpisodeSeeds
+from rlcore import EpisodeSeeds
 
 envpool = pytest.importorskip("envpool", reason="EnvPool has no wheel for this platform")
 ale_py = pytest.importorskip("ale_py", reason="the emulator to compare with")
@@ -28,7 +29,7 @@ def emulator(game: str) -> tuple[object, list[object]]:
 def test_rewards_are_what_the_emulator_scores(make, env_id, game, lives) -> None:
     """With ``lives``, an episode ends with each life; the next one continues the game."""
     environment = make(env_id, 1, episodic_life=lives, max_episode_steps=250, **PLAIN)
-    environment.reset(EpisodeSeeds(1), np.zeros(1, np.int64))
+    begin(environment, 1)
     ale, choices = emulator(game)
     ale.reset_game()
     ale.act(0)
@@ -40,7 +41,7 @@ def test_rewards_are_what_the_emulator_scores(make, env_id, game, lives) -> None
             if ale.game_over():
                 break
         steps += 1
-        batch = environment.step({"Agent": Actions(discrete=np.array([[action]]))})["Agent"]
+        batch = act(environment, action)
         assert batch.reward[0] == score
         over, late = ale.game_over(), steps >= 250
         assert bool(batch.ended.size) == (over or late or (lives and ale.lives() < before))
@@ -60,7 +61,7 @@ def test_observations_are_stacked_images(make) -> None:
         environment = make("Pong-v5", 1, **options)
         (spec,) = environment.behaviors["Agent"].observations
         assert (spec.shape, spec.kind) == ((84, 84, channels), "image")
-        batch = environment.reset(EpisodeSeeds(1), np.zeros(1, np.int64))["Agent"]
+        batch = begin(environment, 1)
         picture = batch.observations["observation"][0]
         assert picture.shape == spec.shape and picture.dtype == np.uint8
         pool = envpool.make_gymnasium("Pong-v5", num_envs=1, env_seed=[EpisodeSeeds(1)(0, 0)], **options)

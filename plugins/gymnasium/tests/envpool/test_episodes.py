@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gym_play import act, begin
 
 from rlcore import Actions, EpisodeSeeds
 
@@ -50,7 +51,7 @@ def test_batches_are_the_steps_of_single_environments(make, env_id, options, end
     else:
         script = rng.uniform(-1, 1, (240, NUM_ENVS, spec.continuous)).astype(np.float32)
     episodes = np.array([0, 4, 9])
-    batch = environment.reset(SEEDS, episodes)["Agent"]
+    batch = begin(environment, SEEDS, episodes)
     seen: list[list[tuple[Any, ...]]] = [[] for _ in range(NUM_ENVS)]
     for actions in script:
         before = batch.observations["observation"].copy()
@@ -78,16 +79,13 @@ def test_batches_are_the_steps_of_single_environments(make, env_id, options, end
 def test_an_episode_depends_on_its_environment_alone(make) -> None:
     """The third environment plays the same beside two others, and alone as the third of a run."""
     together, alone = make("CartPole-v1", 3), make("CartPole-v1", 1)
-    first = together.reset(SEEDS, np.array([5, 6, 7]))["Agent"].observations["observation"]
-    other = alone.reset(EpisodeSeeds(7, first_env=2), np.array([7]))["Agent"].observations["observation"]
+    first = begin(together, SEEDS, [5, 6, 7]).observations["observation"]
+    other = begin(alone, EpisodeSeeds(7, first_env=2), [7]).observations["observation"]
     assert len({row.tobytes() for row in first}) == 3
     ends = 0
     for _ in range(100):
         np.testing.assert_array_equal(first[2], other[0])
-        ours, theirs = (
-            each.step({"Agent": Actions(discrete=np.ones((each.num_envs, 1), np.int64))})["Agent"]
-            for each in (together, alone)
-        )
+        ours, theirs = act(together, 1), act(alone, 1)
         first, other = ours.observations["observation"], theirs.observations["observation"]
         ends += len(theirs.ended)
     assert ends >= 5
@@ -95,7 +93,7 @@ def test_an_episode_depends_on_its_environment_alone(make) -> None:
 
 def test_other_episode_numbers_have_other_episodes(make) -> None:
     environment = make("CartPole-v1", 1)
-    starts = [environment.reset(SEEDS, np.array([n]))["Agent"].observations["observation"].copy() for n in (0, 1, 0)]
+    starts = [begin(environment, SEEDS, [n]).observations["observation"].copy() for n in (0, 1, 0)]
     assert (starts[0] != starts[1]).any()
     np.testing.assert_array_equal(starts[0], starts[2])
 
@@ -113,14 +111,14 @@ def test_a_masked_choice_is_one_that_the_game_allows(make) -> None:
 
     environment = make("Game2048-v1", 2)
     assert [each.name for each in environment.behaviors["Agent"].observations] == ["board"]
-    batch = environment.reset(SEEDS, np.zeros(2, np.int64))["Agent"]
+    batch = begin(environment, SEEDS)
     rng, forbidden, finals = np.random.default_rng(0), 0, 0
     for _ in range(400):
         for board, mask in zip(batch.observations["board"], batch.action_mask, strict=True):
             assert [changes(board, move) for move in range(4)] == mask.tolist()
             forbidden += int((~mask).sum())
         move = np.array([[rng.choice(np.flatnonzero(mask))] for mask in batch.action_mask])
-        batch = environment.step({"Agent": Actions(discrete=move)})["Agent"]
+        batch = act(environment, move)
         for board in (batch.final_observations or {}).get("board", ()):
             assert not any(changes(board, move) for move in range(4))
             finals += 1

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 import pgx
-from numpy.typing import NDArray
 
 from rlcore import ConfigError, EnvironmentFailed, ObservationSpec, did_you_mean, repeating
 from rlcore_jax.environment import environment_of
@@ -58,8 +57,8 @@ class PgxGame:
         self.players = int(self.game.num_players)
         self.teams = self.players > 1
         self.discrete: tuple[int, ...] = (int(self.game.num_actions),)
-        self.low: NDArray[np.float32] = np.empty(0, np.float32)
-        self.high: NDArray[np.float32] = np.empty(0, np.float32)
+        self.low = np.empty(0, np.float32)
+        self.high = np.empty(0, np.float32)
         self._masked = not str(game_id).startswith("minatar-")
         shape = tuple(map(int, self.game.observation_shape))
         kind = options.observation

@@ -28,8 +28,6 @@ from pettingzoo.utils import aec_to_parallel
 from rlcore import Actions, BehaviorSpec, Environment, EpisodeSeeds, ObservationSpec
 from rlcore_pettingzoo.arrays import ACTION_MASK
 
-__all__ = ["AecAdapter", "aec_env", "parallel_env"]
-
 
 @attrs.frozen
 class _Result:
@@ -142,11 +140,11 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
 
     def _move(self) -> None:
         """Move the environment with what was chosen; agents without an action take any that is allowed."""
-        taken: dict[str, Actions] = {}
+        actions: dict[str, Actions] = {}
         for name, spec in self._environment.behaviors.items():
-            given = [self._chosen.get(f"{name}_{slot}") for slot in range(spec.slots)]
-            taken[name] = _actions(spec, given, self._batches[name].action_mask)
-        self._batches = self._environment.step(taken)
+            choices = [self._chosen.get(f"{name}_{slot}") for slot in range(spec.slots)]
+            actions[name] = _actions(spec, choices, self._batches[name].action_mask)
+        self._batches = self._environment.step(actions)
         self._chosen = {}
         for agent in self._living():
             result = self._results[agent] = self._result(agent)
@@ -159,19 +157,19 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         spec, slot = self._seats[agent]
         batch = self._batches[spec.name]
         row = slot
-        shown = batch.observations
+        observations = batch.observations
         masks = batch.action_mask
         info: dict[str, Any] = {}
         if slot in batch.ended:
             assert batch.final_observations is not None
             row = int(np.searchsorted(batch.ended, slot))
-            shown = batch.final_observations
+            observations = batch.final_observations
             masks = batch.final_action_mask
             info = {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
         if batch.group_reward is not None:
             info["group_reward"] = float(batch.group_reward[slot])
         mask = _allowed(None if masks is None else masks[row], spec)
-        values = {each.name: shown[each.name][row].astype(each.dtype) for each in spec.observations}
+        values = {each.name: observations[each.name][row].astype(each.dtype) for each in spec.observations}
         observation: Any = values if len(values) > 1 else next(iter(values.values()))
         if spec.name in self._masked:
             observation = {**values, ACTION_MASK: mask}
@@ -206,12 +204,14 @@ def _observation_space(spec: BehaviorSpec, masked: bool) -> spaces.Space[Any]:
 
 
 def _box(spec: ObservationSpec) -> spaces.Box:
-    low, high = (0, 255) if spec.dtype == np.uint8 else (0, 1) if spec.kind == "one_hot" else (-np.inf, np.inf)
-    bounds = [
-        np.broadcast_to(default if bound is None else bound, spec.shape).astype(spec.dtype)
-        for bound, default in ((spec.low, low), (spec.high, high))
-    ]
-    return spaces.Box(bounds[0], bounds[1], spec.shape, spec.dtype)
+    low, high = -np.inf, np.inf
+    if spec.dtype == np.uint8:
+        low, high = 0, 255
+    elif spec.kind == "one_hot":
+        low, high = 0, 1
+    lowest = np.broadcast_to(low if spec.low is None else spec.low, spec.shape)
+    highest = np.broadcast_to(high if spec.high is None else spec.high, spec.shape)
+    return spaces.Box(lowest.astype(spec.dtype), highest.astype(spec.dtype), spec.shape, spec.dtype)
 
 
 def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
@@ -225,10 +225,10 @@ def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
     return parts[0] if len(parts) == 1 else spaces.Tuple(parts)
 
 
-def _actions(spec: BehaviorSpec, given: list[Any], masks: NDArray[np.bool_] | None) -> Actions:
+def _actions(spec: BehaviorSpec, choices: list[Any], masks: NDArray[np.bool_] | None) -> Actions:
     continuous: NDArray[np.float32] = np.tile(np.clip(np.zeros(spec.continuous), spec.low, spec.high), (spec.slots, 1))
     discrete: NDArray[np.int64] = np.zeros((spec.slots, len(spec.discrete)), np.int64)
-    for slot, action in enumerate(given):
+    for slot, action in enumerate(choices):
         if action is None:
             allowed = _split(_allowed(None if masks is None else masks[slot], spec), spec)
             discrete[slot] = [branch.argmax() for branch in allowed]

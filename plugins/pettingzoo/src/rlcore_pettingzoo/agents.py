@@ -25,7 +25,7 @@ class Agent:
     action_space: spaces.Space[Any]
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         return f"{self.name!r} sees {self.observation_space} and does {self.action_space}"
 
     def alike(self, other: Agent) -> bool:
@@ -61,10 +61,10 @@ def assign(
     else:
         blocks = dict(mapping)
         groups = {name: _matching(agents, block.agents, (*BEHAVIORS, name, "agents")) for name, block in blocks.items()}
-    taken: dict[str, str] = {}
+    behavior_of: dict[str, str] = {}
     for name, group in groups.items():
         for agent in group:
-            other = taken.setdefault(agent.name, name)
+            other = behavior_of.setdefault(agent.name, name)
             if other != name:
                 raise ConfigError(
                     f"{agent.name!r} also belongs to behavior {other!r}; an agent has one behavior",
@@ -72,14 +72,14 @@ def assign(
                 )
             if not group[0].alike(agent):
                 raise ConfigError(
-                    f"{group[0].shown}, but {agent.shown}; agents of one behavior have equal spaces: give them "
-                    "different behaviors, or a wrapper that makes their spaces equal",
+                    f"{group[0].description}, but {agent.description}; agents of one behavior have equal spaces: give "
+                    "them different behaviors, or a wrapper that makes their spaces equal",
                     key=(*BEHAVIORS, name),
                 )
-    left = [agent.name for agent in agents if agent.name not in taken]
+    left = [agent.name for agent in agents if agent.name not in behavior_of]
     if left:
         raise ConfigError(
-            f"no behavior has the agents {_shown(left)} of {game}; every agent needs a behavior", key=BEHAVIORS
+            f"no behavior has the agents {_listed(left)} of {game}; every agent needs a behavior", key=BEHAVIORS
         )
     return tuple(
         Cast(name, tuple(group), _teams(group, blocks.get(name), in_turns, number, (*BEHAVIORS, name, "team")))
@@ -92,12 +92,12 @@ def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) ->
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ConfigError(
-                f"no agent is called {pattern!r}; there are {_shown(names)}{did_you_mean(pattern, names)}",
+                f"no agent is called {pattern!r}; there are {_listed(names)}{did_you_mean(pattern, names)}",
                 key=key,
             )
     group = [agent for agent in agents if any(fnmatchcase(agent.name, pattern) for pattern in patterns)]
     if not group:
-        raise ConfigError(f"is empty; there are the agents {_shown(names)}", key=key)
+        raise ConfigError(f"is empty; there are the agents {_listed(names)}", key=key)
     return group
 
 
@@ -115,7 +115,7 @@ def _teams(
     for agent in group:
         numbers = {pattern: team[pattern] for pattern in team if fnmatchcase(agent.name, pattern)}
         if len(set(numbers.values())) != 1:
-            found = f"has the teams of {_shown(list(numbers))}" if numbers else "has no team"
+            found = f"has the teams of {_listed(list(numbers))}" if numbers else "has no team"
             raise ConfigError(f"{agent.name!r} {found}; an agent has one team", key=key)
         teams.append(next(iter(numbers.values())))
     return tuple(teams)
@@ -148,5 +148,5 @@ def _common(names: Sequence[str]) -> str:
     return common.rstrip("0123456789").rstrip("_- ")
 
 
-def _shown(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore import Actions, AgentBatch, BehaviorSpec, ObservationSpec, UnsupportedSpace
+from rlcore import Actions, AgentBatch, ObservationSpec, UnsupportedSpace
 from rlcore_gymnasium.episode_info import Wanted, final_info
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 from rlcore_gymnasium.spaces.values import action_mask, final_mask, flag, refuse_wrong_reward
@@ -33,18 +33,9 @@ class BehaviorArrays:
         observed, mask_space = _without_mask(cast.agents[0].observation_space)
         self._observing = ObservationCodec.of(observed, game)
         self._acting = ActionCodec.of(cast.agents[0].action_space, game)
-        low, high = self._acting.bounds()
-        self.spec = BehaviorSpec(
-            name=cast.behavior,
-            observations=self._observing.specs,
-            continuous=len(low),
-            discrete=self._acting.discrete,
-            low=low,
-            high=high,
-            env_index=np.repeat(np.arange(num_envs), agents),
-            team=np.tile(np.array(cast.teams, np.int64), num_envs),
-            start=self._acting.start,
-        )
+        env_index = np.repeat(np.arange(num_envs), agents)
+        teams = np.tile(np.array(cast.teams, np.int64), num_envs)
+        self.spec = self._acting.behavior(cast.behavior, self._observing.specs, env_index, teams)
         if mask_space is not None and (mask_space.shape != (self.spec.mask_size,) or not self.spec.discrete):
             raise UnsupportedSpace(
                 f"{game}: the mask {mask_space} of behavior {self.name!r} does not fit its actions; expected one entry "
@@ -59,9 +50,9 @@ class BehaviorArrays:
         self._finals = self._observing.buffers(slots)  # the first K rows: of the episodes that ended last
         self._write_final = self._observing.row_writer(self._finals)
         self._reward: NDArray[np.float32] = np.zeros(slots, np.float32)
-        self._terminated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self._truncated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self._needs_action: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self._terminated = np.zeros(slots, np.bool_)
+        self._truncated = np.zeros(slots, np.bool_)
+        self._needs_action = np.zeros(slots, np.bool_)
         self._ended: list[int] = []
         self._reported = reported
         self._final_infos: list[dict[str, float]] = []  # of the episodes in `_ended`

@@ -47,22 +47,22 @@ def view_of(
     """
     if hasattr(game, "text_for"):
         return str(game.text_for(agent))
-    return drawn(game) or shown(spec, observations, mask)
+    return drawn(game) or as_text(spec, observations, mask)
 
 
-def shown(spec: BehaviorSpec, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> str:
+def as_text(spec: BehaviorSpec, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> str:
     """Return the ``observations`` of one agent, each [*shape], as text."""
-    return "\n".join(_shown(each, observations[each.name], mask) for each in spec.observations)
+    return "\n".join(_observation_text(each, observations[each.name], mask) for each in spec.observations)
 
 
-def _shown(spec: ObservationSpec, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
+def _observation_text(spec: ObservationSpec, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
     if len(spec.shape) == 3 and spec.shape[2] <= len(MARKS) and set(np.unique(values)) <= {0, 1}:
         return _board(values, mask)
     numbers = values.ravel()
     if spec.kind == "one_hot":
         return f"{spec.name}: {', '.join(map(str, np.flatnonzero(numbers)))}"
-    shown = " ".join(f"{number:g}" for number in numbers[:MOST_NUMBERS])
-    return f"{spec.name}: {shown}" + (f" ... ({len(numbers)} numbers)" if len(numbers) > MOST_NUMBERS else "")
+    as_text = " ".join(f"{number:g}" for number in numbers[:MOST_NUMBERS])
+    return f"{spec.name}: {as_text}" + (f" ... ({len(numbers)} numbers)" if len(numbers) > MOST_NUMBERS else "")
 
 
 def _board(planes: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:

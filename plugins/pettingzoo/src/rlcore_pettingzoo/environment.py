@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore import (
     ConfigError,
-    EnvironmentFailed,
     EnvironmentSettings,
-    RlcoreError,
     read_settings,
     refuse_unknown_parameters,
-    repeating,
 )
 from rlcore_gymnasium.episode_info import Wanted
-from rlcore_gymnasium.given import add_copies, closing_on_error
+from rlcore_gymnasium.failures import failing_as
+from rlcore_gymnasium.made_by_programs import add_copies, closing_on_error
 from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_pettingzoo.agents import Agent, assign
 from rlcore_pettingzoo.base import PettingZooEnvironment
@@ -107,18 +105,15 @@ def _of_games(
     info: Wanted,
 ) -> PettingZooEnvironment:
     """Return the environment that steps ``games``, whose errors it names ``game_id``."""
-    try:
-        parallel = is_parallel(games[0])
-        in_turns = not parallel and not games[0].metadata.get("is_parallelizable", False)
+    with failing_as(f"{game_id}: its agents' spaces cannot be read"):
+        first = games[0]
+        parallel = is_parallel(first)
+        in_turns = not parallel and not first.metadata.get("is_parallelizable", False)
         agents = [
-            Agent(each, place, games[0].observation_space(each), games[0].action_space(each))
-            for place, each in enumerate(games[0].possible_agents)
+            Agent(each, place, first.observation_space(each), first.action_space(each))
+            for place, each in enumerate(first.possible_agents)
         ]
         casts = assign(agents, options.behaviors, in_turns, name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
         reported = info if info == "all" else list(dict.fromkeys([*options.final_info, *(info or ())]))
         return kind(game_id, games, casts, reported, KINDS[options.state] if options.state else None)
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise repeating(error, f"{game_id}: its agents' spaces cannot be read", EnvironmentFailed) from error

@@ -213,8 +213,8 @@ def _wrapped(game: Any, wrapper: WrapperSettings | str, key: KeyPath) -> Any:
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:
-        given = f"{type(game).__name__}{_with(settings.arguments)}"
-        raise ConfigError(f"{settings.wrapper} cannot wrap {given}: {one_line(error)}", key=key) from error
+        what = f"{type(game).__name__}{_with(settings.arguments)}"
+        raise ConfigError(f"{settings.wrapper} cannot wrap {what}: {one_line(error)}", key=key) from error
     _require_environment(wrapped, settings.wrapper, key)
     return wrapped
 

@@ -21,7 +21,7 @@ from rlcore import (
     derive_seed,
     did_you_mean,
 )
-from rlcore_pettingzoo.board import LastView, shown, view_of
+from rlcore_pettingzoo.board import LastView, as_text, view_of
 from rlcore_pettingzoo.environment import make_of
 from rlcore_pettingzoo.games import Game, close_quietly, find_game, make_games
 from rlcore_pettingzoo.settings import PettingZooSettings
@@ -67,8 +67,8 @@ class Table:
         self.agents = list(environment.games[0].possible_agents)
         self.you = _seat(seat, self.agents)
         self._names = {(arrays.name, slot): name for name, (arrays, slot) in environment.seats[0].items()}
-        self._own = next(place for place, name in self._names.items() if name == self.you)  # behavior and slot
-        self._spec = specs[self._own[0]]
+        self._person = next(place for place, name in self._names.items() if name == self.you)  # behavior and slot
+        self._spec = specs[self._person[0]]
         if self._spec.continuous or len(self._spec.discrete) != 1:
             raise ConfigError(f"{self.you!r} does more than one choice at a time, which cannot be typed")
         self._game = environment.games[0] = LastView(environment.games[0])
@@ -76,7 +76,7 @@ class Table:
         seed = secrets.randbelow(2**31) if seed is None else seed
         policies = saved.policies(specs)
         # What critics alone read, such as the cards of all players, is not shown.
-        read = getattr(policies[self._own[0]], "behavior", self._spec)
+        read = getattr(policies[self._person[0]], "behavior", self._spec)
         self._spec = attrs.evolve(self._spec, observations=read.observations)
         self._players = {
             name: Player(policies[name], spec.slots, derive_seed(seed, name)) for name, spec in specs.items()
@@ -101,11 +101,11 @@ class Table:
     @property
     def your_turn(self) -> bool:
         """Whether the person acts next."""
-        return self._acting == self._own
+        return self._acting == self._person
 
     def view(self) -> str:
         """Return what the person sees."""
-        name, slot = self._own
+        name, slot = self._person
         seen = {key: array[slot] for key, array in self._batches[name].observations.items()}
         return view_of(self._game, self.you, self._spec, seen, self._mask)
 
@@ -129,7 +129,7 @@ class Table:
         else:
             verdict = "A draw." if yours == max(others) else "You lost."
         rewards = ", ".join(f"{agent} {reward:g}" for agent, reward in self._rewards.items())
-        position = self._game.last_position or shown(self._spec, self._final, None)
+        position = self._game.last_position or as_text(self._spec, self._final, None)
         return [position, f"{verdict} Rewards: {rewards}"]
 
     # ------------------------------------------------------------ steps
@@ -141,7 +141,7 @@ class Table:
 
     @property
     def _mask(self) -> NDArray[np.bool_] | None:
-        name, slot = self._own
+        name, slot = self._person
         mask = self._batches[name].action_mask
         return None if mask is None else mask[slot]
 

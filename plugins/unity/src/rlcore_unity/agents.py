@@ -37,14 +37,14 @@ class BehaviorArrays:
         slots = spec.slots
         self.observations = {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations}
         self.finals = {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations}
-        self.reward: NDArray[np.float32] = np.zeros(slots, np.float32)
-        self.group_reward: NDArray[np.float32] = np.zeros(slots, np.float32)
-        self.terminated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self.truncated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self.needs_action: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self.aborted: NDArray[np.bool_] = np.zeros(slots, np.bool_)
-        self.mask: NDArray[np.bool_] = np.ones((slots, spec.mask_size), np.bool_)
-        self.final_mask: NDArray[np.bool_] = np.ones((slots, spec.mask_size), np.bool_)
+        self.reward = np.zeros(slots, np.float32)
+        self.group_reward = np.zeros(slots, np.float32)
+        self.terminated = np.zeros(slots, np.bool_)
+        self.truncated = np.zeros(slots, np.bool_)
+        self.needs_action = np.zeros(slots, np.bool_)
+        self.aborted = np.zeros(slots, np.bool_)
+        self.mask = np.ones((slots, spec.mask_size), np.bool_)
+        self.final_mask = np.ones((slots, spec.mask_size), np.bool_)
         self.masked = False  # whether an agent ever had a mask
         self._branches = np.cumsum((0, *spec.discrete))[:-1]
 

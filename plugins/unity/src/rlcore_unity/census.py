@@ -55,7 +55,7 @@ class Counted:
 
     def add(self, infos: Iterable[Any]) -> bool:
         """Count agents; return whether there are more than before."""
-        joined = False
+        has_joined = False
         first: set[int] = set()  # ids of agents that report for the first time
         for info in infos:
             if info.done:
@@ -64,9 +64,9 @@ class Counted:
             if info.id not in self.here:
                 first.add(info.id)
             elif self.here[info.id] != info.group_id:
-                joined = True
+                has_joined = True
             self.here[info.id] = info.group_id
-        if joined:
+        if has_joined:
             self.joins = True
             self.most_alone = 0  # those who were alone until now were on their way to a group
         return self._note(first if self.joins else ())

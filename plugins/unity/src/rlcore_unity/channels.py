@@ -61,16 +61,13 @@ class SideChannelOfStarts(SideChannel, Protocol):
 
 def engine_messages(settings: UnitySettings) -> list[tuple[UUID, bytes]]:
     """Return the messages that configure the engine, in ML-Agents' order."""
-    return [
-        (
-            ENGINE_CONFIGURATION,
-            Writer().write_int32(0).write_int32(settings.width).write_int32(settings.height).payload,
-        ),
-        (ENGINE_CONFIGURATION, Writer().write_int32(1).write_int32(settings.quality_level).payload),
-        (ENGINE_CONFIGURATION, Writer().write_int32(2).write_float32(settings.time_scale).payload),
-        (ENGINE_CONFIGURATION, Writer().write_int32(3).write_int32(settings.target_frame_rate).payload),
-        (ENGINE_CONFIGURATION, Writer().write_int32(4).write_int32(settings.capture_frame_rate).payload),
-    ]
+    kinds = [Writer().write_int32(kind) for kind in range(5)]
+    kinds[0].write_int32(settings.width).write_int32(settings.height)
+    kinds[1].write_int32(settings.quality_level)
+    kinds[2].write_float32(settings.time_scale)
+    kinds[3].write_int32(settings.target_frame_rate)
+    kinds[4].write_int32(settings.capture_frame_rate)
+    return [(ENGINE_CONFIGURATION, each.payload) for each in kinds]
 
 
 def _write_sampler(message: Writer, sampler: ParameterSampler, seed: int) -> None:
@@ -96,14 +93,14 @@ class Channels:
     env: int
     settings: UnitySettings
     statistics: Statistics
-    own: Mapping[UUID, SideChannel]
+    of_plugins: Mapping[UUID, SideChannel]
     _sent: dict[str, float | ParameterSampler] = attrs.field(factory=dict)
     _pending: list[tuple[UUID, bytes]] = attrs.field(factory=list)
     _unknown: set[UUID] = attrs.field(factory=set)
 
     def begin(self) -> None:
         """Begin with a new player, which knows nothing yet."""
-        for channel in self.own.values():
+        for channel in self.of_plugins.values():
             if isinstance(channel, SideChannelOfStarts):
                 channel.started(self.env)
         self._sent.clear()
@@ -133,7 +130,7 @@ class Channels:
 
     def outgoing(self) -> bytes:
         """Return what the next message to the player has."""
-        for channel in self.own.values():
+        for channel in self.of_plugins.values():
             self._pending += [(channel.channel_id, bytes(each)) for each in channel.outgoing(self.env)]
         if not self._pending:
             return b""
@@ -154,8 +151,8 @@ class Channels:
         for channel, payload in decode_messages(data):
             if channel == STATISTICS:
                 self._statistic(payload)
-            elif channel in self.own:
-                self.own[channel].received(self.env, payload)
+            elif channel in self.of_plugins:
+                self.of_plugins[channel].received(self.env, payload)
             elif channel not in (ENGINE_CONFIGURATION, ENVIRONMENT_PARAMETERS, TRAINING_ANALYTICS):
                 self._ignore(channel)
 
@@ -172,6 +169,3 @@ class Channels:
                 self.env,
                 channel,
             )
-
-
-__all__ = ["Channels", "SideChannel", "SideChannelError", "engine_messages"]

@@ -114,7 +114,7 @@ class UnityEnvironment:
         self._settings = settings
         self._launch = launch
         self._limits = limits
-        self._own: dict[UUID, SideChannel] = {each.channel_id: each for each in side_channels}
+        self._side_channels: dict[UUID, SideChannel] = {each.channel_id: each for each in side_channels}
         self._games: list[_Game] = []
         self._sockets = selectors.DefaultSelector()  # of all players
         self._parameters: Parameters = {}
@@ -136,7 +136,7 @@ class UnityEnvironment:
     def _start(self, wanted: frozenset[str]) -> list[tuple[Seats, ...]]:
         """Start all players side by side, and count the agents of each."""
         for number in range(self.num_envs):
-            channels = Channels(number, self._settings, self.statistics, self._own)
+            channels = Channels(number, self._settings, self.statistics, self._side_channels)
             try:
                 player = self._player(number)
             except PlayerFailed as failure:
@@ -172,8 +172,8 @@ class UnityEnvironment:
     def _seat(self, seats: Sequence[Sequence[Seats]]) -> None:
         """Divide the slots of each behavior: player by player, and within one team by team."""
         firsts = dict.fromkeys(self._arrays, 0)
-        for game, own in zip(self._games, seats, strict=True):
-            for each in own:
+        for game, of_player in zip(self._games, seats, strict=True):
+            for each in of_player:
                 name = each.brain.name
                 game.agents[each.brain.full_name] = Seated(game.player, each, self._arrays[name], firsts[name])
                 firsts[name] += len(each.groups)
@@ -379,11 +379,11 @@ def _nobody_has_a_place(game: _Game, exchanges: int) -> str:
 def _arrays_of(seats: Sequence[Sequence[Seats]]) -> dict[str, BehaviorArrays]:
     """The arrays of each behavior, with the slots of all players. Raises EnvironmentFailed if players differ."""
     found: dict[str, list[tuple[int, Seats]]] = {}
-    for env, own in enumerate(seats):
-        for each in own:
+    for env, of_player in enumerate(seats):
+        for each in of_player:
             found.setdefault(each.brain.name, []).append((env, each))
     # Teams are those of the game: each may have a behavior of its own, as strikers and a goalkeeper have.
-    teams = {each.brain.team for own in seats for each in own}
+    teams = {each.brain.team for of_player in seats for each in of_player}
     return {name: BehaviorArrays(_spec_of(name, places, len(teams) > 1)) for name, places in found.items()}
 
 

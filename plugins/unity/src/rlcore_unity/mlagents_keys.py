@@ -40,8 +40,8 @@ def translate(document: dict[str, Any]) -> None:
         _unname(document, environment)
         _executable_of_id(environment, environment.get("type"))
     if isinstance(evaluated, dict):  # without a type, it has that of the training
-        own = environment if isinstance(environment, dict) else {}
-        _executable_of_id(evaluated, evaluated.get("type", own.get("type")))
+        training = environment if isinstance(environment, dict) else {}
+        _executable_of_id(evaluated, evaluated.get("type", training.get("type")))
     if not _is_unity(document):
         return
     if not isinstance(environment, dict):

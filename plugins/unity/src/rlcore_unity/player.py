@@ -134,11 +134,11 @@ class Player:
         theirs = first.communication_version
         if theirs.partition(".")[0] != COMMUNICATION_VERSION.partition(".")[0] or theirs.startswith("0."):
             raise self.failed(
-                f"speaks version {_shown(theirs) or 'none'} of ML-Agents' protocol, and rlcore speaks "
+                f"speaks version {_printable(theirs) or 'none'} of ML-Agents' protocol, and rlcore speaks "
                 f"{COMMUNICATION_VERSION}; build the player with com.unity.ml-agents 1.0 or later"
             )
         if theirs != COMMUNICATION_VERSION:
-            log.debug("player %d speaks version %s of the protocol", self.number, _shown(theirs))
+            log.debug("player %d speaks version %s of the protocol", self.number, _printable(theirs))
         self.package_version = first.package_version
         self.capabilities = first.capabilities
         launch = self._launch
@@ -169,7 +169,7 @@ class Player:
     def brain(self, name: str, agents: Sequence[Any]) -> Brain:
         """Return the behavior and team ``name``, of which these are ``agents``. Raises PlayerFailed."""
         if name not in self.described or not agents:
-            raise self.failed(f"has agents of a behavior {_shown(name)!r} that it did not describe")
+            raise self.failed(f"has agents of a behavior {_printable(name)!r} that it did not describe")
         try:
             return read_brain(self.described[name], agents[0].observations)
         except UnusableBehavior as error:
@@ -191,7 +191,7 @@ class Player:
             message = UnityMessage.FromString(data)
         except DecodeError:
             raise self.failed(f"sent {len(data)} bytes that are no message of ML-Agents") from None
-        said = f" ({_shown(message.header.message)})" if message.header.message else ""
+        said = f" ({_printable(message.header.message)})" if message.header.message else ""
         if message.header.status == CLOSING:
             raise PlayerEnded(f"ended the session{said}")
         if message.header.status != OK:
@@ -247,7 +247,7 @@ class Player:
 _CAPABILITIES = Capabilities.DESCRIPTOR.fields
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     """A text of a player for a message of ours."""
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= TEXT else f"{text[:TEXT]}..."

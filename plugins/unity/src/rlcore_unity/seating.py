@@ -91,12 +91,12 @@ class Seating:
         """The agent of a slot has joined a ``group``. Return its slot from now on, another one if it has to move."""
         self.joins = True
         block = self._block_of[slot]
-        own = self._of(group)
-        if block is own:
+        of_group = self._of(group)
+        if block is of_group:
             block.bind(group)
-        elif block is not self._alone and not block.bound and (own is None or not own.bound):
-            if own is not None:
-                own.group = NO_GROUP
+        elif block is not self._alone and not block.bound and (of_group is None or not of_group.bound):
+            if of_group is not None:
+                of_group.group = NO_GROUP
             block.bind(group)
         else:
             moved = self.take(group, 1)

@@ -5,16 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
-from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 
-from rlcore_unity.mlagents_messages import (
-    AgentInfo,
-    BrainParameters,
-    Command,
-    TrainingBehaviorInitialized,
-    UnityMessage,
-)
+from rlcore_unity.mlagents_messages import AgentInfo, BrainParameters, Command, UnityMessage
 
 
 def field(number: int, content: bytes | int | float) -> bytes:
@@ -99,10 +92,3 @@ def test_half_a_message_is_an_error(length: int) -> None:
     message.unity_output.rl_initialization_output.name = "a name of some length"
     with pytest.raises(DecodeError):
         UnityMessage.FromString(message.SerializeToString()[:length])
-
-
-def test_analytics_are_packed_under_the_name_that_unity_knows() -> None:
-    packed = any_pb2.Any()
-    packed.Pack(TrainingBehaviorInitialized(behavior_name="Walker"))
-    assert packed.type_url == "type.googleapis.com/communicator_objects.TrainingBehaviorInitialized"
-    assert packed.value == field(1, b"Walker")

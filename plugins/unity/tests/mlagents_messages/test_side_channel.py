@@ -31,13 +31,13 @@ def test_messages_are_framed_one_after_another() -> None:
 
 
 def test_values_are_little_endian() -> None:
-    writer = Writer().write_bool(True).write_int32(-2).write_float32(0.5).write_string("key")
+    writer = Writer().write_int32(-2).write_float32(0.5).write_string("key")
     writer.write_float32_list([1.0, 2.0]).write_bytes(b"rest")
     assert writer.payload == (
-        b"\x01" + struct.pack("<if", -2, 0.5) + b"\x03\0\0\0key" + struct.pack("<iff", 2, 1.0, 2.0) + b"rest"
+        struct.pack("<if", -2, 0.5) + b"\x03\0\0\0key" + struct.pack("<iff", 2, 1.0, 2.0) + b"rest"
     )
     reader = Reader(writer.payload)
-    assert (reader.read_bool(), reader.read_int32(), reader.read_float32()) == (True, -2, 0.5)
+    assert (reader.read_int32(), reader.read_float32()) == (-2, 0.5)
     assert (reader.read_string(), reader.read_float32_list(), reader.left) == ("key", [1.0, 2.0], 4)
     assert (reader.read_bytes(4), reader.left) == (b"rest", 0)
 

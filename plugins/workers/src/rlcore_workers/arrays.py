@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from rlcore import Actions, AgentBatch, BatchCheck, BehaviorSpec, fill, saved_array, saved_mapping
 from rlcore_workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 
-__all__ = ["PartArrays", "RunArrays"]
-
 NEEDS_ACTION = OPTIONAL.index("needs_action")
 ACTION_MASK = OPTIONAL.index("action_mask")
 NOTHING_HAPPENED = ("reward", "terminated", "truncated", "group_reward", "aborted")  # if they are zero
@@ -77,9 +75,9 @@ class RunArrays:
                 for part in lost:
                     aborted[self.layout.rows[part][name]] = True
                 batch.aborted = aborted
-            infos = [(self.layout.rows[part][name], own[name]) for part, own in final_info.items() if name in own]
+            infos = [(self.layout.rows[part][name], info[name]) for part, info in final_info.items() if name in info]
             if infos and batch.ended.size:
-                batch.final_info = arrays.joined_info(batch.ended, infos)
+                batch.final_info = arrays.final_info(batch.ended, infos)
         return batches
 
     def copy_part(self, source: RunArrays, part: int) -> None:
@@ -173,18 +171,21 @@ class BehaviorArrays:
                 batch.final_action_mask = of[what][ended]
         return batch
 
-    def joined_info(
+    def slots(self, rows: Rows) -> NDArray[np.intp]:
+        """The numbers of the slots of these rows."""
+        return np.arange(self.spec.slots)[rows]
+
+    def final_info(
         self, ended: NDArray[np.intp], infos: Iterable[tuple[Rows, Mapping[str, NDArray[Any]]]]
     ) -> dict[str, NDArray[np.float64]]:
         """``final_info`` [K] of all workers; NaN where a worker did not report a number."""
-        every = np.arange(self.spec.slots)
-        joined: dict[str, NDArray[np.float64]] = {}
+        found: dict[str, NDArray[np.float64]] = {}
         for rows, info in infos:
-            mine = every[rows]
-            places = np.searchsorted(ended, mine[np.isin(mine, ended)])
+            slots = self.slots(rows)
+            places = np.searchsorted(ended, slots[np.isin(slots, ended)])
             for name, values in info.items():
-                joined.setdefault(name, np.full(len(ended), np.nan))[places] = values
-        return joined
+                found.setdefault(name, np.full(len(ended), np.nan))[places] = values
+        return found
 
     def put(self, part: int, rows: Rows, batch: AgentBatch) -> None:
         """Store the ``batch`` of a worker that has these ``rows``."""
@@ -193,14 +194,15 @@ class BehaviorArrays:
             of[what][rows] = getattr(batch, what)
         for name, array in self.observations.items():
             array[rows] = batch.observations[name]
-        ended = np.arange(self.spec.slots)[rows][batch.ended] if batch.ended.size else batch.ended
+        ended = self.slots(rows)[batch.ended] if batch.ended.size else batch.ended
         before = self.present[part].tolist()
         for column, (what, default) in enumerate(OPTIONAL_DEFAULTS.items()):
-            given = getattr(batch, what)
-            if given is not None or before[column]:
-                self.present[part, column] = given is not None
-                final = what == "final_action_mask" and given is not None
-                of[what][ended if final else rows] = default if given is None else given
+            values = getattr(batch, what)
+            there = values is not None
+            if there or before[column]:
+                self.present[part, column] = there
+                to = ended if there and what == "final_action_mask" else rows
+                of[what][to] = values if there else default
         if batch.final_observations is not None:
             for name, array in self.finals.items():
                 array[ended] = batch.final_observations[name]
@@ -210,23 +212,22 @@ class PartArrays:
     """The rows of one worker in the arrays of the run."""
 
     def __init__(self, arrays: RunArrays, number: int) -> None:
-        layout = arrays.layout
         self._number = number
-        envs = slice(layout.bounds[number], layout.bounds[number + 1])
+        envs = slice(arrays.layout.bounds[number], arrays.layout.bounds[number + 1])
         self.begin: NDArray[np.int64] = arrays.begin[envs]
         self.parameters: NDArray[np.float64] = arrays.parameters[envs]
         self.busy: NDArray[np.float64] = arrays.busy[number : number + 1]
         self._episodes: NDArray[np.int64] = arrays.episodes[envs]
-        self._behaviors = [
-            (whole, rows, BatchCheck(whole.spec.take(np.arange(whole.spec.slots)[rows]), lambda: "in its worker", 0))
-            for whole, rows in arrays._of_part(number)
-        ]
+        self._behaviors = []
+        for behavior, rows in arrays._of_part(number):
+            spec = behavior.spec.take(behavior.slots(rows))
+            self._behaviors.append((behavior, rows, BatchCheck(spec, lambda: "in its worker", 0)))
 
     def actions(self) -> dict[str, Actions]:
         """The actions of this worker's slots. The arrays may be views of the run's."""
         return {
-            whole.spec.name: Actions(**{what: whole.of[what][rows] for what in whole.acts})
-            for whole, rows, _ in self._behaviors
+            behavior.spec.name: Actions(**{what: behavior.of[what][rows] for what in behavior.acts})
+            for behavior, rows, _ in self._behaviors
         }
 
     def put(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> dict[str, Any] | None:
@@ -236,10 +237,10 @@ class PartArrays:
         Raises EnvironmentFailed for an array that does not fit its behavior, NonFiniteError for a NaN or an infinity.
         """
         infos: dict[str, Any] = {}
-        for whole, rows, check in self._behaviors:
+        for behavior, rows, check in self._behaviors:
             batch = check.batch_in(batches, "a worker")
-            whole.put(self._number, rows, batch)
+            behavior.put(self._number, rows, batch)
             if batch.final_info is not None and batch.ended.size:
-                infos[whole.spec.name] = batch.final_info
+                infos[behavior.spec.name] = batch.final_info
         self._episodes[:] = episodes
         return infos or None

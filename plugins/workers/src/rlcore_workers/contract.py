@@ -28,8 +28,6 @@ from rlcore import (
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.layout import Layout
 
-__all__ = ["Executor", "PartMade", "Task", "Worker", "WorkerFailed"]
-
 
 @attrs.frozen
 class Task:

@@ -16,8 +16,6 @@ from rlcore_workers.saved import (
 from rlcore_workers.settings import WorkerSettings
 from rlcore_workers.supervisor import Supervisor
 
-__all__ = ["create_environment"]
-
 # By what overlaps: environments that cannot save themselves, and those that can.
 CLASSES: dict[str, tuple[type[WorkerEnvironment], type[WorkerEnvironment]]] = {
     "none": (WorkerEnvironment, SavingWorkerEnvironment),

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, EnvironmentFailed, spec_mismatch
 
-__all__ = ["Layout"]
-
 Rows = slice | NDArray[np.intp]
 
 ALIGNMENT = 64  # bytes: no two workers write to one cache line of small arrays of different kinds
@@ -63,9 +61,9 @@ class Layout:
             if part.keys() != parts[0].keys():
                 raise EnvironmentFailed(f"worker {number} has behaviors {list(part)}, worker 0 {list(parts[0])}")
         for name in parts[0]:
-            behaviors[name], of_parts = _joined([part[name] for part in parts], bounds)
-            for own, slots in zip(rows, of_parts, strict=True):
-                own[name] = slots
+            behaviors[name], of_parts = _together([part[name] for part in parts], bounds)
+            for of_part, slots in zip(rows, of_parts, strict=True):
+                of_part[name] = slots
         fields: dict[tuple[str, ...], tuple[int, tuple[int, ...], str]] = {}
         size = 0
         for key, shape, dtype in _arrays(behaviors, bounds[-1], len(parts), parameters):
@@ -102,7 +100,7 @@ def _arrays(
                 yield (name, which, observation.name), (slots, *observation.shape), observation.dtype
 
 
-def _joined(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[BehaviorSpec, list[Rows]]:
+def _together(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[BehaviorSpec, list[Rows]]:
     """The behavior of all environments, and the slots of each worker in it."""
     first = specs[0]
     for number, spec in enumerate(specs[1:], 1):
@@ -114,19 +112,19 @@ def _joined(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[Behav
     env_index = [spec.env_index + start for spec, start in zip(specs, bounds, strict=False)]
     ends = np.cumsum([0, *(spec.slots for spec in specs)]).tolist()
     rows: list[Rows] = [slice(start, end) for start, end in pairwise(ends)]
-    joined_index = np.concatenate(env_index)
+    env_index_of_all = np.concatenate(env_index)
     order: NDArray[np.intp] | None = None
     if any((np.diff(spec.env_index) < 0).any() for spec in specs):
         # Slot by slot of every environment in turn, as [0, 1, 2, 0, 1, 2]: the first slots of all environments first.
         occurrence = np.concatenate([_occurrence(spec.env_index) for spec in specs])
-        order = np.lexsort((joined_index, occurrence))
+        order = np.lexsort((env_index_of_all, occurrence))
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order))
         rows = [place[start:end] for start, end in pairwise(ends)]
     team = None if first.team is None else np.concatenate([spec.team for spec in specs if spec.team is not None])
     group = None if first.group is None else _groups([spec.group for spec in specs if spec.group is not None])
-    joined = attrs.evolve(first, env_index=joined_index, team=team, group=group)
-    return (joined if order is None else joined.take(order)), rows
+    together = attrs.evolve(first, env_index=env_index_of_all, team=team, group=group)
+    return (together if order is None else together.take(order)), rows
 
 
 def _occurrence(env_index: NDArray[np.int64]) -> list[int]:

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from rlcore_workers.arrays import RunArrays
 from rlcore_workers.layout import OPTIONAL_DEFAULTS
 
-__all__ = ["PartMessages"]
-
 # Arrays with the rows of them that are the next part of a message.
 Places = Iterator[tuple[NDArray[Any], Any]]
 
@@ -37,7 +35,7 @@ class PartMessages:
 
     def request(self) -> bytes:
         """Return the actions, the episodes to begin and the environment parameters."""
-        return _joined(self._requested())
+        return _concatenated(self._requested())
 
     def accept(self, request: bytes) -> None:
         """Store a request in the arrays of the worker."""
@@ -45,7 +43,7 @@ class PartMessages:
 
     def answer(self) -> bytes:
         """Return the latest batches and the episodes that the environments are in."""
-        return _joined(self._answered())
+        return _concatenated(self._answered())
 
     def take(self, answer: bytes) -> None:
         """Store an answer in the arrays of the run."""
@@ -82,7 +80,7 @@ class PartMessages:
                     yield self._fields[spec.name, "final_observations", observation.name], ended
 
 
-def _joined(places: Places) -> bytes:
+def _concatenated(places: Places) -> bytes:
     return b"".join(array[rows].tobytes() for array, rows in places)
 
 

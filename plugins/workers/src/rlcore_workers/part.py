@@ -22,8 +22,6 @@ from rlcore_workers.arrays import PartArrays
 from rlcore_workers.contract import PartMade, Task
 from rlcore_workers.recipe import context_of, make_environment, plugins_of
 
-__all__ = ["Part"]
-
 # The entries of a state without rows.
 ENVIRONMENT = "environment"
 GENERATORS = "generators"
@@ -94,8 +92,8 @@ class Part:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of :meth:`state_dict`."""
         assert isinstance(self._environment, SavesState)
-        own = state if self._saves_rows else saved_mapping(state, ENVIRONMENT)
-        batches = self._environment.load_state_dict(own)
+        saved = state if self._saves_rows else saved_mapping(state, ENVIRONMENT)
+        batches = self._environment.load_state_dict(saved)
         if not self._saves_rows:
             ProcessGenerators.load_state_dict(saved_mapping(state, GENERATORS))
         self._arrays.put(batches, self._environment.episodes)

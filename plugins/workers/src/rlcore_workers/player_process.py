@@ -18,8 +18,6 @@ from typing import NoReturn
 from rlcore import EnvironmentEnded, EnvironmentFailed
 from rlcore_workers.ending_process import EndingProcess
 
-__all__ = ["PlayerEnded", "PlayerFailed", "PlayerProcess", "remove_logs"]
-
 KEPT_LINES = 20
 KEPT_BYTES = 65_536  # at the end of a log that are looked at
 LONGEST_LINE = 300  # characters of a line that are shown
@@ -47,16 +45,16 @@ class PlayerFailed(Exception):
         self.lines = lines
 
     def __str__(self) -> str:
-        return self.told("")
+        return self.message("")
 
-    def told(self, why: str) -> str:
+    def message(self, why: str) -> str:
         """Return the problem with what follows from it, ``why``, and the last lines of the log."""
         log = f"; its log ends with: {' | '.join(self.lines[-SHOWN_LINES:])}" if self.lines else ""
         return f"{self.args[0]}{why}{log}"
 
     def end(self, player: str, doing: str, log: Path, why: str = "") -> NoReturn:
         """Raise the EnvironmentFailed of a ``player`` that failed in ``doing``. Its cause has all the lines."""
-        error = EnvironmentFailed(f"{player} failed in {doing}: {self.told(why)}")
+        error = EnvironmentFailed(f"{player} failed in {doing}: {self.message(why)}")
         if not self.lines:
             raise error from self
         error.repeats_cause = True

@@ -146,19 +146,19 @@ class SavingAsynchronousEnvironment(SavingWorkerEnvironment, AsynchronousEnviron
 
 def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The state of all environments, from those of consecutive blocks."""
-    joined: dict[str, Any] = {}
+    together: dict[str, Any] = {}
     first = states[0]
     for name, value in first.items():
         values = [state[name] for state in states]
         if isinstance(value, Mapping):
-            joined[name] = join_states(values)
+            together[name] = join_states(values)
         elif isinstance(value, np.ndarray):
-            joined[name] = np.concatenate(values)
+            together[name] = np.concatenate(values)
         elif isinstance(value, list):
-            joined[name] = [row for rows in values for row in rows]
+            together[name] = [row for rows in values for row in rows]
         else:
-            joined[name] = value
-    return joined
+            together[name] = value
+    return together
 
 
 def split_state(state: Mapping[str, Any], counts: Sequence[int]) -> list[dict[str, Any]]:

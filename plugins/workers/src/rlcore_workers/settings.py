@@ -8,8 +8,6 @@ import attrs
 
 from rlcore import ExecutorSettings, KeyPath, Plugins, RunConfig, SettingError, TrainerSpec, setting
 
-__all__ = ["WorkerSettings"]
-
 
 @attrs.frozen(kw_only=True)
 class WorkerSettings(ExecutorSettings):

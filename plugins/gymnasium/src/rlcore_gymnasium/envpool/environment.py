@@ -8,8 +8,7 @@ used for that: after the loss of a life, it would start a whole new game.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +22,11 @@ from rlcore import (
     EnvironmentSettings,
     EpisodeSeeds,
     Parameters,
-    RlcoreError,
     refuse_unknown_parameters,
-    repeating,
 )
 from rlcore_gymnasium.envpool.spaces import TaskSpaces
 from rlcore_gymnasium.envpool.tasks import Task, find_task
+from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.spaces import Observations
 
 if TYPE_CHECKING:
@@ -62,33 +60,23 @@ class EnvPoolEnvironment:
         self.task = task
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        self._where = f"{task.id}: all {num_envs} environments"
         self._behavior = behavior
         self._spaces = TaskSpaces.of(task, observations)
-        low, high = self._spaces.acting.bounds()
-        self.behaviors: Mapping[str, BehaviorSpec] = {
-            behavior: BehaviorSpec(
-                name=behavior,
-                observations=self._spaces.observing.specs,
-                continuous=len(low),
-                discrete=self._spaces.acting.discrete,
-                low=low,
-                high=high,
-                env_index=np.arange(num_envs),
-                start=self._spaces.acting.start,
-            )
-        }
+        spec = self._spaces.acting.behavior(behavior, self._spaces.observing.specs, np.arange(num_envs))
+        self.behaviors: Mapping[str, BehaviorSpec] = {behavior: spec}
         self._pool: Any = None  # made by `reset`
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self.close()  # the old pool's memory and threads are free before the new one has its own
         self.episodes = np.array(episodes, np.int64)
-        with self._failures("reset"):
+        with failing_as(f"{self._where}: reset failed"):
             self._pool = self.task.make_pool([seeds(env, int(self.episodes[env])) for env in range(self.num_envs)])
             self._pool.async_reset()
             return {self._behavior: self._received(self.num_envs)}
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        with self._failures("step"):
+        with failing_as(f"{self._where}: step failed"):
             action = self._spaces.acting.batch(actions[self._behavior])
             self._pool.send(action)
             batch = self._received(self.num_envs)
@@ -131,14 +119,3 @@ class EnvPoolEnvironment:
         if batch.action_mask is not None:
             batch.action_mask[ended] = first.action_mask
         self.episodes[ended] += 1
-
-    @contextmanager
-    def _failures(self, doing: str) -> Iterator[None]:
-        """Raise an error of one line for an exception of ``doing``."""
-        try:
-            yield
-        except RlcoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            where = f"{self.task.id}: all {self.num_envs} environments"
-            raise repeating(error, f"{where}: {doing} failed", EnvironmentFailed) from error

@@ -84,8 +84,8 @@ class TaskSpaces:
             Leaf.of(path, space) for path, space in _leaves(task.observation_space) if mask is None or path != mask[1:]
         )
         named = {".".join(leaf.path): leaf.space for leaf in leaves}
-        whole = spaces.Dict(named) if leaves[0].path else leaves[0].space
-        return cls(leaves, ObservationCodec.of(whole, task.id, observations), acting, mask)
+        together = spaces.Dict(named) if leaves[0].path else leaves[0].space
+        return cls(leaves, ObservationCodec.of(together, task.id, observations), acting, mask)
 
     def observations(self, raw: Any, rows: int) -> dict[str, NDArray[Any]]:
         """Return the observations of ``rows`` environments by name, each [rows, *shape]."""
@@ -101,7 +101,7 @@ class TaskSpaces:
         for key in self.mask:
             found = found[key]
         shape = (rows, sum(self.acting.discrete))
-        return action_mask(np.asarray(found).reshape(shape), shape).astype(np.bool_)
+        return action_mask(np.asarray(found).reshape(shape), shape)
 
     def final(self, mask: NDArray[np.bool_] | None, ended: NDArray[np.intp]) -> NDArray[np.bool_] | None:
         """Return the masks [K, options] at the final observations of the ``ended`` rows [K] of ``mask``."""

@@ -173,8 +173,8 @@ def _nearest_id(env_id: str, known: Sequence[str]) -> str:
 def _unmakable(env_id: str, options: Mapping[str, Any], error: BaseException) -> EnvironmentFailed:
     if isinstance(error, ImportError):
         return EnvironmentFailed(f"{env_id}: something it needs is not installed ({one_line(error)})")
-    given = f" with options {dict(options)}" if options else ""
-    return repeating(error, f"{env_id}: cannot be made{given}", EnvironmentFailed)
+    with_options = f" with options {dict(options)}" if options else ""
+    return repeating(error, f"{env_id}: cannot be made{with_options}", EnvironmentFailed)
 
 
 @contextmanager

@@ -11,9 +11,7 @@ from gymnasium import spaces
 from rlcore import BehaviorSpec, spec_mismatch
 from rlcore_gymnasium.saved_wrappers import stacked_frames
 from rlcore_gymnasium.spaces.actions import ActionCodec
-from rlcore_gymnasium.spaces.codecs import ACTION_MASK, ObservationCodec, Observations
-
-__all__ = ["PolicyInSpaces"]
+from rlcore_gymnasium.spaces.codecs import ACTION_MASK, ObservationCodec, Observations, entries
 
 
 class PolicyInSpaces:
@@ -45,15 +43,13 @@ class PolicyInSpaces:
         read = {each.name for each in behavior.observations}
         said = dict(observations or {})
         if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-            parts = env.observation_space.spaces
-            names = map(str, parts if isinstance(parts, dict) else range(len(parts)))
-            said |= {name: "ignore" for name in names if name not in read and name != ACTION_MASK}
+            unread = entries(env.observation_space).keys() - read - {ACTION_MASK}
+            said |= dict.fromkeys(unread, "ignore")
         self._acting = ActionCodec.of(env.action_space, "the environment")
         self._observing = ObservationCodec.of(
             env.observation_space, "the environment", said, self._acting, stacked_frames(env)
         )
-        low, high = self._acting.bounds()
-        found = BehaviorSpec(behavior.name, self._observing.specs, len(low), self._acting.discrete, low, high)
+        found = self._acting.behavior(behavior.name, self._observing.specs, behavior.env_index)
         problem = spec_mismatch(behavior, found)
         if problem:
             raise ValueError(f"the spaces are not those that the policy learned in: {problem}")

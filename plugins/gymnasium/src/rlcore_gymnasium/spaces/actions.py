@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore import Actions, UnsupportedSpace
-from rlcore_gymnasium.spaces.values import MismatchedValue, action_mask, shown
+from rlcore import Actions, BehaviorSpec, ObservationSpec, UnsupportedSpace
+from rlcore_gymnasium.spaces.values import MismatchedValue, action_mask, text_of
 
 
 @attrs.frozen(eq=False)
@@ -37,7 +38,7 @@ class ActionPart:
         ``where`` begins messages. Raises UnsupportedSpace.
         """
         if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-            return cls(space, slice(continuous, continuous + int(np.prod(space.shape, dtype=np.int64))))
+            return cls(space, slice(continuous, continuous + math.prod(space.shape)))
         if isinstance(space, spaces.Discrete):
             branches: tuple[int, ...] = (int(space.n),)
             start = np.array([space.start], np.int64)
@@ -45,7 +46,7 @@ class ActionPart:
             branches = tuple(int(n) for n in space.nvec.reshape(-1))
             start = np.asarray(space.start, np.int64).reshape(-1)
         elif isinstance(space, spaces.MultiBinary):
-            branches = (2,) * int(np.prod(space.shape, dtype=np.int64))
+            branches = (2,) * math.prod(space.shape)
             start = np.zeros(len(branches), np.int64)
         else:
             kind = "a Box of integers" if isinstance(space, spaces.Box) else type(space).__name__
@@ -78,10 +79,9 @@ class ActionPart:
         if isinstance(value, tuple | list):
             entries = list(_leaves(value))
             if len(entries) == len(self.branches):
-                masks = [
-                    np.ones(size, np.bool_) if each is None else action_mask(each, (size,)).astype(np.bool_)
-                    for each, size in zip(entries, self.branches, strict=True)
-                ]
+                masks = []
+                for entry, size in zip(entries, self.branches, strict=True):
+                    masks.append(np.ones(size, np.bool_) if entry is None else action_mask(entry, (size,)))
                 return np.concatenate(masks)
         array = np.asarray(value)
         if isinstance(self.space, spaces.MultiBinary) and array.shape == self.space.shape:
@@ -89,7 +89,7 @@ class ActionPart:
             return np.stack([array != 1, array != 0], axis=-1).reshape(-1)
         if array.shape[:1] == (len(self.branches),):  # a row for each of several equal branches
             array = array.reshape(-1)
-        return action_mask(array, (options,)).astype(np.bool_)
+        return action_mask(array, (options,))
 
     def read(self, values: Any) -> NDArray[Any]:
         """Convert stacked values of the space into columns of this part, [K, columns]; the inverse of ``values``."""
@@ -144,6 +144,27 @@ class ActionCodec:
                 continuous = part.columns.stop
         return cls(tuple(parts), keys, single=not isinstance(space, spaces.Dict | spaces.Tuple))
 
+    def behavior(
+        self,
+        name: str,
+        observations: tuple[ObservationSpec, ...],
+        env_index: NDArray[np.int64],
+        team: NDArray[np.int64] | None = None,
+    ) -> BehaviorSpec:
+        """Return the behavior of agents with these actions. ``env_index`` and ``team`` have an entry for each slot."""
+        low, high = self.bounds()
+        return BehaviorSpec(
+            name,
+            observations,
+            len(low),
+            self.discrete,
+            low,
+            high,
+            env_index=env_index,
+            team=team,
+            start=self.start,
+        )
+
     @property
     def discrete(self) -> tuple[int, ...]:
         """Return the number of options of each branch."""
@@ -152,17 +173,20 @@ class ActionCodec:
     @property
     def start(self) -> tuple[int, ...]:
         """Return the lowest choice of each branch; empty if all are 0."""
-        starts = [np.zeros(len(part.branches), np.int64) if part.start is None else part.start for part in self.parts]
-        lowest = np.concatenate(starts)
-        return tuple(map(int, lowest)) if lowest.any() else ()
+        lowest: list[int] = []
+        for part in self.parts:
+            lowest += [0] * len(part.branches) if part.start is None else part.start.tolist()
+        return tuple(lowest) if any(lowest) else ()
 
     def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the lowest and highest value of each continuous part, [continuous]."""
-        boxes = [part.space for part in self.parts if isinstance(part.space, spaces.Box)]
-        empty = np.empty(0, np.float32)
-        low = np.concatenate([empty, *(box.low.reshape(-1).astype(np.float32) for box in boxes)])
-        high = np.concatenate([empty, *(box.high.reshape(-1).astype(np.float32) for box in boxes)])
-        return low, high
+        low = [np.empty(0, np.float32)]
+        high = [np.empty(0, np.float32)]
+        for part in self.parts:
+            if isinstance(part.space, spaces.Box):
+                low.append(part.space.low.reshape(-1).astype(np.float32))
+                high.append(part.space.high.reshape(-1).astype(np.float32))
+        return np.concatenate(low), np.concatenate(high)
 
     def batch(self, actions: Actions) -> Any:
         """Return the action of a vector environment: the values of all environments, stacked as in ``batch_space``."""
@@ -201,16 +225,16 @@ class ActionCodec:
         takes: a part for each branch of a MultiDiscrete, or for each entry of a Tuple or Dict. None, as a mask or as a
         part, allows everything. Raises MismatchedValue for other values.
         """
-        array = value if isinstance(value, np.ndarray) else None
-        if array is not None and array.shape == (self._options,) and array.dtype.kind in "iub":
-            return array.astype(np.bool_)
+        options = sum(self.discrete)
+        if isinstance(value, np.ndarray) and value.shape == (options,) and value.dtype.kind in "iub":
+            return value.astype(np.bool_)
         if self.single:
             return self.parts[0].mask(value)
+        if value is None:
+            return np.ones(options, np.bool_)
         entries = [value.get(key) for key in self.keys] if self.keys and isinstance(value, Mapping) else value
-        if entries is None:
-            entries = [None] * len(self.parts)
         if not isinstance(entries, tuple | list) or len(entries) != len(self.parts):
-            return action_mask(value, (self._options,)).astype(np.bool_)
+            return action_mask(value, (options,))
         masks = [part.mask(entry) for part, entry in zip(self.parts, entries, strict=True) if part.branches]
         return np.concatenate(masks)
 
@@ -220,15 +244,12 @@ class ActionCodec:
         They are stacked along the first axis, as a vector environment has them, or a mask for each environment.
         Raises MismatchedValue for other values.
         """
+        shape = (rows, sum(self.discrete))
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
-            return action_mask(values.reshape(len(values), -1), (rows, self._options)).astype(np.bool_)
+            return action_mask(values.reshape(len(values), -1), shape)
         branches = isinstance(values, tuple) and all(np.ndim(each) == 2 for each in values)
         if branches:  # an array [rows, options of a branch] for each branch
-            return action_mask(np.concatenate(values, axis=1), (rows, self._options)).astype(np.bool_)
+            return action_mask(np.concatenate(values, axis=1), shape)
         if len(values) != rows:
-            raise MismatchedValue(f"action_mask as {shown(values)}; expected one for each of {rows} environments")
+            raise MismatchedValue(f"action_mask as {text_of(values)}; expected one for each of {rows} environments")
         return np.stack([self.mask(each) for each in values])
-
-    @property
-    def _options(self) -> int:
-        return sum(self.discrete)

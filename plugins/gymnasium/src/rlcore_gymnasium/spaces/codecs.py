@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rlcore import ConfigError, ObservationSpec, UnsupportedSpace, did_you_mean
 from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces.actions import ActionCodec
-from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart
+from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart, entities_spec
 from rlcore_gymnasium.spaces.images import Channels, image_layout
 from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
@@ -94,25 +94,18 @@ class ObservationPart:
         shape = space.shape
         if 0 in shape:
             raise UnsupportedSpace(f"{where}: observation {name!r} has no numbers: its space is {space!r}")
-        if flatten:
-            low, high = (None if each is None else each.reshape(-1) if each.ndim else each for each in _bounds(space))
-            spec = ObservationSpec(name, (math.prod(shape),), np.float32, low=low, high=high)
-            return cls(spec, key, shape=shape)
-        image = None if matrix else image_layout(space, stack, channels)
-        low, high = _bounds(space)
+        in_order = tuple(range(len(shape)))
+        image = None if flatten or matrix else image_layout(space, stack, channels)
         if image is None:
-            return cls(ObservationSpec(name, shape, np.float32, low=low, high=high), key)
-        if space.dtype == np.uint8 and _any_byte(space):
-            low = None
-            high = None
-        low, high = (
-            each.transpose(image.axes).reshape(image.shape) if each is not None and each.ndim else each
-            for each in (low, high)
-        )
+            seen = (math.prod(shape),) if flatten else shape
+            low, high = (_bound(each, in_order, seen) for each in (space.low, space.high))
+            return cls(ObservationSpec(name, seen, np.float32, low=low, high=high), key, shape=shape)
         dtype = np.uint8 if space.dtype == np.uint8 else np.float32
+        low, high = (_bound(each, image.axes, image.shape) for each in (space.low, space.high))
+        if dtype is np.uint8 and (space.low == 0).all() and (space.high == 255).all():
+            low = high = None  # every byte is allowed
         spec = ObservationSpec(name, image.shape, dtype, "image", low=low, high=high, frames=image.frames)
-        axes = image.axes if image.axes != tuple(range(len(shape))) else ()
-        return cls(spec, key, axes=axes, shape=shape)
+        return cls(spec, key, axes=() if image.axes == in_order else image.axes, shape=shape)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
@@ -194,22 +187,14 @@ class ObservationPart:
         return in_order.transpose(0, *(1 + place for place in np.argsort(self.axes)))
 
 
-def _bounds(space: spaces.Box) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-    return _bound(space.low), _bound(space.high)
-
-
-def _any_byte(space: spaces.Box) -> bool:
-    """Return whether the bounds of bytes allow every value of their type, and so say nothing."""
-    return bool((space.low == 0).all() and (space.high == 255).all())
-
-
-def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:
-    """Return a bound of a Box for its spec: one number if all are equal, None if there is none."""
+def _bound(bound: NDArray[Any], axes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.float32] | None:
+    """Return a bound of a Box for its spec, with these ``axes`` in order: one number if all are equal, None if none."""
     bound = bound.astype(np.float32)
     if np.isinf(bound).all():
         return None
-    alike = bound.size > 0 and (bound == bound.flat[0]).all()
-    return np.asarray(bound.flat[0]) if alike else bound
+    if (bound == bound.flat[0]).all():
+        return np.asarray(bound.flat[0])
+    return bound.transpose(axes).reshape(shape)
 
 
 @attrs.frozen(eq=False)
@@ -240,14 +225,8 @@ class ObservationCodec:
         ``stack`` is the number of frames that FrameStackObservation stacks, 1 without it.
         Raises UnsupportedSpace, and ConfigError for a name in ``observations`` that the space does not have.
         """
-        named: dict[str, tuple[str | int | None, spaces.Space[Any]]]
-        if isinstance(space, spaces.Dict):
-            named = {str(key): (key, part) for key, part in space.spaces.items()}
-        elif isinstance(space, spaces.Tuple):
-            named = {str(place): (place, part) for place, part in enumerate(space.spaces)}
-        else:
-            named = {OBSERVATION: (None, space)}
-        whole = where if OBSERVATION in named and named[OBSERVATION][0] is None else f"{where}: {_short(space)}"
+        named = entries(space)
+        place = f"{where}: {_short(space)}" if isinstance(space, spaces.Dict | spaces.Tuple) else where
         said = observations or {}
         for name in said:
             if name not in named:
@@ -255,41 +234,27 @@ class ObservationCodec:
                     f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
                     key=("environment", "observations", name),
                 )
-        has_mask = False
-        if ACTION_MASK in named and ACTION_MASK not in said and acting is not None and acting.discrete:
-            has_mask = _is_mask(named[ACTION_MASK][1], acting)
-            if has_mask:
-                del named[ACTION_MASK]
-            else:
-                log.warning(
-                    "%s: the observation %r is observed, and masks nothing: it is not one zero or one for each of %s "
-                    "options, as a mask is",
-                    where,
-                    ACTION_MASK,
-                    " + ".join(map(str, acting.discrete)),
-                )
+        has_mask = acting is not None and ACTION_MASK not in said and _masks(named, acting, where)
+        if has_mask:
+            del named[ACTION_MASK]
         if not named:
-            raise UnsupportedSpace(f"{whole}: there is nothing to observe: the observation space has no entries")
-        beside = {how.present for how in said.values() if isinstance(how, ObservationSettings)}
+            raise UnsupportedSpace(f"{place}: there is nothing to observe: the observation space has no entries")
+        left_out: set[str | None] = {name for name, how in said.items() if how == "ignore" or how.ignore}
+        left_out |= {how.present for how in said.values() if isinstance(how, ObservationSettings)}
         parts = []
         for name, (key, part) in named.items():
+            if name in left_out:
+                continue
             how = said.get(name, ObservationSettings())
-            if isinstance(how, ObservationSettings) and not how.ignore and name not in beside:
-                try:
-                    parts.append(_observed(part, name, key, whole, how, named, stack))
-                except UnsupportedSpace as error:
-                    if observations is None or (key is None and not isinstance(part, spaces.Sequence)):
-                        raise
-                    ways = []
-                    if isinstance(part, spaces.Sequence):
-                        ways.append(f"set environment.observations: {{{name}: {{max_entities: 16}}}}")
-                    if key is not None:
-                        ways.append(f"leave it out with environment.observations: {{{name}: ignore}}")
-                    advice = ", or ".join(ways)
-                    if isinstance(part, spaces.Dict | spaces.Tuple):
-                        advice += ", or make one vector of all with environment.wrappers: [FlattenObservation]"
-                    raise UnsupportedSpace(f"{error}; {advice}") from None
-        if named and not parts:
+            assert isinstance(how, ObservationSettings)
+            try:
+                parts.append(_observed(part, name, key, place, how, named, stack))
+            except UnsupportedSpace as error:
+                advice = "" if observations is None else _advice(part, name, key)
+                if not advice:
+                    raise
+                raise UnsupportedSpace(f"{error}; {advice}") from None
+        if not parts:
             raise ConfigError(f"nothing is left to observe of {', '.join(named)}", key=("environment", "observations"))
         return cls(tuple(parts), has_mask)
 
@@ -353,37 +318,67 @@ def _observed(
         if not isinstance(space, spaces.Sequence):
             raise wrong("max_entities", "only a Sequence has it: leave it out, or set entities: true for a matrix")
         element = ObservationPart.of(space.feature_space, name, None, where)
-        spec = ObservationSpec(name, (how.max_entities, 1 + element.spec.size), np.float32, "entities")
-        made = SequencePart(spec, key, element)
+        made = SequencePart(entities_spec(name, how.max_entities, element.spec.size), key, element)
     else:
         if how.channels is not None and not (isinstance(space, spaces.Box) and 2 <= len(space.shape) <= 4):
             raise wrong("channels", "only an image has channels, a Box with two to four axes")
         made = ObservationPart.of(space, name, key, where, how.flatten, how.entities, how.channels, stack)
-        spec = made.spec
-    if how.entities and isinstance(made, ObservationPart):
-        if len(spec.shape) != 2:
-            raise wrong("entities", "entities are the rows of a matrix, a Box with two axes")
-        spec = attrs.evolve(spec, kind="entities")
-        made = attrs.evolve(made, spec=spec)
+        if how.entities:
+            if len(made.spec.shape) != 2:
+                raise wrong("entities", "entities are the rows of a matrix, a Box with two axes")
+            made = attrs.evolve(made, spec=attrs.evolve(made.spec, kind="entities"))
         if how.present is not None:
             if how.present not in named or key is None:
                 raise wrong("present", f"there is no observation {how.present!r}{did_you_mean(how.present, named)}")
-            entities, numbers = spec.shape
-            told = Beside(key, named[how.present][0])  # type: ignore[arg-type]
-            spec = ObservationSpec(name, (entities, 1 + numbers), np.float32, "entities")
-            made = PaddedPart(spec, told, made)
+            both = Beside(key, named[how.present][0])  # type: ignore[arg-type]
+            made = PaddedPart(entities_spec(name, *made.spec.shape), both, made)
     if how.goal:
-        if spec.kind == "entities":
+        if made.spec.kind == "entities":
             raise wrong("goal", "entities cannot be a goal")
-        made = attrs.evolve(made, spec=attrs.evolve(spec, goal=True))
+        made = attrs.evolve(made, spec=attrs.evolve(made.spec, goal=True))
     return made
 
 
-def _is_mask(space: spaces.Space[Any], acting: ActionCodec) -> bool:
-    """Return whether values of ``space`` are masks: zeros and ones, one for each option of ``acting``."""
+def entries(space: spaces.Space[Any]) -> dict[str, tuple[str | int | None, spaces.Space[Any]]]:
+    """Return the observations of a space by name, each with its key in a Dict, or its index in a Tuple."""
+    if isinstance(space, spaces.Dict):
+        return {str(key): (key, part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(map(_zeros_and_ones, space.spaces)) == acting.discrete
-    return _zeros_and_ones(space) == sum(acting.discrete)
+        return {str(index): (index, part) for index, part in enumerate(space.spaces)}
+    return {OBSERVATION: (None, space)}
+
+
+def _advice(space: spaces.Space[Any], name: str, key: str | int | None) -> str:
+    """Return what a file can say about an observation with an unsupported space; empty if there is nothing."""
+    ways = []
+    if isinstance(space, spaces.Sequence):
+        ways.append(f"set environment.observations: {{{name}: {{max_entities: 16}}}}")
+    if key is not None:
+        ways.append(f"leave it out with environment.observations: {{{name}: ignore}}")
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        ways.append("make one vector of all with environment.wrappers: [FlattenObservation]")
+    return ", or ".join(ways)
+
+
+def _masks(named: Mapping[str, tuple[Any, spaces.Space[Any]]], acting: ActionCodec, where: str) -> bool:
+    """Return whether the entry ``action_mask`` is a mask: zeros and ones, one for each option of ``acting``."""
+    if ACTION_MASK not in named or not acting.discrete:
+        return False
+    _, space = named[ACTION_MASK]
+    if isinstance(space, spaces.Tuple):
+        fits = tuple(map(_zeros_and_ones, space.spaces)) == acting.discrete
+    else:
+        fits = _zeros_and_ones(space) == sum(acting.discrete)
+    if not fits:
+        options = " + ".join(map(str, acting.discrete))
+        log.warning(
+            "%s: the observation %r is observed, and masks nothing: it is not one zero or one for each of %s options, "
+            "as a mask is",
+            where,
+            ACTION_MASK,
+            options,
+        )
+    return fits
 
 
 def _zeros_and_ones(space: spaces.Space[Any]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import ObservationSpec
-from rlcore_gymnasium.spaces.values import array_of, refuse, shown
+from rlcore_gymnasium.spaces.values import array_of, refuse, text_of
 
 
 @attrs.frozen
@@ -65,6 +65,11 @@ class EntitiesPart:
         return np.stack(made) if made else np.zeros((0, *self.spec.shape), self.spec.dtype)
 
 
+def entities_spec(name: str, most: int, numbers: int) -> ObservationSpec:
+    """Return the description of at most ``most`` entities with so many ``numbers`` each."""
+    return ObservationSpec(name, (most, 1 + numbers), np.float32, "entities")
+
+
 class SequencePart(EntitiesPart):
     """A Sequence: ``values`` converts its elements, of which at most E are there."""
 
@@ -91,23 +96,23 @@ class PaddedPart(EntitiesPart):
     """A matrix, which ``values`` converts, and beside it a mask of its rows or the number of those that are there."""
 
     def read(self, value: Any) -> NDArray[np.float32]:
-        matrix, given = value
-        present = self._present(given)
+        matrix, mask_or_count = value
+        present = self._present(mask_or_count)
         rows = np.zeros(self.spec.shape, np.float32)
         rows[present, 0] = 1.0
         rows[present, 1:] = self.values.convert(np.asarray(matrix)[None], 1)[0][present]
         return rows
 
-    def _present(self, given: Any) -> NDArray[np.bool_]:
+    def _present(self, mask_or_count: Any) -> NDArray[np.bool_]:
         """Return whether each of the E entities is there: [E], from a mask or a count."""
         count, _ = self.spec.shape
         name = str(self.key.present)
-        array = np.asarray(given)
+        array = np.asarray(mask_or_count)
         if array.size == 1 and count > 1:
             number = array_of(array.reshape(()), (), np.dtype(np.float32), name)
             if not 0 <= number <= count or number != np.rint(number):
                 refuse(name, array, f"expected the number of entities, from 0 to {count}")
             return np.arange(count) < number
         if array.shape != (count,) or not np.isin(array, (0, 1)).all():
-            refuse(name, shown(array), f"expected {count} zeros and ones, or a number of entities")
+            refuse(name, text_of(array), f"expected {count} zeros and ones, or a number of entities")
         return array.astype(np.bool_)

@@ -12,8 +12,6 @@ import attrs
 import numpy as np
 from gymnasium import spaces
 
-__all__ = ["Channels", "ImageLayout", "image_layout"]
-
 Channels = Literal["first", "last"]
 """The axis of an array that has the channels of an image."""
 Shape = tuple[int, ...]

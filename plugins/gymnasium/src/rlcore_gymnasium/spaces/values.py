@@ -13,18 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NUMBERS",
-    "MismatchedValue",
-    "action_mask",
-    "allowed_at_end",
-    "final_mask",
-    "flag",
-    "numbers",
-    "refuse_wrong_info",
-    "refuse_wrong_reward",
-    "shown",
-]
+__all__ = ["action_mask", "final_mask", "flag", "refuse_wrong_reward"]
+
 
 NUMBERS = frozenset({float, int, np.float64, np.float32})
 """Types of rewards that need no further check."""
@@ -93,10 +83,10 @@ def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64],
 
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
-    raise MismatchedValue(f"observation {name!r} as {shown(value)}; {expected}")
+    raise MismatchedValue(f"observation {name!r} as {text_of(value)}; {expected}")
 
 
-def shown(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Format a value for messages: a number itself, an array by dtype and shape."""
     if isinstance(value, np.ndarray) and value.ndim:
         return f"an array of {value.dtype} of shape {list(value.shape)}"
@@ -130,14 +120,14 @@ def flag(value: Any, what: str) -> bool:
         return bool(value)
     array = np.asarray(value)
     if array.dtype != np.bool_ or array.shape != ():
-        raise MismatchedValue(f"{what} as {shown(value)}; expected a boolean")
+        raise MismatchedValue(f"{what} as {text_of(value)}; expected a boolean")
     return bool(array)
 
 
 def refuse_wrong_info(info: Any) -> None:
     """Raise MismatchedValue unless ``info`` is a mapping."""
     if not isinstance(info, Mapping):
-        raise MismatchedValue(f"the info as {shown(info)}; expected a dict, which may be empty")
+        raise MismatchedValue(f"the info as {text_of(info)}; expected a dict, which may be empty")
 
 
 def refuse_wrong_reward(reward: Any) -> None:
@@ -146,7 +136,7 @@ def refuse_wrong_reward(reward: Any) -> None:
         return
     array = np.asarray(reward)
     if array.dtype.kind not in "fiub" or array.shape != ():
-        raise MismatchedValue(f"the reward as {shown(reward)}; expected a number")
+        raise MismatchedValue(f"the reward as {text_of(reward)}; expected a number")
 
 
 def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
@@ -157,16 +147,16 @@ def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (count,) or array.dtype.kind not in kinds:
         expected = "booleans" if kinds == "b" else "numbers"
-        raise MismatchedValue(f"{what} as {shown(values)}; expected {expected} of shape [{count}]")
+        raise MismatchedValue(f"{what} as {text_of(values)}; expected {expected} of shape [{count}]")
     return array
 
 
-def action_mask(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return a mask of zeros and ones, or booleans, with this ``shape``. Raises MismatchedValue for other values."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+def action_mask(value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return a copy of a mask of zeros and ones with this ``shape``, as booleans. Raises MismatchedValue for others."""
+    array = np.asarray(value)
     if array.shape != shape or array.dtype.kind not in "iub":
-        raise MismatchedValue(f"action_mask as {shown(value)}; expected zeros and ones of shape {list(shape)}")
-    return array
+        raise MismatchedValue(f"action_mask as {text_of(value)}; expected zeros and ones of shape {list(shape)}")
+    return array.astype(np.bool_)
 
 
 def final_mask(value: Any, shape: tuple[int, ...], branches: Sequence[int]) -> NDArray[np.bool_]:

@@ -170,34 +170,6 @@ _MESSAGES: dict[str, tuple[tuple[int, str, int | str], ...]] = {
         (2, "unity_output", "UnityOutput"),
         (3, "unity_input", "UnityInput"),
     ),
-    # ------------------------------------------------------------ training analytics, in google.protobuf.Any
-    "TrainingEnvironmentInitialized": (
-        (1, "mlagents_version", _TEXT),
-        (2, "mlagents_envs_version", _TEXT),
-        (3, "python_version", _TEXT),
-        (4, "torch_version", _TEXT),
-        (5, "torch_device_type", _TEXT),
-        (6, "num_envs", _INT),
-        (7, "num_environment_parameters", _INT),
-        (8, "run_options", _TEXT),
-    ),
-    "TrainingBehaviorInitialized": (
-        (1, "behavior_name", _TEXT),
-        (2, "trainer_type", _TEXT),
-        (3, "extrinsic_reward_enabled", _BOOL),
-        (4, "gail_reward_enabled", _BOOL),
-        (5, "curiosity_reward_enabled", _BOOL),
-        (6, "rnd_reward_enabled", _BOOL),
-        (7, "behavioral_cloning_enabled", _BOOL),
-        (8, "recurrent_enabled", _BOOL),
-        (9, "visual_encoder", _TEXT),
-        (10, "num_network_layers", _INT),
-        (11, "num_network_hidden_units", _INT),
-        (12, "trainer_threaded", _BOOL),
-        (13, "self_play_enabled", _BOOL),
-        (14, "curriculum_enabled", _BOOL),
-        (15, "config", _TEXT),
-    ),
 }
 
 _PACKAGE = "communicator_objects"
@@ -255,5 +227,3 @@ RLInput: Any = _CLASSES["RLInput"]
 UnityOutput: Any = _CLASSES["UnityOutput"]
 UnityInput: Any = _CLASSES["UnityInput"]
 UnityMessage: Any = _CLASSES["UnityMessage"]
-TrainingEnvironmentInitialized: Any = _CLASSES["TrainingEnvironmentInitialized"]
-TrainingBehaviorInitialized: Any = _CLASSES["TrainingBehaviorInitialized"]

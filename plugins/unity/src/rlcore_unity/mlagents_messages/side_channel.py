@@ -12,8 +12,7 @@ ENVIRONMENT_PARAMETERS     string key, int32 kind, then: 0 float32 value; 1 int3
                            2 multirange uniform with a float list of minimum and maximum of each range. To Unity.
 STATISTICS                 string key, float32 value, int32 aggregation: 0 average, 1 most recent, 2 sum, 3 histogram.
                            From Unity.
-TRAINING_ANALYTICS         ``google.protobuf.Any`` with a TrainingEnvironmentInitialized or TrainingBehaviorInitialized.
-                           To Unity.
+TRAINING_ANALYTICS         ``google.protobuf.Any`` with what ML-Agents tells Unity of a training. To Unity.
 =========================  =============================================================================================
 
 What is read comes from another process: a length that the data cannot have is a :class:`SideChannelError`, before
@@ -54,10 +53,6 @@ class Reader:
     def left(self) -> int:
         """How many bytes have not been read."""
         return len(self._payload) - self._place
-
-    def read_bool(self) -> bool:
-        """Read one byte."""
-        return bool(self._unpack("<?", "a bool"))
 
     def read_int32(self) -> int:
         """Read four bytes as a whole number."""
@@ -110,10 +105,6 @@ class Writer:
     @property
     def payload(self) -> bytes:
         return b"".join(self._parts)
-
-    def write_bool(self, value: bool) -> Self:
-        """Add one byte."""
-        return self.write_bytes(struct.pack("<?", value))
 
     def write_int32(self, value: int) -> Self:
         """Add a whole number. Raises SideChannelError for one that has no place in 32 bits."""

@@ -16,8 +16,6 @@ from typing import Any
 from rlcore import ConfigError
 from rlcore_workers import Layout, Part, PartMessages, RunArrays, WorkerFailed
 
-__all__ = ["PartActor"]
-
 WRITES_BATCHES = ("reset", "step", "load_state_dict")
 
 

@@ -23,7 +23,6 @@ from rlcore_workers.ray.settings import RaySettings
 if TYPE_CHECKING:
     import ray
 
-__all__ = ["RayExecutor", "RayWorker", "create_environment"]
 
 FETCH_SECONDS = 60.0  # for the answer of a call that has ended
 

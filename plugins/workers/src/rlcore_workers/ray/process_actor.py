@@ -18,8 +18,6 @@ import attrs
 from rlcore import ConfigError, python_command
 from rlcore_workers import EndingProcess
 
-__all__ = ["Place", "ProcessActor"]
-
 STDOUT = 1
 STDERR = 2
 JOIN_SECONDS = 5.0  # for the last lines of a process that ended; a process that it left may hold the pipe open
@@ -78,7 +76,7 @@ class ProcessActor:
             node=context.get_node_id(),
             host=host,
             address=address,
-            interface=next((name for name, own in interfaces if any(one.address == address for one in own)), ""),
+            interface=next((name for name, found in interfaces if address in {each.address for each in found}), ""),
             gpus=tuple(context.get_accelerator_ids().get("GPU", ())),
         )
 

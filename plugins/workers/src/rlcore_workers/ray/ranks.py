@@ -22,8 +22,6 @@ import attrs
 from rlcore import EnvironmentFailed, ExitCode, RlcoreError, echo, one_line
 from rlcore_workers.ray.process_actor import STDERR, Place, ProcessActor
 
-__all__ = ["RankJob"]
-
 LOOK_SECONDS = 0.5
 END_SECONDS = 15.0  # for ranks to report after one of them has failed with an error; they can save nothing without it
 WAIT_SECONDS = 10.0  # between two lines that say what the command waits for
@@ -99,8 +97,8 @@ class RankJob:
                 _say(_described(ranks))
             _answers(
                 [
-                    rank.actor.start.remote(list(arguments), own, list(sys.path))
-                    for rank, own in zip(ranks, variables, strict=True)
+                    rank.actor.start.remote(list(arguments), variables_of_rank, list(sys.path))
+                    for rank, variables_of_rank in zip(ranks, variables, strict=True)
                 ]
             )
             _follow(ranks, signals)
@@ -268,14 +266,14 @@ def _variables(ranks: Sequence[Rank], attempt: int, job: str) -> list[dict[str, 
     found = []
     for rank, place in enumerate(places):
         same = [number for number, each in enumerate(places) if each.node == place.node]
-        own = {"RANK": str(rank), "LOCAL_RANK": str(same.index(rank)), "LOCAL_WORLD_SIZE": str(len(same))}
+        variables_of_rank = {"RANK": str(rank), "LOCAL_RANK": str(same.index(rank)), "LOCAL_WORLD_SIZE": str(len(same))}
         gpus = dict.fromkeys(gpu for number in same for gpu in places[number].gpus)
         if gpus:
-            own["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)  # the rank takes the one with its local number
+            variables_of_rank["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)  # the rank takes the one with its local number
         if place.interface:  # for gloo and nccl to listen on it alone, unless the variables are set here
             for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-                own[name] = os.environ.get(name, place.interface)
-        found.append({**shared, **own})
+                variables_of_rank[name] = os.environ.get(name, place.interface)
+        found.append({**shared, **variables_of_rank})
     return found
 
 
@@ -286,8 +284,8 @@ def _described(ranks: Sequence[Rank]) -> str:
         of_host.setdefault((rank.place.node, rank.place.host), []).append(number)
     parts = []
     for (_, host), numbers in of_host.items():
-        shown = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-        parts.append(f"{shown} on {host}")
+        which = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        parts.append(f"{which} on {host}")
     return f"{len(ranks)} rank{'s' * (len(ranks) > 1)}: {', '.join(parts)}; rank 0 writes the run directory here"
 
 

@@ -15,8 +15,6 @@ from typing import Any
 from rlcore import ConfigError, EnvironmentFailed, one_line
 from rlcore_workers.ray.settings import LOOPBACK, RaySettings
 
-__all__ = ["Connection", "connection"]
-
 ADDRESS_KEY = ("environment", "workers", "address")
 # Ray replaces the node address 127.0.0.1 by one that other machines reach, unless this says that there is no cluster.
 LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}

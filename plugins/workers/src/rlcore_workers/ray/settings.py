@@ -11,8 +11,6 @@ import attrs
 from rlcore import SettingError, setting
 from rlcore_workers import WorkerSettings
 
-__all__ = ["RaySettings"]
-
 LOOPBACK = ("127.0.0.1", "localhost")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,255}")
 _ADDRESS = re.compile(r"([A-Za-z0-9.-]{1,255}|\[[0-9A-Fa-f:.]{1,45}\]):([0-9]{1,5})")

@@ -17,14 +17,12 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 from rlcore import (
     ConfigError,
     Environment,
-    EnvironmentFailed,
     EnvironmentSettings,
-    RlcoreError,
     RunContext,
     UnsupportedSpace,
-    repeating,
 )
 from rlcore_gymnasium.atari import raw_screens
+from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 from rlcore_gymnasium.parameters import WayFinder
@@ -73,11 +71,8 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
         raise ConfigError(
             f"Run(config, environment=...): the function made {name} first, and an object of another kind"
         )
-    try:
+    with failing_as(f"{name}: copies cannot be stepped together"):
         vector = SyncVectorEnv([lambda env=env: env for env in envs])  # type: ignore[misc]
-    except (Exception, SystemExit) as error:
-        raise repeating(error, f"{name}: copies cannot be stepped together", EnvironmentFailed) from error
-
     problem = raw_screens(envs[0], name)
     if problem is not None:
         log.warning("%s %s", name, problem)
@@ -136,19 +131,15 @@ def add_copies(made: list[Any], run: RunContext, name: str) -> None:
             "Run(config, environment=lambda: MyEnv())",
             key=NUM_ENVS,
         )
-    try:
-        while len(made) < run.num_envs:
+    while len(made) < run.num_envs:
+        with failing_as(f"{name}: the function failed at copy {len(made) + 1}"):
             another = run.given()
-            if any(another is other for other in made):
-                raise ConfigError(
-                    f"{name}: the function of Run(config, environment=...) returned one object twice; create a new "
-                    "environment in each call"
-                )
-            made.append(another)
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise repeating(error, f"{name}: the function failed at copy {len(made) + 1}", EnvironmentFailed) from error
+        if any(another is other for other in made):
+            raise ConfigError(
+                f"{name}: the function of Run(config, environment=...) returned one object twice; create a new "
+                "environment in each call"
+            )
+        made.append(another)
 
 
 def _vectorized(envs: list[Any], name: str, settings: EnvironmentSettings, run: RunContext) -> NativeEnvironment:
