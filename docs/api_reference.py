@@ -73,7 +73,7 @@ PAGES: Mapping[str, Page] = {
         "Curricula",
         "The contract of curricula, which choose the environment parameters of each episode. See "
         "[Write a curriculum](../../how-to/write-curriculum.md).",
-        ("rlcore.contracts.curriculum", "rlcore.run.curricula"),
+        ("rlcore.contracts.curriculum",),
     ),
     "statistics": Page(
         "Statistics",

@@ -270,6 +270,13 @@ def rlcore_create_ranks(launch, config, stops):
 
 
 @hookimpl
+def rlcore_create_parameter_source(plugins):
+    from acme_rl.tasks import Tasks  # the company's own way from episode to episode, with the curricula of all plugins
+
+    return Tasks(plugins)
+
+
+@hookimpl
 def rlcore_create_recordings(plugins):
     from acme_rl.archive import Archive  # the company's own store of episodes, beside the files of every format
 

@@ -26,6 +26,9 @@ from .contracts.curriculum import Curriculum as Curriculum
 from .contracts.curriculum import EndedEpisodes as EndedEpisodes
 from .contracts.curriculum import EpisodeDraw as EpisodeDraw
 from .contracts.curriculum import LessonChange as LessonChange
+from .contracts.curriculum import ParameterSource as ParameterSource
+from .contracts.curriculum import PlayedParameters as PlayedParameters
+from .contracts.curriculum import RunParameters as RunParameters
 from .contracts.curriculum import SampledCurriculum as SampledCurriculum
 from .contracts.environment import Actions as Actions
 from .contracts.environment import AddsSlots as AddsSlots
@@ -84,6 +87,7 @@ from .contracts.saved_values import TreePath as TreePath
 from .contracts.saved_values import fill as fill
 from .contracts.saved_values import first_non_finite as first_non_finite
 from .contracts.saved_values import hide_overflow_warnings as hide_overflow_warnings
+from .contracts.saved_values import json_values as json_values
 from .contracts.saved_values import leaves as leaves
 from .contracts.saved_values import mapped as mapped
 from .contracts.saved_values import non_finite as non_finite
@@ -188,8 +192,6 @@ from .records import frozen_set as frozen_set
 from .run.behaviors.behavior import EpisodeStatistics as EpisodeStatistics
 from .run.behaviors.checks import BatchCheck as BatchCheck
 from .run.behaviors.checks import outside_bounds as outside_bounds
-from .run.curricula.checked import CheckedCurriculum as CheckedCurriculum
-from .run.curricula.curricula import RunCurricula as RunCurricula
 from .run.run import Run as Run
 from .run.saved.data import CheckpointData as CheckpointData
 from .run.saved.data import RunData as RunData

@@ -55,7 +55,7 @@ from rlcore.records import (
 )
 
 if TYPE_CHECKING:
-    from rlcore.contracts.curriculum import LessonChange
+    from rlcore.contracts.curriculum import LessonChange, ParameterSource
     from rlcore.contracts.environment import BehaviorSpec, Environment
     from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.recordings import Recordings
@@ -284,6 +284,15 @@ def rlcore_create_ranks(launch: Launch, config: RunConfig, plugins: Registry, st
     is. Raise :class:`rlcore.ConfigError` for a run that several processes do not support, and
     :class:`rlcore.RanksFailed` if another one does not come, or if ``stops.first`` is not None meanwhile.
     Core has no answer of its own: without one of a plugin, the run is refused.
+    """
+
+
+@_hook("factory")
+def rlcore_create_parameter_source(plugins: Registry) -> ParameterSource | None:
+    """Create what chooses the environment parameters of episodes, by the curricula of all ``plugins``.
+
+    Called once for each training and each evaluation with ``environment_parameters``. Core has no answer of its own:
+    without one of a plugin, such a run is refused.
     """
 
 

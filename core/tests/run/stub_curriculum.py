@@ -16,6 +16,7 @@ from rlcore.contracts.seeding import EpisodeUniforms
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import RunContext
 from rlcore.settings import CurriculumSettings, setting
+from rlcore_curriculum.run_parameters.curricula import InstalledCurricula
 from rlcore_devkit.environments import ArrayEnvironment, SavingEnvironment
 
 
@@ -27,6 +28,11 @@ def rlcore_curricula() -> list[CurriculumSpec]:
         )
         for name in ("stages", "lessons")
     ]
+
+
+@hookimpl
+def rlcore_create_parameter_source() -> InstalledCurricula:
+    return InstalledCurricula()
 
 
 @hookimpl

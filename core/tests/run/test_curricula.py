@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,15 @@ def test_a_parameter_the_environment_does_not_have_is_refused_before_the_first_s
     with pytest.raises(ConfigError, match="pase") as caught:
         make_run({**PACED, "environment_parameters.pase": {"curriculum": {"type": "lessons"}}}).start()
     assert "pace, pay" in str(caught.value)
+
+
+def test_parameters_without_the_plugin_that_chooses_them_name_it(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The curriculum of another plugin is there."""
+    run = make_run(PACED)
+    monkeypatch.setattr(sys.modules["stub_curriculum"], "InstalledCurricula", lambda: None)
+    named = "environment_parameters: no plugin that chooses them is loaded; pip install .*curriculum.*-p curriculum"
+    with pytest.raises(ConfigError, match=named) as error:
+        run.train()
+    assert "\n" not in str(error.value)

@@ -1,23 +1,26 @@
 """Environment parameters: what episodes start with, and the curricula that choose it.
 
 A *parameter* is a number an environment reads when an episode starts: a length, a gravity, the size of an arena. Every
-block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. Core
-asks it for the values of each environment's next episode, and reports to it every episode of every agent that ended.
-This module is the contract that curricula implement; :mod:`rlcore.run.curricula` connects them to a run.
+block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. It
+is asked for the values of each environment's next episode, and told every episode of every agent that ended. This
+module has the contract that curricula implement, and that of the plugin which connects them to a run: a
+:class:`ParameterSource`, which rlcore-curriculum has.
 
 Shapes: K episodes, P parameters of one curriculum, N environments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import ParameterSampler
+from rlcore.contracts.environment import DrawsParameters, Environment, ParameterSampler
+from rlcore.contracts.parts import BoundaryPart
+from rlcore.contracts.results import FinishedEpisodes
 from rlcore.contracts.stats import StatSummary
 
 
@@ -194,4 +197,95 @@ class Curriculum(Protocol):
         """Continue from :meth:`state_dict`.
 
         Raises RunStateError, changing nothing, if the state is of another configuration.
+        """
+
+
+# ---------------------------------------------------------------- how a run asks for parameters
+
+
+class RunParameters(BoundaryPart):
+    """What the episodes of a training begin with: the part ``curricula`` of its boundaries.
+
+    Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.
+
+    Attributes:
+        parameters: The names of the parameters.
+        lessons: The number of the lesson of each parameter with lessons. Replaced, never changed: other threads look at
+            it.
+    """
+
+    name = "curricula"
+    described = "environment_parameters"
+    parameters: tuple[str, ...] = ()
+    lessons: Mapping[str, float]
+
+    def episodes_finished(self, behavior: Any, finished: FinishedEpisodes) -> None:
+        """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
+
+    def episode_described(self, env: int, latest: bool) -> str:
+        """Describe what an episode of environment ``env`` began with, for messages: ``length 0.5, gravity 9.8``.
+
+        Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
+        """
+        return ""
+
+    def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
+        """Begin with the lessons of another run's status, or of ML-Agents, and return them."""
+        return {}
+
+    def replay(self) -> None:
+        """Every environment is about to start again the episode it is in; :meth:`resume` follows."""
+
+    def resume(self) -> None:
+        """Every environment is in the episode it was in when the state was saved."""
+
+
+class PlayedParameters(Protocol):
+    """Sets what the episodes of an environment begin with that is only played in, as by an evaluation."""
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every environment is about to start an episode, with the numbers ``episodes`` [N]."""
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """The ``episodes`` [N] of all environments have started."""
+
+    def after_step(self) -> None:
+        """The environments took a step, in which episodes may have begun."""
+
+    def described(self, env: int, latest: bool) -> str:
+        """As :meth:`RunParameters.episode_described`."""
+
+
+@runtime_checkable
+class ParameterSource(Protocol):
+    """Chooses what episodes begin with, by the curricula of all plugins.
+
+    The hook ``rlcore_create_parameter_source`` creates it. ``run`` is a :class:`rlcore.RunContext`,
+    and ``named`` is what messages call the environment.
+    """
+
+    def train(
+        self,
+        run: Any,
+        environment: Environment,
+        behaviors: Mapping[str, Any],
+        lesson_changed: Callable[[LessonChange], None],
+        named: str,
+    ) -> RunParameters:
+        """Return what chooses the parameters of a training, those of ``run.config.environment_parameters``.
+
+        ``environment`` and ``behaviors`` are those of all ranks. ``lesson_changed`` is called within the step.
+        """
+
+    def play(
+        self,
+        parameters: Mapping[str, Any],
+        run: Any,
+        environment: Environment,
+        named: str,
+        drawing: DrawsParameters | None = None,
+    ) -> PlayedParameters:
+        """Return what sets the task that training is for in ``environment``.
+
+        ``drawing`` is the environment if it draws parameters by itself.
         """

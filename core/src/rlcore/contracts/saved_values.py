@@ -408,7 +408,7 @@ def _place(path: TreePath) -> str:
     return f"state entry {'/'.join(map(str, path))!r}"
 
 
-def plain(value: Any) -> Any:
+def json_values(value: Any) -> Any:
     """A copy of ``value`` that holds only JSON values.
 
     Numpy's scalars become Python's, and numbers that are not finite null.

@@ -452,10 +452,10 @@ def _require_usable(record: Record, attribute: str) -> None:
 
 def _json_mapping(answer: Any, what: str, answered_by: str = "") -> dict[str, Any] | None:
     """A copy of an answer that must be a JSON mapping or None."""
-    from rlcore.contracts.saved_values import plain
+    from rlcore.contracts.saved_values import json_values
 
     try:
-        copied = plain(answer)
+        copied = json_values(answer)
     except (TypeError, RecursionError) as error:
         raise PluginError(f"{what} answered what is not JSON: {error}{answered_by}") from error
     if copied is not None and not isinstance(copied, dict):

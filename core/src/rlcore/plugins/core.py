@@ -228,9 +228,9 @@ def _described(numbers: Sequence[int]) -> str:
 
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     """Core's own ``rlcore_write_status``. Raises RunStateError."""
-    from rlcore.contracts.saved_values import plain
+    from rlcore.contracts.saved_values import json_values
 
-    text = json.dumps(plain(status), indent=4, allow_nan=False) + "\n"
+    text = json.dumps(json_values(status), indent=4, allow_nan=False) + "\n"
     path = directory / STATUS_FILE
     with failing_as(f"{path}"):
         write_atomically(path, text.encode())

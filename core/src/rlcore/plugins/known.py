@@ -20,7 +20,9 @@ PACKAGES: dict[tuple[str, str], str] = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
-# The distribution and the plugin that read recordings, and those that exchange between the processes of torchrun.
+# The distribution and the plugin that choose environment parameters, those that read recordings, and those that
+# exchange between the processes of torchrun.
+PARAMETERS = ("rlcore-curriculum", "curriculum")
 RECORDINGS = ("rlcore-offline", "offline")
 RANKS = ("rlcore-torch", "torch")
 

@@ -17,12 +17,13 @@ from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpa
 from rlcore.plugins.discover import Plugin, canonical
 from rlcore.plugins.failures import failure, note_maker
 from rlcore.plugins.installing import or_turn_on, pip_install
-from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, RECORDINGS, first_package
+from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, PARAMETERS, RECORDINGS, first_package
 from rlcore.plugins.manager import Answer, HookManager
 from rlcore.plugins.select import Selection, needs
 from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
+    from rlcore.contracts.curriculum import ParameterSource
     from rlcore.contracts.environment import BehaviorSpec
     from rlcore.contracts.recordings import Recordings
     from rlcore.settings.blocks import BehaviorSettings
@@ -256,6 +257,14 @@ class Registry:
             if settings.sections.get(record.name) is not None or record.plugin not in answer.makers:
                 found.append(record.plugin)
         return found
+
+    def parameter_source(self) -> ParameterSource:
+        """Return what chooses environment parameters. Raises ConfigError without such a plugin."""
+        found = self._manager.create("rlcore_create_parameter_source", lambda **_: None, plugins=self).value
+        if found is None:
+            advice = or_turn_on(*PARAMETERS)
+            raise ConfigError(f"no plugin that chooses them is loaded; {advice}", key=("environment_parameters",))
+        return cast("ParameterSource", found)
 
     def recordings(self, what: str) -> Recordings:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""

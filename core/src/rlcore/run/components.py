@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -29,7 +28,6 @@ from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_ADVICE, PROGRAM
 from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.curricula.curricula import RunCurricula, make_curricula
 from rlcore.run.lost import CurrentEnvironments
 from rlcore.run.prepare import CloseDeadline, no_deadline
 from rlcore.run.state import RunState
@@ -212,17 +210,17 @@ def make_state(
         if config.environment_parameters:
             # Curricula see all environments of the run, and do the same in every rank.
             everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
-            state.curricula = RunCurricula(
-                make_curricula(config.environment_parameters, plugins, everywhere),
+            source = plugins.parameter_source()
+            curricula = state.curricula = source.train(
+                everywhere,
                 environments,
                 state.everywhere,
                 lambda change: lesson_changed(state.steps, change),
                 name,
             )
-            state.curricula.frozen = context.inference
             for behavior in behaviors.values():
-                behavior.checks.began = partial(state.curricula.described_in_rank, context.first_env)
-            context.ranks.report = state.curricula.episodes_finished
+                behavior.checks.began = lambda env, latest: curricula.episode_described(context.first_env + env, latest)
+            context.ranks.report = curricula.episodes_finished
     except BaseException:
         _give_up(environment, context)
         raise

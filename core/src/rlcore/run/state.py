@@ -19,6 +19,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.curriculum import RunParameters
 from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
 from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.process_generators import ProcessGenerators
@@ -32,7 +33,6 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
-from rlcore.run.curricula.curricula import RunCurricula
 from rlcore.run.lost import LostEnvironments
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
@@ -52,7 +52,7 @@ class RunState:
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
     everywhere: Mapping[str, Any] = attrs.field(factory=dict)  # the behaviors of all ranks: see rlcore.Ranks.join
-    curricula: RunCurricula | None = None  # where the environment has parameters
+    curricula: RunParameters | None = None  # where the environment has parameters
     parts: tuple[BoundaryPart, ...] = attrs.field(init=False, default=())  # in their order: see rlcore.run.boundaries
     updates_ahead: bool = False  # whether trainers update while a step is under way
     on_device: KeepsBatches | None = None  # the environment, if its batches are for the trainers alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rlcore import CurriculumSpec, hookimpl
@@ -9,6 +10,8 @@ from rlcore_curriculum.records import SamplerSpec
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
+
+    from rlcore import ParameterSource
 
 
 @hookimpl
@@ -21,6 +24,12 @@ def rlcore_curricula() -> list[CurriculumSpec]:
             summary="ML-Agents' lessons: constants and samplers in consecutive stages",
         ),
     ]
+
+
+@hookimpl
+def rlcore_create_parameter_source() -> ParameterSource:
+    made: ParameterSource = import_module("rlcore_curriculum.run_parameters.curricula").InstalledCurricula()
+    return made
 
 
 @hookimpl

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.curriculum import PlayedParameters
 from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, DrawsParameters, Environment, Parameters
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.process_generators import ProcessGenerators
@@ -16,10 +17,11 @@ from rlcore.contracts.recordings import EpisodeRecorder
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, FinishedEpisodes, Lineup
 from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.errors import EnvironmentFailed
+from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, policy_named
 from rlcore.run.behaviors.behavior import EpisodeStatistics, Info
 from rlcore.run.behaviors.checks import BatchCheck
-from rlcore.run.curricula.parameters import ParameterFeed
+from rlcore.settings import EnvironmentParameter
 
 # Steps without an action, after which an evaluation does not wait for an agent's episode: where agents come and go, a
 # slot may stay empty. One whose turn comes later waits for others whose episodes count.
@@ -233,7 +235,7 @@ class PlayedEnvironment:
         self,
         environment: Environment,
         named: str = "environment",
-        feed: ParameterFeed | None = None,
+        feed: PlayedParameters | None = None,
         info: Info = None,
     ) -> None:
         """``named`` is what messages call the environment."""
@@ -269,7 +271,7 @@ class PlayedEnvironment:
         self.episodes = self._environment.episodes
         checked = self._checked(batches, "step")
         if self.feed is not None:
-            self.feed.restage(self.feed.after_step())
+            self.feed.after_step()
         return checked
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -289,3 +291,16 @@ class PlayedEnvironment:
     def _checked(self, batches: Mapping[str, AgentBatch], doing: str) -> dict[str, AgentBatch]:
         """Raises EnvironmentFailed unless ``doing`` returned what every behavior's spec says."""
         return {name: check.batch_in(batches, doing) for name, check in self._checks.items()}
+
+
+def target_parameters(
+    parameters: Mapping[str, EnvironmentParameter],
+    run: RunContext,
+    environment: Environment,
+    named: str,
+    drawing: DrawsParameters | None = None,
+) -> PlayedParameters | None:
+    """What sets the task that training is for in ``environment``; None if it has no parameters."""
+    if not parameters:
+        return None
+    return run.plugins.parameter_source().play(parameters, run, environment, named, drawing)

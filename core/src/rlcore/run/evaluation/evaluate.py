@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from rlcore.contracts.curriculum import PlayedParameters
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.process_generators import ProcessGenerators
@@ -22,9 +23,7 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.records import EnvironmentSpec, EvaluationSection
 from rlcore.run.components import closing, environment_name, make_environment
-from rlcore.run.curricula.curricula import target_feed
-from rlcore.run.curricula.parameters import ParameterFeed
-from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares
+from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares, target_parameters
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.blocks import MAX_EPISODE_STEPS
 
@@ -168,12 +167,10 @@ class Evaluator:
         if environment is not None:
             environment.close()
 
-    def _feed(self, environment: PlayedEnvironment, seed: int) -> ParameterFeed | None:
+    def _feed(self, environment: PlayedEnvironment, seed: int) -> PlayedParameters | None:
         """Draw the parameters of the task that training is for; values in the evaluation block have priority."""
         context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs, purpose="evaluate")
-        return target_feed(
-            self._parameters(), self._plugins, context, environment, environment.named, environment.drawing
-        )
+        return target_parameters(self._parameters(), context, environment, environment.named, environment.drawing)
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
         own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters

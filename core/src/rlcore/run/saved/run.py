@@ -36,8 +36,7 @@ from rlcore.run.components import (
     make_environment,
     settings_of,
 )
-from rlcore.run.curricula.curricula import target_feed
-from rlcore.run.evaluation.episodes import PlayedEnvironment
+from rlcore.run.evaluation.episodes import PlayedEnvironment, target_parameters
 from rlcore.run.evaluation.evaluate import Evaluator, specs_mismatch
 from rlcore.run.prepare import CloseDeadline, no_deadline, run_context, with_seed
 from rlcore.run.saved.data import find_run, find_state, read_saved_configuration
@@ -173,7 +172,7 @@ class SavedRun:
                 problem = specs_mismatch(read, environment.behaviors)
             if problem:
                 raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
-            feed = target_feed(config.environment_parameters, self.plugins, context, environment, name)
+            feed = target_parameters(config.environment_parameters, context, environment, name)
             yield PlayedEnvironment(environment, name, feed=feed)
 
     def evaluate(

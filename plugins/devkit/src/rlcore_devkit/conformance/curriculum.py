@@ -25,7 +25,6 @@ from rlcore import (
     AgentBatch,
     BehaviorSettings,
     Changes,
-    CheckedCurriculum,
     Curriculum,
     CurriculumSpec,
     EndedEpisodes,
@@ -35,13 +34,14 @@ from rlcore import (
     Plugins,
     RunConfig,
     RunContext,
-    RunCurricula,
     RunStateError,
     StatSummary,
     Tag,
     load_checkpoint,
     save_checkpoint,
 )
+from rlcore_curriculum.run_parameters.checked import CheckedCurriculum
+from rlcore_curriculum.run_parameters.curricula import TrainingCurricula
 from rlcore_devkit.conformance.rules import RecordRules
 
 # Invalid status values, as from editing by hand or from another program.
@@ -332,7 +332,7 @@ class Game:
     def _ask(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum
         shielded: Any = Shielded(curriculum)
-        self.run = RunCurricula(
+        self.run = TrainingCurricula(
             {self.rules.curriculum: shielded}, self.environment, self.behaviors, self.changes.append
         )
 

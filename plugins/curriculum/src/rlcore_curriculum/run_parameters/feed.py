@@ -14,11 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import EpisodeDraw
-from rlcore.contracts.environment import DrawsParameters, Environment, Parameters, ParameterSampler
-from rlcore.contracts.saved_values import fill, saved_count
-from rlcore.errors import EnvironmentFailed
-from rlcore.plugins.failures import blame
+from rlcore import (
+    DrawsParameters,
+    Environment,
+    EnvironmentFailed,
+    EpisodeDraw,
+    Parameters,
+    ParameterSampler,
+    blame,
+    fill,
+    saved_count,
+)
 
 # An open episode is not waited for after this many later ones began: for each agent, and in all at least.
 WAITS = 64

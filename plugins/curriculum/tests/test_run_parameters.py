@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
-from rlcore.contracts.environment import AgentBatch
-from rlcore.errors import RunStateError
-from rlcore.run.behaviors.behavior import EpisodeStatistics
-from rlcore.run.curricula.curricula import RunCurricula
+from rlcore import NO_CHANGES, AgentBatch, Changes, EndedEpisodes, EpisodeDraw, EpisodeStatistics, RunStateError
+from rlcore_curriculum.run_parameters.curricula import TrainingCurricula
 
 
 class Copies:
@@ -81,9 +78,9 @@ class Stage:
         self.run.before_reset(self.environment.episodes)
         self.run.after_reset(self.environment.episodes)
 
-    def running(self) -> RunCurricula:
+    def running(self) -> TrainingCurricula:
         environment: Any = self.environment
-        return RunCurricula(self.curricula, environment, {"A": self.behavior}, lambda change: None)
+        return TrainingCurricula(self.curricula, environment, {"A": self.behavior}, lambda change: None)
 
     def resume(self) -> None:
         """In another process."""

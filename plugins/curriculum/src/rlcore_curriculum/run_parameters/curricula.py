@@ -5,25 +5,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.contracts.environment import DrawsParameters, Environment, ParameterSampler
-from rlcore.contracts.parts import BoundaryPart
-from rlcore.contracts.results import FinishedEpisodes
-from rlcore.contracts.saved_values import plain, saved_mapping
-from rlcore.contracts.stats import StatSummary, Tag, lesson_numbers
-from rlcore.errors import RunStateError
-from rlcore.plugins.call import Plugins
-from rlcore.plugins.context import RunContext
-from rlcore.records import CurriculumSpec
-from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.curricula.checked import CheckedCurriculum
-from rlcore.run.curricula.parameters import AgentEpisodes, Beginnings, ParameterFeed
-from rlcore.settings import EnvironmentParameter
+from rlcore import (
+    Curriculum,
+    CurriculumSpec,
+    DrawsParameters,
+    EndedEpisodes,
+    Environment,
+    EnvironmentParameter,
+    EpisodeDraw,
+    FinishedEpisodes,
+    LessonChange,
+    ParameterSampler,
+    RunContext,
+    RunParameters,
+    RunStateError,
+    StatSummary,
+    Tag,
+    json_values,
+    saved_mapping,
+)
+from rlcore_curriculum.run_parameters.checked import CheckedCurriculum
+from rlcore_curriculum.run_parameters.feed import AgentEpisodes, Beginnings, ParameterFeed
 
 log = logging.getLogger(__name__)
 
@@ -41,27 +48,25 @@ _TAKEN = frozenset(
 )
 
 
-class RunCurricula(BoundaryPart):
+class TrainingCurricula(RunParameters):
     """All curricula of a run, by type, side by side: P is the number of parameters of all together.
 
     Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.
     """
 
-    name = "curricula"
-    described = "environment_parameters"
-
     def __init__(
         self,
         curricula: Mapping[str, Curriculum],
         environment: Environment,
-        behaviors: Mapping[str, BehaviorRun],
+        behaviors: Mapping[str, Any],
         lesson_changed: Callable[[LessonChange], None],
         environment_name: str = "environment",
+        frozen: bool = False,
     ) -> None:
         self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
         self._behaviors = behaviors
         self._lesson_changed = lesson_changed
-        self.frozen = False  # nothing learns: the curricula only draw
+        self._frozen = frozen  # nothing learns: the curricula only draw
         names: list[str] = []
         self._columns: list[slice] = []  # of each curriculum
         for curriculum in self._curricula.values():
@@ -75,7 +80,7 @@ class RunCurricula(BoundaryPart):
         }
         self._warned_of_late = False
         # What ended in the environment step that `after_step` is yet to close, and what it began with.
-        self._finished: list[tuple[BehaviorRun, FinishedEpisodes, Beginnings]] = []
+        self._finished: list[tuple[Any, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
@@ -91,7 +96,7 @@ class RunCurricula(BoundaryPart):
         for agents in self._agents.values():
             agents.begin_all()
 
-    def episodes_finished(self, behavior: BehaviorRun, finished: FinishedEpisodes) -> None:
+    def episodes_finished(self, behavior: Any, finished: FinishedEpisodes) -> None:
         """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
         beginnings = self._agents[behavior.name].beginnings(finished.slots)
         self._finished.append((behavior, finished, beginnings))
@@ -102,7 +107,7 @@ class RunCurricula(BoundaryPart):
         Returns whether all environments are to start their next episode now.
         """
         began = self._feed.after_step()
-        if self.frozen:
+        if self._frozen:
             self._feed.restage(began)
             return False
         any_began = False
@@ -119,7 +124,7 @@ class RunCurricula(BoundaryPart):
             self._report(*each)
         return self._advance(began, any_began)
 
-    def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
+    def _report(self, behavior: Any, finished: FinishedEpisodes, of: Beginnings) -> None:
         slots = finished.slots
         shared = finished.group_returns
         agents = self._agents[behavior.name]
@@ -200,9 +205,9 @@ class RunCurricula(BoundaryPart):
         means = zip(self._feed.names, self._feed.values.mean(axis=0).tolist(), strict=True)
         return tags | {f"{Tag.PARAMETER}{name}": mean for name, mean in means if name not in self._feed.sampled}
 
-    def described_in_rank(self, first_env: int, env: int, latest: bool) -> str:
-        """:meth:`ParameterFeed.described` of an environment of the rank whose environments begin with ``first_env``."""
-        return self._feed.described(first_env + env, latest)
+    def episode_described(self, env: int, latest: bool) -> str:
+        """Describe what an episode of environment ``env`` began with, as :meth:`ParameterFeed.described` does."""
+        return self._feed.described(env, latest)
 
     def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
         """Report the statistics of a behavior to all curricula after a summary."""
@@ -215,7 +220,7 @@ class RunCurricula(BoundaryPart):
         for curriculum in self._curricula.values():
             for name, section in curriculum.status().items():
                 try:
-                    sections[name] = plain(section)
+                    sections[name] = json_values(section)
                 except (TypeError, RecursionError) as error:
                     curriculum.refuse("status", f"returned a section {name!r} that is not JSON: {error}")
         return sections
@@ -278,9 +283,48 @@ class RunCurricula(BoundaryPart):
         self._feed.resume()
 
 
-def make_curricula(
-    parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
-) -> dict[str, Curriculum]:
+class InstalledCurricula:
+    """A :class:`rlcore.ParameterSource`: the curricula of all plugins."""
+
+    def train(
+        self,
+        run: RunContext,
+        environment: Environment,
+        behaviors: Mapping[str, Any],
+        lesson_changed: Callable[[LessonChange], None],
+        named: str,
+    ) -> TrainingCurricula:
+        """The curricula of a training."""
+        curricula = make_curricula(run.config.environment_parameters, run)
+        return TrainingCurricula(curricula, environment, behaviors, lesson_changed, named, run.inference)
+
+    def play(
+        self,
+        parameters: Mapping[str, EnvironmentParameter],
+        run: RunContext,
+        environment: Environment,
+        named: str,
+        drawing: DrawsParameters | None = None,
+    ) -> TargetEpisodes:
+        """What sets the task that training is for in ``environment``."""
+        return TargetEpisodes(target_feed(parameters, run, environment, named, drawing))
+
+
+class TargetEpisodes:
+    """A :class:`rlcore.PlayedParameters`: every episode begins with what ``feed`` draws for it."""
+
+    def __init__(self, feed: ParameterFeed) -> None:
+        self.before_reset = feed.before_reset
+        self.after_reset = feed.after_reset
+        self.described = feed.described
+        self._feed = feed
+
+    def after_step(self) -> None:
+        """Draw the next episodes of the environments in which one began."""
+        self._feed.restage(self._feed.after_step())
+
+
+def make_curricula(parameters: Mapping[str, EnvironmentParameter], run: RunContext) -> dict[str, Curriculum]:
     """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given.
 
     Parameters are in the order of their names, whatever the file's, so that a state fits the file in any order.
@@ -288,39 +332,29 @@ def make_curricula(
     blocks: dict[str, dict[str, Any]] = {}
     specs: dict[str, CurriculumSpec] = {}
     for name, parameter in sorted(parameters.items()):
-        spec = plugins.record(CurriculumSpec, parameter.curriculum.type)
+        spec = run.plugins.record(CurriculumSpec, parameter.curriculum.type)
         kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
         specs[kind] = spec
         blocks.setdefault(kind, {})[name] = parameter.curriculum
-    return {
-        kind: cast(
-            Curriculum,
-            CheckedCurriculum(
-                plugins.create(spec, settings=blocks[kind], run=context),
-                tuple(blocks[kind]),
-                spec.described,
-                spec.reference,
-            ),
-        )
-        for kind, spec in specs.items()
-    }
+    made: dict[str, Any] = {}
+    for kind, spec in specs.items():
+        curriculum = run.plugins.create(spec, settings=blocks[kind], run=run)
+        made[kind] = CheckedCurriculum(curriculum, tuple(blocks[kind]), spec.described, spec.reference)
+    return made
 
 
 def target_feed(
     parameters: Mapping[str, EnvironmentParameter],
-    plugins: Plugins,
-    context: RunContext,
+    run: RunContext,
     environment: Environment,
     named: str,
-    drawing: DrawsParameters | None = None,
-) -> ParameterFeed | None:
-    """Feeds an environment to play in, which messages call ``named``, with the task that training is for.
+    drawing: DrawsParameters | None,
+) -> ParameterFeed:
+    """Feeds ``environment``, which messages call ``named``, with the task that training is for.
 
-    None if there are no parameters. ``drawing`` is the environment if it draws parameters by itself.
+    ``drawing`` is the environment if it draws parameters by itself.
     """
-    if not parameters:
-        return None
-    curricula = make_curricula(parameters, plugins, context).values()
+    curricula = make_curricula(parameters, run).values()
     checked = [CheckedCurriculum.of(each, "target") for each in curricula]
 
     def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -332,6 +366,15 @@ def target_feed(
 
     names = [name for each in curricula for name in each.parameters]
     return ParameterFeed(environment, names, draw, named, samplers, drawing)
+
+
+def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
+    """The lesson number of each parameter among scalars by tag, by the parameter's name."""
+    numbers = {}
+    for tag, value in stats.items():
+        if tag.startswith(Tag.LESSON_NUMBER):
+            numbers[tag.removeprefix(Tag.LESSON_NUMBER)] = value
+    return numbers
 
 
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:

@@ -15,12 +15,23 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.curriculum import Changes, Curriculum, EndedEpisodes, EpisodeDraw, SampledCurriculum
-from rlcore.contracts.environment import ParameterSampler
-from rlcore.contracts.saved_values import BAD_STATE, SavedValueError, bad_state, first_non_finite
-from rlcore.contracts.stats import StatSummary
-from rlcore.errors import PluginError
-from rlcore.plugins.failures import blamed
+from rlcore import (
+    Changes,
+    Curriculum,
+    EndedEpisodes,
+    EpisodeDraw,
+    ParameterSampler,
+    PluginError,
+    SampledCurriculum,
+    SavedValueError,
+    StatSummary,
+    blamed,
+    first_non_finite,
+    one_line,
+)
+
+# What a ``load_state_dict`` raises for a state that is not its own.
+BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class CheckedCurriculum:
@@ -131,9 +142,18 @@ class CheckedCurriculum:
         with blamed(self.described, "in load_state_dict"):
             try:
                 self.curriculum.load_state_dict(state)
-            except (SavedValueError, *BAD_STATE) as error:
-                what = str(error) if isinstance(error, SavedValueError) else bad_state(error)
-                raise SavedValueError(f"{self.described} cannot load its state: {what}") from error
+            except SavedValueError as error:
+                problem = str(error)
+                cause: Exception = error
+            except KeyError as error:
+                problem = f"the entry {error.args[0] if error.args else '?'!r} is missing"
+                cause = error
+            except BAD_STATE as error:
+                problem = one_line(error)
+                cause = error
+            else:
+                return
+            raise SavedValueError(f"{self.described} cannot load its state: {problem}") from cause
 
     # ------------------------------------------------------------ what is wrong
 
