@@ -21,7 +21,7 @@ from rlcore import (
     EpisodeDraw,
     Parameters,
     ParameterSampler,
-    blame,
+    blamed,
     fill,
     saved_count,
 )
@@ -144,13 +144,12 @@ class ParameterFeed:
         return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
 
     def _set(self, parameters: Parameters) -> None:
-        try:
-            if self._drawing is not None and (samplers := dict(self._samplers())) != self.sampled:
+        with blamed(self._named, "in set_parameters", EnvironmentFailed):
+            samplers = {} if self._drawing is None else dict(self._samplers())
+            if self._drawing is not None and samplers != self.sampled:
                 self._drawing.set_samplers(samplers)
                 self.sampled = samplers
             self._environment.set_parameters(parameters)
-        except BaseException as error:
-            blame(self._named, "in set_parameters", error, EnvironmentFailed)
 
 
 # Numbers [K], values [K, P] and draw_id [K, P] of K agents' episodes.
