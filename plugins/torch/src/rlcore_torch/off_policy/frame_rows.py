@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import ObservationSpec, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
-from rlcore_torch.off_policy.replay_segments import ReplaySegments
+from rlcore import ObservationSpec, SavedValueError, saved_array, saved_count
+from rlcore_torch.off_policy.replay_segments import ReplaySegments, saved_segments
 
 __all__ = ["FrameRows"]
 
@@ -172,7 +172,7 @@ class FrameRows:
     def require_fit(self, state: Mapping[str, Any], numbers: NDArray[np.int32]) -> None:
         """Raise SavedValueError unless ``state`` is a pool that has the frames ``numbers`` [rows, F]."""
         end = 0
-        for segment in _segments_in(state):
+        for segment in saved_segments(state):
             end += len(saved_array(segment, "frames", self.dtype, (None, *self.pool.shape[1:])))
         if end != saved_count(state, "frames"):
             raise SavedValueError(f"the entry 'frames' says {state['frames']}, and the segments have {end}")
@@ -187,7 +187,7 @@ class FrameRows:
             self.pool = np.zeros((end, *self.pool.shape[1:]), self.dtype)
             self._segments = self._new_segments()
         start = 0
-        for segment in _segments_in(state):
+        for segment in saved_segments(state):
             self.pool[start : start + len(segment["frames"])] = segment["frames"]
             start += len(segment["frames"])
         self.numbers[: len(numbers)] = numbers
@@ -204,11 +204,3 @@ def _equal(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.bool_]:
     """Return in which rows [B] two arrays [B, ...] are equal."""
     found: NDArray[np.bool_] = (ours == theirs).reshape(len(ours), -1).all(1)
     return found
-
-
-def _segments_in(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the segments of a saved pool. Raises SavedValueError."""
-    saved = saved_entry(state, "segments")
-    if not isinstance(saved, list | tuple):
-        raise SavedValueError("the entry 'segments' is not a list")
-    return [saved_mapping({"segments": each}, "segments") for each in saved]

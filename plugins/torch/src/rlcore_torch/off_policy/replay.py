@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+import attrs
 import numpy as np
 
-from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
+from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_mapping
 from rlcore_torch.off_policy.replay_rings import ReplayRings, Rows
+from rlcore_torch.off_policy.replay_segments import saved_segments
 
 __all__ = ["ReplayBuffer"]
 
-OPTIONAL = ("masks", "group_reward")  # arrays of rows that a buffer has from the first mask or group reward on
+ROWS = ("raw", "choices", "reward", "flags", "memory")  # arrays of rows, beside observations
+OPTIONAL = ("masks", "group_reward")  # those that a buffer has from the first mask or group reward on
 
 
 class ReplayBuffer(ReplayRings):
@@ -46,20 +49,20 @@ class ReplayBuffer(ReplayRings):
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError unless the state is of a buffer made like this one. SavedValueError is one."""
         saved = saved_mapping(state, "layout")
-        own = self._layout()
-        for key, value in own.items():
+        for key, value in self._layout().items():
             if saved.get(key) != value:
                 raise RunStateError(
                     f"behavior {self.behavior.name!r}: the saved replay buffer was made with {key} {saved.get(key)} "
                     f"and this run has {value}; resume with the {key} of the checkpoint, or start a new run"
                 )
-        used, segments = _segments_in(state)
+        used = saved_count(state, "rows")
+        segments = _segments_of(state, used)
         if used > self.capacity:
             raise SavedValueError(f"the entry 'flags' has {used} rows, the replay buffer {self.capacity}")
-        optional = {name for name in OPTIONAL if name in segments[0][2]}
+        optional = {name for name in OPTIONAL if name in segments[0].saved}
         pools = saved_mapping(state, "frames") if self._frames else {}
-        for start, stop, segment in segments:
-            self._require_rows(segment, stop - start, optional, pools)
+        for segment in segments:
+            self._require_rows(segment, optional, pools)
         head = saved_array(state, "head", self.head.dtype, self.head.shape)
         if not ((head >= 0) & (head < used) & (head % self.slots == np.arange(self.slots))).all():
             raise SavedValueError("the entry 'head' has rows that are not of the replay buffer")
@@ -68,56 +71,58 @@ class ReplayBuffer(ReplayRings):
         if self.priorities is not None:
             self.priorities.require_fit(saved_mapping(state, "priorities"), used)
 
-    def _require_rows(
-        self, segment: Mapping[str, Any], count: int, optional: Set[str], pools: Mapping[str, Any]
-    ) -> None:
-        """Raise SavedValueError unless ``segment`` has ``count`` rows of this buffer, with the ``optional`` arrays.
+    def _require_rows(self, segment: Segment, optional: Set[str], pools: Mapping[str, Any]) -> None:
+        """Raise SavedValueError unless ``segment`` has rows of this buffer, with the ``optional`` arrays.
 
         ``pools`` are saved frames by the name of the observation.
         """
-        observations = saved_mapping(segment, "observations")
-        for name, array in self.observations.items():
-            if (frames := self._frames.get(name)) is not None:
-                numbers = saved_array(observations, name, np.int32, (count, *frames.numbers.shape[1:]))
-                frames.require_fit(saved_mapping(pools, name), numbers)
-            else:
-                saved_array(observations, name, array.dtype, (count, *array.shape[1:]))
-        for name in ("raw", "choices", "reward", "flags", *(["memory"] if self.memory.size else [])):
-            array = getattr(self, name)
-            saved_array(segment, name, array.dtype, (count, *array.shape[1:]))
-        if {name for name in OPTIONAL if name in segment} != optional:
+        count = segment.stop - segment.start
+        observations = saved_mapping(segment.saved, "observations")
+        for name, array in self._observations.items():
+            saved_array(observations, name, array.dtype, (count, *array.shape[1:]))
+        for name, frames in self._frames.items():
+            numbers = saved_array(observations, name, np.int32, (count, *frames.numbers.shape[1:]))
+            frames.require_fit(saved_mapping(pools, name), numbers)
+        for name in ROWS:
+            array = self._arrays[name]
+            if name != "memory" or array.size:
+                saved_array(segment.saved, name, array.dtype, (count, *array.shape[1:]))
+        if {name for name in OPTIONAL if name in segment.saved} != optional:
             raise SavedValueError("the entry 'segments' has masks or group rewards in some of its segments only")
         if "masks" in optional:
-            saved_array(segment, "masks", np.bool_, (count, self.behavior.mask_size))
+            saved_array(segment.saved, "masks", np.bool_, (count, self.behavior.mask_size))
         if "group_reward" in optional:
-            saved_array(segment, "group_reward", np.float32, (count,))
+            saved_array(segment.saved, "group_reward", np.float32, (count,))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, changing nothing, if the state is of another number of slots, rows or behavior."""
         self.require_fit(state)
-        self.filled, segments = _segments_in(state)
-        self._flags[:] = 0
-        self._masks = self._group_reward = self.masks = self.group_reward = None
-        first = segments[0][2]
-        if "masks" in first:
-            self._mask_rows()
-        if "group_reward" in first:
-            self._group_rewards()
-        own = self._stored()
-        for start, stop, segment in segments:
-            for name, array in self._observations.items():
-                array[start:stop] = segment["observations"][name]
-            for name in own.keys() - {"observations"}:
-                own[name][start:stop] = segment[name]
+        self.filled = saved_count(state, "rows")
+        segments = _segments_of(state, self.filled)
+        self._arrays["flags"][:] = 0
+        for name in OPTIONAL:
+            self._arrays.pop(name, None)
+            setattr(self, name, None)
+            if name in segments[0].saved:
+                self._added(name)
+        arrays = self._stored()
+        observations = arrays.pop("observations")
+        for segment in segments:
+            rows = slice(segment.start, segment.stop)
+            for name in self._observations:
+                observations[name][rows] = segment.saved["observations"][name]
+            for name, array in arrays.items():
+                array[rows] = segment.saved[name]
         for name, frames in self._frames.items():
-            numbers = np.concatenate([segment["observations"][name] for *_, segment in segments])
+            numbers = np.concatenate([segment.saved["observations"][name] for segment in segments])
             frames.load_state_dict(state["frames"][name], numbers)
         self.head[:] = state["head"]
         self.open[:] = state["open"]
         self.awaiting[:] = state["awaiting"]
         self._closed = int(np.count_nonzero(self.flags))
         if state.get("segment_rows") == self._segments.rows:
-            self._segments.loaded([segment for *_, segment in segments], own, self.filled, self._current())
+            saved = [segment.saved for segment in segments]
+            self._segments.loaded(saved, self._stored(), self.filled, self._current())
         else:
             self._segments.change(slice(None))
         if self.priorities is not None:
@@ -129,23 +134,12 @@ class ReplayBuffer(ReplayRings):
 
     def _stored(self) -> dict[str, Any]:
         """The arrays of rows that a checkpoint has, with what the buffer has of masks and group rewards."""
-        arrays: dict[str, Any] = {
-            "observations": {
-                **self._observations,
-                **{name: frames.numbers for name, frames in self._frames.items()},
-            },
-            "raw": self._raw,
-            "choices": self._choices,
-            "reward": self._reward,
-            "flags": self._flags,
-        }
-        if self._memory.size:
-            arrays["memory"] = self._memory
-        if self._masks is not None:
-            arrays["masks"] = self._masks
-        if self._group_reward is not None:
-            arrays["group_reward"] = self._group_reward
-        return arrays
+        numbers = {name: frames.numbers for name, frames in self._frames.items()}
+        stored: dict[str, Any] = {"observations": {**self._observations, **numbers}}
+        for name in (*ROWS, *OPTIONAL):
+            if name in self._arrays and (name != "memory" or self.memory.size):
+                stored[name] = self._arrays[name]
+        return stored
 
     def _layout(self) -> dict[str, Any]:
         """What another buffer must share to take this one's state; JSON values only."""
@@ -161,19 +155,24 @@ class ReplayBuffer(ReplayRings):
         }
 
 
-def _segments_in(state: Mapping[str, Any]) -> tuple[int, list[tuple[int, int, Mapping[str, Any]]]]:
-    """The number of rows in a saved buffer, and its segments, each with the rows where it begins and ends.
+@attrs.frozen(eq=False)
+class Segment:
+    """A saved segment: its arrays, and the rows of the buffer where it begins and ends."""
 
-    Raises SavedValueError.
-    """
-    used = saved_count(state, "rows")
+    start: int
+    stop: int
+    saved: Mapping[str, Any]
+
+
+def _segments_of(state: Mapping[str, Any], used: int) -> list[Segment]:
+    """Return the segments of a saved buffer that has ``used`` rows. Raises SavedValueError."""
     length = saved_count(state, "segment_rows")
-    saved = saved_entry(state, "segments")
+    saved = saved_segments(state)
     wanted = -(-used // max(length, 1))
-    if not isinstance(saved, list | tuple) or len(saved) != wanted or wanted < 1:
+    if len(saved) != wanted or wanted < 1:
         raise SavedValueError(f"the entry 'segments' is not a list of the {wanted} segments of {used} rows")
-    segments = [
-        (index * length, min((index + 1) * length, used), saved_mapping({"segments": each}, "segments"))
-        for index, each in enumerate(saved)
-    ]
-    return used, segments
+    segments = []
+    for index, each in enumerate(saved):
+        start = index * length
+        segments.append(Segment(start, min(start + length, used), each))
+    return segments

@@ -109,7 +109,16 @@ class ReplayRings:
         filled: Rows from here on were never used.
         head: [S] row of the current observation of each slot.
         closed_rows: [K] rows of the transitions that the last call of ``observe`` closed.
+        nbytes_of_row: Bytes of a row, without its mask, group reward and priority.
     """
+
+    raw: FloatArray
+    choices: NDArray[np.integer[Any]]
+    reward: FloatArray
+    flags: NDArray[np.uint8]
+    memory: FloatArray
+    masks: NDArray[np.bool_] | None
+    group_reward: FloatArray | None
 
     def __init__(
         self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None, remembered: int = 0
@@ -128,38 +137,36 @@ class ReplayRings:
                 f"each), not {buffer_size}",
                 key=("behaviors", behavior.name, "hyperparameters", "buffer_size"),
             )
-        # Beside what every transition takes: a reward of the group, and a leaf of the tree of priorities. A frame that
-        # is stored once takes less than the stacks that show it.
-        repeated = sum(o.size * o.dtype.itemsize - frames_bytes(o) for o in behavior.observations if is_stack(o))
-        beside = 4 + (9 if priority_alpha is not None else 0) + 4 * remembered - repeated
+        stacks = [o for o in behavior.observations if is_stack(o)]
+        # Beside what every transition takes: a reward of the group, and a leaf of the tree of priorities.
+        beside = 4 + 4 * remembered
+        if priority_alpha is not None:
+            beside += 9
+        # A frame that is stored once takes less than the stacks that show it.
+        beside -= sum(o.size * o.dtype.itemsize - frames_bytes(o) for o in stacks)
         require_memory(behavior, buffer_size, beside=beside)
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.slots = slots  # S
         self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
-        stacks = [o for o in behavior.observations if is_stack(o)]
         self._frames = {o.name: FrameRows(o, capacity, slots) for o in stacks}
-        self._observations = {
-            o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations if o.name not in self._frames
-        }
-        self._raw = np.zeros((capacity, behavior.continuous), np.float32)
-        self._choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
-        self._reward = np.zeros(capacity, np.float32)
-        self._flags = np.zeros(capacity, np.uint8)
-        self._memory = np.zeros((capacity, remembered), np.float32)
-        self._masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
-        self._group_reward: FloatArray | None = None  # [S * C], from the first group reward on
-        # Others read these: a row that changed unseen would be missing in checkpoints.
-        self.observations: Mapping[str, Any] = {
-            o.name: self._frames.get(o.name) or read_only(self._observations[o.name]) for o in behavior.observations
-        }
-        self.raw = read_only(self._raw)
-        self.choices = read_only(self._choices)
-        self.reward = read_only(self._reward)
-        self.flags = read_only(self._flags)
-        self.memory = read_only(self._memory)
-        self.masks: NDArray[np.bool_] | None = None
-        self.group_reward: FloatArray | None = None
+        self._observations: dict[str, NDArray[Any]] = {}  # those that are no stacks
+        seen: dict[str, Any] = {}
+        for o in behavior.observations:
+            if o.name in self._frames:
+                seen[o.name] = self._frames[o.name]
+            else:
+                self._observations[o.name] = np.zeros((capacity, *o.shape), o.dtype)
+                seen[o.name] = read_only(self._observations[o.name])
+        self.observations: Mapping[str, Any] = seen
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._add("raw", np.zeros((capacity, behavior.continuous), np.float32))
+        self._add("choices", np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete)))
+        self._add("reward", np.zeros(capacity, np.float32))
+        self._add("flags", np.zeros(capacity, np.uint8))
+        self._add("memory", np.zeros((capacity, remembered), np.float32))
+        self.masks = None
+        self.group_reward = None
         self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
         self.filled = 0  # rows from here on were never used
         self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
@@ -167,18 +174,33 @@ class ReplayRings:
         self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next
         self.closed_rows: Rows = np.empty(0, np.int64)  # [K] transitions that the last call of `observe` closed
         self._closed = 0
+        arrays = [*self.observations.values(), *self._arrays.values()]
+        self.nbytes_of_row = sum(int(array.nbytes) for array in arrays) // capacity
         self._segments = ReplaySegments(capacity, slots, self.nbytes_of_row)
         self._claim(self.head)
+
+    def _add(self, name: str, array: NDArray[Any]) -> None:
+        """Store ``array`` as that of all rows called ``name``.
+
+        Others read the attribute, which cannot be written to: a row that changed unseen would be missing in
+        checkpoints.
+        """
+        self._arrays[name] = array
+        setattr(self, name, read_only(array))
+
+    def _added(self, name: str) -> NDArray[Any]:
+        """Return the array ``masks`` or ``group_reward``, which a buffer has from the first of them on."""
+        if name not in self._arrays:
+            if name == "masks":
+                self._add(name, np.ones((self.capacity, self.behavior.mask_size), np.bool_))
+            else:
+                self._add(name, np.zeros(self.capacity, np.float32))
+            self._segments.change(slice(None))
+        return self._arrays[name]
 
     def __len__(self) -> int:
         """Closed transitions, all of which can be sampled."""
         return self._closed
-
-    @property
-    def nbytes_of_row(self) -> int:
-        """Bytes of a row, without its mask, group reward and priority."""
-        arrays = [*self.observations.values(), self._raw, self._choices, self._reward, self._flags, self._memory]
-        return sum(int(array.nbytes) for array in arrays) // self.capacity
 
     def next_rows(self, rows: Rows) -> Rows:
         """The rows that follow, in the same slots."""
@@ -191,8 +213,12 @@ class ReplayRings:
         first = self.next_rows(following)
         slots = rows % self.slots
         unseen = (first == self.head[slots]) & ~(self.open | self.awaiting)[slots]
-        ended = (self.flags[rows] & (TERMINATED | TRUNCATED)) != 0
-        return np.where(ended & ~unseen, first, following)
+        return np.where(self.ends(rows) & ~unseen, first, following)
+
+    def ends(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether each of ``rows`` [B] is the last transition of its episode."""
+        last: NDArray[np.bool_] = (self.flags.take(rows) & (TERMINATED | TRUNCATED)) != 0
+        return last
 
     # ------------------------------------------------------------ writing
 
@@ -207,14 +233,11 @@ class ReplayRings:
 
         ``memory`` [S, remembered] is what the networks remembered before.
         """
-        acting = slice(None) if self.awaiting.all() else np.flatnonzero(self.awaiting)
+        acting: Any = slice(None) if self.awaiting.all() else np.flatnonzero(self.awaiting)
         rows = self.head[acting]
-        if raw is not None:
-            self._raw[rows] = raw[acting]
-        if choices is not None:
-            self._choices[rows] = choices[acting]
-        if memory is not None:
-            self._memory[rows] = memory[acting]
+        for name, values in (("raw", raw), ("choices", choices), ("memory", memory)):
+            if values is not None:
+                self._arrays[name][rows] = values[acting]
         self.open[acting] = True
 
     def observe(self, batch: AgentBatch) -> int:
@@ -222,38 +245,46 @@ class ReplayRings:
         if batch.aborted is not None and batch.aborted.any():
             self.open[batch.aborted] = False
             self._cut(np.flatnonzero(batch.aborted))
-        ended = batch.ended
-        finals = batch.final_observations
-        final_mask = batch.final_action_mask
-        moved = batch.transition_closed
-        moves = self.open if moved is None else self.open & moved
+        moves = self.open
+        if batch.transition_closed is not None:
+            moves = moves & batch.transition_closed
         closing = np.flatnonzero(moves)
-        if ended.size and not (kept := moves[ended]).all():
-            ended = ended[kept]
-            finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
-            final_mask = None if final_mask is None else final_mask[kept]
-        self.closed_rows = rows = self.head[closing]
-        self._reward[rows] = batch.reward[closing]
+        rows = self.head[closing]
+        self.closed_rows = rows
+        self._closed += len(rows)
+        self._arrays["reward"][rows] = batch.reward[closing]
+        self._arrays["flags"][rows] = CLOSED
         if batch.group_reward is not None:
-            self._group_rewards()[rows] = batch.group_reward[closing]
-        elif self._group_reward is not None:
-            self._group_reward[rows] = 0.0
-        self._flags[rows] = CLOSED
-        count = len(rows)
-        self._closed += count
+            self._added("group_reward")[rows] = batch.group_reward[closing]
+        elif self.group_reward is not None:
+            self._arrays["group_reward"][rows] = 0.0
         if self.priorities is not None:
             self.priorities.change(rows, self.flags)
-        if ended.size:
-            last = self.head[ended]
-            how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
-            self._flags[last] = CLOSED + how
-            self._write_finals(self.next_rows(last), finals, final_mask)
-            self.head[ended] = self.next_rows(last)
+        if batch.ended.size:
+            self._end(batch, moves[batch.ended])
         self.head[closing] = self.next_rows(self.head[closing])
         self._claim(self.head[closing])
         self.open[closing] = False
         self._write_current(batch)
-        return count
+        return len(rows)
+
+    def _end(self, batch: AgentBatch, closed: NDArray[np.bool_]) -> None:
+        """Store how the episodes of ``batch.ended`` [K] ended, and their last observations, where ``closed`` [K]."""
+        kept: Any = slice(None) if closed.all() else closed
+        ended = batch.ended[kept]
+        if not ended.size:
+            return
+        if batch.final_observations is None:
+            raise ValueError("an environment must give final_observations for the rows that ended")
+        last = self.head[ended]
+        following = self.next_rows(last)
+        how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
+        self._arrays["flags"][last] = CLOSED + how
+        self._claim(following)
+        finals = {name: batch.final_observations[name][kept] for name in self.observations}
+        mask = batch.final_action_mask
+        self._write(following, finals, None if mask is None else mask[kept])
+        self.head[ended] = following
 
     def rewrite(
         self,
@@ -270,9 +301,9 @@ class ReplayRings:
         The next checkpoint stores the blocks of rows that changed.
         """
         self._put(np.arange(self.capacity)[rows], observations or {})
-        for target, given in ((self._raw, raw), (self._choices, choices), (self._reward, reward)):
-            if given is not None:
-                target[rows] = given
+        for name, values in (("raw", raw), ("choices", choices), ("reward", reward)):
+            if values is not None:
+                self._arrays[name][rows] = values
         self._segments.change(np.arange(self.capacity)[rows])
 
     # ------------------------------------------------------------ inside
@@ -288,7 +319,7 @@ class ReplayRings:
     def _claim(self, rows: Rows) -> None:
         """Overwrite ``rows``, the oldest ones of a full buffer, with new observations."""
         self._closed -= int(np.count_nonzero(self.flags[rows]))
-        self._flags[rows] = 0
+        self._arrays["flags"][rows] = 0
         self._segments.change(rows)
         if self.priorities is not None:
             self.priorities.change(rows, self.flags)
@@ -296,50 +327,32 @@ class ReplayRings:
             self.filled = max(self.filled, int(rows.max()) + 1)
 
     def _write_current(self, batch: AgentBatch) -> None:
-        acting = slice(None) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
-        rows = self.head[acting]
-        self._put(rows, {name: batch.observations[name][acting] for name in self.observations})
-        if batch.action_mask is not None:
-            self._mask_rows()[rows] = batch.action_mask[acting]
-        elif self._masks is not None:
-            self._masks[rows] = True
+        """The observations on which slots act next, and what is allowed there."""
+        acting: Any = slice(None)
+        if batch.needs_action is not None:
+            acting = np.flatnonzero(batch.needs_action)
+        observations = {name: batch.observations[name][acting] for name in self.observations}
+        mask = batch.action_mask
+        self._write(self.head[acting], observations, None if mask is None else mask[acting])
         self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
 
-    def _write_finals(
-        self, rows: Rows, finals: Mapping[str, NDArray[Any]] | None, mask: NDArray[np.bool_] | None
-    ) -> None:
-        """The last observations of episodes that ended, and what is allowed there."""
-        if finals is None:
-            raise ValueError("an environment must give final_observations for the rows that ended")
-        self._claim(rows)
-        self._put(rows, {name: finals[name] for name in self.observations})
+    def _write(self, rows: Rows, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> None:
+        """Write observations by name, each [B, *shape], and the ``mask`` [B, mask_size] of ``rows`` [B]."""
+        self._put(rows, observations)
         if mask is not None:
-            self._mask_rows()[rows] = mask
-        elif self._masks is not None:
-            self._masks[rows] = True
+            self._added("masks")[rows] = mask
+        elif self.masks is not None:
+            self._arrays["masks"][rows] = True
 
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
         rows = self.head[slots]
         previous = (rows - self.slots) % self.capacity
         going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
-        self._flags[previous[going_on]] |= TRUNCATED
-        self.head[slots[going_on]] = following = self.next_rows(rows[going_on])
+        self._arrays["flags"][previous[going_on]] |= TRUNCATED
+        following = self.next_rows(rows[going_on])
+        self.head[slots[going_on]] = following
         self._claim(following)
-
-    def _mask_rows(self) -> NDArray[np.bool_]:
-        if self._masks is None:
-            self._masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
-            self.masks = read_only(self._masks)
-            self._segments.change(slice(None))
-        return self._masks
-
-    def _group_rewards(self) -> FloatArray:
-        if self._group_reward is None:
-            self._group_reward = np.zeros(self.capacity, np.float32)
-            self.group_reward = read_only(self._group_reward)
-            self._segments.change(slice(None))
-        return self._group_reward
 
     # ------------------------------------------------------------ sampling
 
@@ -376,12 +389,12 @@ class ReplayRings:
 
         ``flags`` [rows] and ``masks`` [rows, mask_size] are stored.
         """
-        self._flags[: len(flags)] = flags
+        self._arrays["flags"][: len(flags)] = flags
         self.filled = len(flags)
         self._segments.change(slice(None))
         self._closed = int(np.count_nonzero(flags))
         if masks is not None:
-            self._mask_rows()[: len(masks)] = masks
+            self._added("masks")[: len(masks)] = masks
 
     # ------------------------------------------------------------ reading
 

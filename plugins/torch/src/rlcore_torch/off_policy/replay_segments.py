@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore import FrozenState, SharedPart
+from rlcore import FrozenState, SavedValueError, SharedPart, saved_entry, saved_mapping
 
 Rows = NDArray[np.int64]
 
@@ -69,3 +69,11 @@ def rows_of(arrays: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
         name: rows_of(array, start, stop) if isinstance(array, Mapping) else array[start:stop]
         for name, array in arrays.items()
     }
+
+
+def saved_segments(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the segments that ``state`` has in its entry ``segments``. Raises SavedValueError."""
+    saved = saved_entry(state, "segments")
+    if not isinstance(saved, list | tuple):
+        raise SavedValueError("the entry 'segments' is not a list")
+    return [saved_mapping({"segments": each}, "segments") for each in saved]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch, saved_array, saved_mapping
-from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows
+from rlcore_torch.off_policy.replay_rings import Rows
 from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 
@@ -97,7 +97,7 @@ class StoredEpisodeRewards:
         step = np.repeat(np.arange(len(self._rows)), [len(part) for part in self._rows])
         at = step, rows % buffer.slots
         ended = np.zeros((len(self._rows), buffer.slots), np.bool_)
-        ended[at] = (buffer.flags.take(rows) & (TERMINATED | TRUNCATED)) != 0
+        ended[at] = buffer.ends(rows)
         providers = self.reader.providers
         scaling = self.reader.scaling
         for k, ((name, sums), given) in enumerate(zip(self.rewards.items(), self.reader.rewards(rows), strict=True)):

@@ -17,7 +17,7 @@ from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.inputs import AnyInputs
 from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts, steps_within
 from rlcore_torch.off_policy.replay import ReplayBuffer
-from rlcore_torch.off_policy.replay_rings import TERMINATED, TRUNCATED, Rows, Steps, TakenRows
+from rlcore_torch.off_policy.replay_rings import Rows, Steps, TakenRows
 from rlcore_torch.off_policy.replay_sampler import RowShare
 from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.reward_scaling import RewardScaling
@@ -239,7 +239,7 @@ class BatchReader:
     def _after_ends(self, last: Rows) -> AfterEnds | None:
         buffer = self.buffer
         goes_on = [provider.ignore_done for provider in self.providers]
-        if not any(goes_on) or not (buffer.flags.take(last) & (TERMINATED | TRUNCATED)).any():
+        if not any(goes_on) or not buffer.ends(last).any():
             return None
         rows = buffer.rows_after_ends(last)
         return AfterEnds(
