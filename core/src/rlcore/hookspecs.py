@@ -490,6 +490,3 @@ def rlcore_addhooks(manager: PluginManager) -> None:
 
 HOOKS: tuple[HookInfo, ...] = tuple(_HOOKS)
 """All hooks of rlcore, in the order of this module."""
-
-KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
-"""The kind of each hook of rlcore by name."""

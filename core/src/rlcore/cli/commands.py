@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ from click.shell_completion import CompletionItem
 from rlcore.cli.terminal import warn
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.known import PACKAGES
+from rlcore.plugins.sources import module_text
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -163,26 +163,12 @@ def _written(record: str) -> dict[str, str]:
     """The names and summaries of records of a class."""
     found: dict[str, str] = {}
     for module in _modules():
-        for block in _text(module).split(f"{record}(")[1:]:
+        for block in module_text(module).split(f"{record}(")[1:]:
             name = _NAME.search(block)
             summary = _SUMMARY.search(block)
             if name is not None:
                 found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
     return dict(sorted(found.items()))
-
-
-def _text(module: str) -> str:
-    """The text of a module; empty if it is not found, as ``rlcore plugins list`` says."""
-    package, *inner = module.split(".")
-    spec = PathFinder.find_spec(package)
-    if spec is None or spec.origin is None:
-        return ""
-    path = Path(spec.origin)
-    if inner:
-        path = path.parent.joinpath(*inner).with_suffix(".py")
-    with suppress(OSError, ValueError):
-        return path.read_text(encoding="utf-8")
-    return ""
 
 
 def _modules() -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore import hookspecs
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins.discover import Plugin, canonical, hooks_written, import_plugin, installed
+from rlcore.plugins.discover import Plugin, canonical, import_plugin, installed
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
@@ -98,9 +98,7 @@ class Plugins(Registry):
         tolerant: bool = False,
     ) -> None:
         selection = selection if selection is not None else Selection(autoload=False)
-        super().__init__(HookManager(hookspecs, strict=strict), selection, found)
-        self.strict = strict
-        self.tolerant = tolerant
+        super().__init__(HookManager(hookspecs, strict=strict), selection, found, strict=strict, tolerant=tolerant)
         self._noticed: list[str] = []  # changes of the process by imports
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
 
@@ -134,37 +132,30 @@ class Plugins(Registry):
         Records are collected at once, so that a plugin whose registry fails is left out before any of it is used.
         Raises PluginError for the failure of a plugin that must not be left out.
         """
-        modules: dict[Plugin, object] = {}
-
-        def take(plugin: Plugin) -> None:
-            if plugin.refused:
-                raise PluginError(f"{plugin.described}: {plugin.refused}")
-            with noticing(plugin.described, self._noticed.append):
-                module = import_plugin(plugin)
-            self._manager.add_extension_hooks(module, plugin)
-            modules[plugin] = module
-
-        def admit(plugin: Plugin) -> None:
-            self._manager.admit(modules[plugin], plugin)
-
-        def attempt(step: Callable[[Plugin], None], plugin: Plugin) -> None:
-            try:
-                step(plugin)
-            except PluginError as error:
-                self._leave_out(plugin, error)
-
         usable = [plugin for plugin in self.found if plugin.on]
         requiring = Counter(name for plugin in usable for name in plugin.needs)
+        modules: dict[Plugin, object] = {}
         # What others require comes first: it may watch what their imports change (watch_process).
         for plugin in sorted(usable, key=lambda plugin: -requiring[canonical(plugin.distribution)]):
-            attempt(take, plugin)
+            with self._leaving_out(plugin):
+                modules[plugin] = self._imported(plugin)
         for plugin in usable:
             if plugin in modules:
-                attempt(admit, plugin)
+                with self._leaving_out(plugin):
+                    self._manager.admit(modules[plugin], plugin)
         if not self.tolerant:
             self._refuse_two_stores()
         for kind in self.kinds:
             self.records(kind)
+
+    def _imported(self, plugin: Plugin) -> object:
+        """Import a plugin, and let it add hooks."""
+        if plugin.refused:
+            raise PluginError(f"{plugin.described}: {plugin.refused}")
+        with noticing(plugin.described, self._noticed.append):
+            module = import_plugin(plugin)
+        self._manager.add_extension_hooks(module, plugin)
+        return module
 
     def leave_out_unusable_sections(self, given: Collection[str]) -> None:
         """Leave out the plugins with a section that no configuration could have, with a warning for each.
@@ -188,7 +179,8 @@ class Plugins(Registry):
                 except PluginError as error:
                     if record.plugin is None or (record.name in given and wanted in (None, record)):
                         raise
-                    self._give_up(record.plugin.label, error)
+                    with self._leaving_out(record.plugin):
+                        raise
                     log.warning("%s; the plugin is left out; run rlcore plugins doctor", error)
 
     def _wanted(self, rivals: Sequence[Record]) -> Record | None:
@@ -209,17 +201,6 @@ class Plugins(Registry):
             raise
         if self._checked is not None:
             self._manager.require("rlcore_check_config", only=owner.label, config=self._checked)
-
-    @property
-    def _left_out(self) -> tuple[str, ...]:
-        """One line for each plugin that was left out, with its hooks that now check and change nothing."""
-        lines = []
-        for label, error in self.broken.items():
-            plugin = next((each for each in self.found if each.label == label), None)
-            hooks = () if plugin is None else hooks_written(plugin)
-            active = ", ".join(hook for hook in hooks if hookspecs.KINDS.get(hook, "registry") != "registry")
-            lines.append(f"{error}{f'; not active: {active}' if active else ''}; run rlcore plugins doctor")
-        return tuple(lines)
 
     @property
     def loaded(self) -> tuple[Plugin, ...]:
@@ -415,21 +396,6 @@ class Plugins(Registry):
             off = " or ".join(f"-p no:{owner.label}" for owner in owners)
             what = f"{STORES} is answered by {both}, and only one would store the status"
             raise PluginError(f"{what}; turn one off, for example with {off}")
-
-    def _leave_out(self, plugin: Plugin, error: PluginError) -> None:
-        """Removes a plugin that cannot be used. Raises its error if it was asked for by name, and records it if not."""
-        self._manager.expel(plugin.label)
-        asked = plugin.asked and not (plugin.why == "config" and self.selection.lenient)
-        if (self.strict or asked) and not self.tolerant:
-            raise error
-        self.broken[plugin.label] = error
-
-    def _give_up(self, label: str, error: PluginError) -> None:
-        plugin = next((each for each in self.found if each.label == label), None)
-        if plugin is None:  # an object that a program registered, so it is wanted
-            self._manager.expel(label)
-            raise error
-        self._leave_out(plugin, error)
 
 
 def _require_usable(record: Record, attribute: str) -> None:

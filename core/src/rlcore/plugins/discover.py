@@ -26,6 +26,7 @@ from rlcore.errors import PluginError
 from rlcore.files.paths import user_path
 from rlcore.plugins.contract import CONTRACT, contract_problem, declared
 from rlcore.plugins.failures import failure
+from rlcore.plugins.sources import is_file, module_text
 
 ENTRY_POINT_GROUP = "rlcore"  # which is also pluggy's project name
 LOCAL_PREFIX = "module:"
@@ -252,11 +253,6 @@ def anchored(reference: str, base: Path | None) -> str:
     return LOCAL_PREFIX + str(((base or Path()) / user_path(module)).resolve())
 
 
-def is_file(module: str) -> bool:
-    """Whether a local plugin is a file (``./hooks.py``) rather than a module (``acme.hooks``)."""
-    return module.endswith(".py") or "/" in module or "\\" in module
-
-
 def is_free(path: Path) -> bool:
     """Whether a file can be imported as a module with its name: no other module has the name."""
     try:
@@ -298,20 +294,8 @@ def import_file(path: Path) -> object:
 
 def hooks_written(plugin: Plugin) -> tuple[str, ...]:
     """The hooks that the module of a plugin has, read from its code without importing it; empty if it is not found."""
-    module = plugin.module.partition(":")[0].strip()
-    package, *inner = module.split(".")
-    with suppress(Exception):  # a plugin that is left out may be broken in any way
-        path = Path(module)
-        if not is_file(module):
-            spec = find_spec(package)  # imports no package, because it is not inside one
-            assert spec is not None and spec.origin is not None
-            path = Path(spec.origin)
-            if inner:
-                path = path.parent.joinpath(*inner)
-                path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        text = path.read_text(encoding="utf-8")
-        return tuple(sorted(set(re.findall(r"^\s*def (rlcore_\w+)\(", text, re.MULTILINE))))
-    return ()
+    text = module_text(plugin.module.partition(":")[0].strip())
+    return tuple(sorted(set(re.findall(r"^\s*def (rlcore_\w+)\(", text, re.MULTILINE))))
 
 
 def import_plugin(plugin: Plugin) -> object:

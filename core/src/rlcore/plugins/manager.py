@@ -18,15 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
 from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, nearest, traceback_hint
-from rlcore.hookspecs import KINDS
 from rlcore.plugins.contract import PORTING, successor
 from rlcore.plugins.discover import ENTRY_POINT_GROUP, Plugin
-from rlcore.plugins.failures import blame, failure
+from rlcore.plugins.failures import blame, blamed, failure
 
 if TYPE_CHECKING:
     from rlcore.records import Record
@@ -147,6 +146,11 @@ class HookManager(pluggy.PluginManager):
         """The classes of the records that a hook specified by ``registry_of`` returns; empty for other hooks."""
         return getattr(self.specifications[hook], "rlcore_registry", ())
 
+    def kind(self, hook: str) -> str:
+        """The kind of a hook of rlcore's own; empty for others."""
+        about = getattr(self.specifications.get(hook), "rlcore_hook", None)
+        return "" if about is None else about.kind
+
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
 
@@ -166,7 +170,7 @@ class HookManager(pluggy.PluginManager):
         """Count calls in ``calls`` from now on. Pluggy reports those of hooks that plugins added."""
 
         def before(hook: str, implementations: Any, arguments: Any) -> None:
-            if hook not in KINDS:
+            if not self.kind(hook):
                 calls[hook] += 1
 
         self.calls = calls
@@ -174,10 +178,8 @@ class HookManager(pluggy.PluginManager):
 
     def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""
-        try:
+        with blamed(self.owner(implementation.plugin_name).described, f"in {hook}"):
             return implementation.function(*(arguments[name] for name in implementation.argnames))
-        except BaseException as error:
-            self._blame(implementation.plugin_name, hook, error)
 
     def each(self, hook: str) -> Iterator[tuple[Plugin, pluggy.HookImpl]]:
         """The implementations of one call of a hook, which is counted, each with its plugin."""
@@ -239,9 +241,13 @@ class HookManager(pluggy.PluginManager):
         try:
             created = self.subset_hook_caller(hook, left_out).call_extra([answer], arguments)
         except BaseException as error:
-            self._blame(None if error is failed else self._raised_by(error, hook), hook, error)
+            culprit = None if error is failed else self._raised_by(error, hook)
+            if culprit is None:  # core's own answer raised it (a full disk)
+                raise
+            blame(self.owner(culprit).described, f"in {hook}", error)
         took_part = [each for each in asked if each.wrapper] + answered
-        return Answer(created, self._owners(took_part), self._owners(answered if created is inner else took_part))
+        makers = answered if created is inner else took_part
+        return Answer(created, self._owners(took_part), self._owners(makers))
 
     def _raised_by(self, error: BaseException, hook: str) -> str | None:
         """The pluggy name of the plugin whose implementation of ``hook`` raised ``error``, from its traceback."""
@@ -300,12 +306,6 @@ class HookManager(pluggy.PluginManager):
             if self.failures[str(error)] == 1:  # the closing summary says how often
                 self._log.error("%s%s", error, traceback_hint(error))
                 self._log.debug("the traceback of it:", exc_info=error)
-
-    def _blame(self, plugin_name: str | None, hook: str, error: BaseException) -> NoReturn:
-        """Raises ``error`` as a PluginError of the plugin; unchanged if core's own answer raised it (a full disk)."""
-        if plugin_name is None:
-            raise error
-        blame(self.owner(plugin_name).described, f"in {hook}", error)
 
 
 def _place(specification: Any) -> tuple[bool, str, int]:
@@ -367,11 +367,11 @@ def _misuses(hook: str, manager: HookManager, function: Any, options: dict[str, 
         if not plain or parameter.name not in allowed or parameter.default is not parameter.empty:
             takes = f"its arguments are {', '.join(allowed)}, without default values" if allowed else "it has none"
             yield f"{hook} has no argument {str(parameter)!r}; {takes}{did_you_mean(parameter.name, allowed)}"
-    about = getattr(specification.function, "rlcore_hook", None)
+    kind = manager.kind(hook)
     if options["hookwrapper"]:
         yield f"{hook}: hookwrapper=True is pluggy's old form; use wrapper=True"
-    elif options["wrapper"] and about is not None and about.kind != "factory":
-        yield f"{hook} cannot be wrapped: only factories can, and it is of the kind {about.kind}"
+    elif options["wrapper"] and kind not in ("", "factory"):
+        yield f"{hook} cannot be wrapped: only factories can, and it is of the kind {kind}"
 
 
 def _near(hook: str, specifications: Iterable[str]) -> str:

@@ -7,14 +7,15 @@ object is checked against its protocol, so that an error names the plugin that c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import attrs
 import pluggy
 
 from rlcore.errors import ConfigError, NotInstalled, PluginError, UnsupportedSpace, did_you_mean
-from rlcore.plugins.discover import Plugin, canonical
+from rlcore.plugins.discover import Plugin, canonical, hooks_written
 from rlcore.plugins.failures import failure, note_maker
 from rlcore.plugins.installing import or_turn_on, pip_install
 from rlcore.plugins.known import DEFAULTS, OWN_DISTRIBUTIONS, PACKAGES, PARAMETERS, RECORDINGS, first_package
@@ -34,10 +35,14 @@ R = TypeVar("R", bound=Record)
 class Registry:
     """The records of the plugins of a process, and what they describe: what plugins use, as ``run.plugins``."""
 
-    def __init__(self, manager: HookManager, selection: Selection, found: tuple[Plugin, ...]) -> None:
+    def __init__(
+        self, manager: HookManager, selection: Selection, found: tuple[Plugin, ...], *, strict: bool, tolerant: bool
+    ) -> None:
         self._manager = manager
         self.selection = selection
         self.found = found
+        self.strict = strict
+        self.tolerant = tolerant
         self.broken: dict[str, PluginError] = {}
         self._collected: dict[pluggy.HookImpl, tuple[Record, ...]] = {}
 
@@ -54,12 +59,10 @@ class Registry:
         found: list[Record] = []
         for implementation in self._manager.implementations(hook):
             if implementation not in self._collected:
-                try:
+                with self._leaving_out(self._manager.owner(implementation.plugin_name)):
                     self._collected[implementation] = self._collect(hook, implementation)
-                except PluginError as error:
-                    self._give_up(implementation.plugin_name, error)
-                    continue
-            found += (record for record in self._collected[implementation] if isinstance(record, record_class))
+            collected = self._collected.get(implementation, ())
+            found += (record for record in collected if isinstance(record, record_class))
         return tuple(sorted(found, key=lambda record: (record.name, record.reference)))
 
     def records_of(self, label: str) -> tuple[Record, ...]:
@@ -141,13 +144,36 @@ class Registry:
         _refuse_core_keys(records, owner)
         return tuple(attrs.evolve(_consented(record, owner), plugin=owner) for record in records)
 
-    def _give_up(self, label: str, error: PluginError) -> None:
-        """Leave the plugin out whose records cannot be used, or raise its error."""
-        raise NotImplementedError
+    # ------------------------------------------------------------ plugins that are left out
+
+    @contextmanager
+    def _leaving_out(self, plugin: Plugin) -> Iterator[None]:
+        """Remove a plugin that cannot be used, because of an error of the block.
+
+        The error is raised if the plugin was asked for by name, and recorded if not.
+        """
+        try:
+            yield
+        except PluginError as error:
+            self._manager.expel(plugin.label)
+            asked = plugin.asked and not (plugin.why == "config" and self.selection.lenient)
+            registered = plugin not in self.found  # by a program, so it is wanted
+            if registered or ((self.strict or asked) and not self.tolerant):
+                raise
+            self.broken[plugin.label] = error
 
     @property
     def _left_out(self) -> tuple[str, ...]:
-        return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
+        """One line for each plugin that was left out, with its hooks that now check and change nothing."""
+        lines = []
+        by_label = {plugin.label: plugin for plugin in self.found}
+        for label, error in self.broken.items():
+            hooks = [
+                hook for hook in hooks_written(by_label[label]) if self._manager.kind(hook) not in ("", "registry")
+            ]
+            idle = f"; not active: {', '.join(hooks)}" if hooks else ""
+            lines.append(f"{error}{idle}; run rlcore plugins doctor")
+        return tuple(lines)
 
     @property
     def _of_default_names(self) -> tuple[str, ...]:

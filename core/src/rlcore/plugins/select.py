@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, Why, anchored, canonical, handshake, is_file
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, Why, anchored, canonical, handshake
+from rlcore.plugins.sources import is_file
 
 if TYPE_CHECKING:
     from rlcore.settings.blocks import PluginSettings
