@@ -9,17 +9,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from compared_runs import PROGRAMS, acrobot
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from small_runs import small_run
 
-from rlcore import ConfigError, EnvironmentFailed, Run, UnsupportedSpace, load_policies
+from rlcore import ConfigError, EnvironmentFailed, Run, UnsupportedSpace
 
 STEPS = 400
 EACH_COPY: dict[str, Any] = {"environment.type": None, "environment.id": None}
-
-
-def acrobot(limit: int = 60) -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("Acrobot-v1", max_episode_steps=limit)
 
 
 def config_of(place: Path, changes: dict[str, Any] | None = None, **start: Any) -> dict[str, Any]:
@@ -28,22 +25,7 @@ def config_of(place: Path, changes: dict[str, Any] | None = None, **start: Any) 
     return small_run(place, {**EACH_COPY, **block, **(changes or {})}, **start)
 
 
-def weights(place: Path) -> dict[str, Any]:
-    module = load_policies(place / "run")["Agent"].module()
-    return {name: value.tolist() for name, value in module.state_dict().items()}
-
-
-def test_a_function_that_makes_an_environment_trains_as_its_id_does(tmp_path: Path) -> None:
-    named = {"environment.id": "Acrobot-v1", "environment.options": {"max_episode_steps": 60}}
-    named["environment.type"] = "gymnasium"
-    Run(config_of(tmp_path / "named", named)).train()
-    Run(config_of(tmp_path / "given"), environment=acrobot).train()
-    assert weights(tmp_path / "given") == weights(tmp_path / "named")
-
-
-def normalized() -> gymnasium.Env[Any, Any]:
-    """Remembers the mean of all observations so far."""
-    return gymnasium.wrappers.NormalizeObservation(acrobot())
+normalized = PROGRAMS["normalized acrobot"]
 
 
 def test_wrappers_that_remember_episodes_are_made_again_at_checkpoints_or_limit_the_promise(tmp_path: Path) -> None:
@@ -177,24 +159,11 @@ def test_what_does_not_fit_is_told(tmp_path: Path, given: Any, changes: dict[str
         Run(config_of(tmp_path, changes), environment=given).start()
 
 
-def games(turns: bool) -> tuple[str, Callable[[], Any]]:
-    """An id of PettingZoo, and the function that makes the same game."""
-    if turns:
-        tictactoe = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
-        return "classic/tictactoe-v3", tictactoe.env
-    rps = pytest.importorskip("pettingzoo.classic.rps_v2")
-    return "classic/rps-v2", rps.parallel_env
-
-
-@pytest.mark.parametrize("turns", [True, False])
-def test_a_game_of_pettingzoo_trains_as_its_id_does(tmp_path: Path, turns: bool) -> None:
-    game_id, make = games(turns)
+@pytest.mark.parametrize("name", ["tictactoe", "rps"])
+def test_a_game_of_pettingzoo_has_teams_but_no_wrappers_of_a_file(tmp_path: Path, name: str) -> None:
     options = {"behaviors": {"Agent": {"agents": ["player_*"], "team": "each"}}}
-    named = {"environment.id": game_id, "environment.type": "pettingzoo", "environment.options": options}
-    Run(config_of(tmp_path / "named", named)).train()
-    with Run(config_of(tmp_path / "given", {"environment.options": options}), environment=make) as run:
-        run.train()
+    with Run(config_of(tmp_path / "given", {"environment.options": options}), environment=PROGRAMS[name]) as run:
+        run.start()
         assert run.behaviors["Agent"].spec.team.tolist() == [0, 1] * 4
-    assert weights(tmp_path / "given") == weights(tmp_path / "named")
     with pytest.raises(ConfigError, match=r"environment\.options\.wrappers: .*: the program makes it"):
-        Run(config_of(tmp_path / "no", {"environment.options": {"wrappers": []}}), environment=make).start()
+        Run(config_of(tmp_path / "no", {"environment.options": {"wrappers": []}}), environment=PROGRAMS[name]).start()

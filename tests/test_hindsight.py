@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import goal_worlds
-import gymnasium
 import numpy as np
 import pytest
 
-from rlcore import ConfigError, EnvironmentFailed, Run, SavedRun
+from rlcore import ConfigError, EnvironmentFailed, Run
 
 SMALL = {"batch_size": 32, "buffer_init_steps": 50, "steps_per_update": 4, "save_replay_buffer": True}
 
@@ -52,11 +51,6 @@ def hindsight(
     )
 
 
-def weights(directory: Path) -> dict[str, bytes]:
-    (model,) = SavedRun.open(directory / "run").models.values()
-    return {name: array.tobytes() for name, array in model.items()}
-
-
 def test_rewards_and_ends_of_other_goals_are_those_of_the_environment(tmp_path: Path) -> None:
     """A transition ends its episode exactly where its goal, old or new, is reached; the environment says so too."""
     with hindsight(tmp_path, sampler={"type": "her", "strategy": "episode"}) as run:
@@ -70,34 +64,6 @@ def test_rewards_and_ends_of_other_goals_are_those_of_the_environment(tmp_path: 
     np.testing.assert_array_equal(steps.terminated, there)
     changed = (goals != stored.observations["desired_goal"]).any(1)
     assert (changed & there).any() and (changed & stored.terminated & ~there).any()
-
-
-def test_methods_for_single_goals_that_disturb_their_environment_give_the_same_run(tmp_path: Path) -> None:
-    for name in ("BitFlip", "OneByOne"):
-        with hindsight(tmp_path / name, f"goal_worlds:{name}-v0") as run:
-            run.train()
-    assert weights(tmp_path / "BitFlip") == weights(tmp_path / "OneByOne")
-
-
-def test_workers_leave_a_run_as_it_is(tmp_path: Path) -> None:
-    """The environments are in other processes then, and the rules of the goals are computed in this one."""
-    for name, workers in (("alone", None), ("workers", 2)):
-        with hindsight(tmp_path / name, workers=workers) as run:
-            run.train()
-    assert weights(tmp_path / "workers") == weights(tmp_path / "alone")
-
-
-@pytest.mark.parametrize("given", ["function", "object"])
-def test_an_environment_of_a_program_has_its_rules(tmp_path: Path, given: str) -> None:
-    def make() -> gymnasium.Env[Any, Any]:
-        return gymnasium.wrappers.TimeLimit(goal_worlds.OneByOne(bits=4), 10)
-
-    one = given == "object"
-    with hindsight(tmp_path / "id", "goal_worlds:OneByOne-v0", num_envs=1 if one else 3) as run:
-        run.train()
-    with hindsight(tmp_path / "given", environment=make() if one else make, num_envs=1 if one else 3) as run:
-        run.train()
-    assert weights(tmp_path / "given") == weights(tmp_path / "id")
 
 
 def test_a_tolerance_stands_for_rules_that_the_environment_does_not_have(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 from checked_workers import Checked, fault, make
+from compared_runs import EQUAL, assert_ends_equal, train
 from ray_jobs import listening, runs, wait_until_gone
-from worker_runs import metrics, train, weights
 
 from rlcore import EnvironmentFailed
 
@@ -55,15 +55,11 @@ def opened(own_ray: list[psutil.Process]) -> Iterator[list[Any]]:
 
 
 @pytest.mark.usefixtures("own_ray")
-@pytest.mark.parametrize("case", ["ppo", pytest.param("ghost", marks=pytest.mark.deep)])
-def test_a_run_on_ray_equals_one_in_processes_and_in_one_process(tmp_path: Path, case: str) -> None:
-    places = [tmp_path / name for name in ("one", "processes", "ray")]
-    for place, workers in zip(places, (None, 2, {"executor": "ray", "count": 2}), strict=True):
-        train(place, case, workers)
-    one, processes, ray = map(weights, places)
-    assert one == processes == ray != []
-    one, processes, ray = map(metrics, places)
-    assert one == processes == ray != []
+@pytest.mark.parametrize("name", ["workers, PPO", pytest.param("workers, self-play", marks=pytest.mark.deep)])
+def test_a_run_on_ray_equals_one_in_one_process(tmp_path: Path, name: str) -> None:
+    train(tmp_path / "one", EQUAL[name], {})
+    train(tmp_path / "ray", EQUAL[name], {"environment.workers": {"executor": "ray", "count": 2}})
+    assert_ends_equal(tmp_path / "ray", tmp_path / "one", EQUAL[name])
 
 
 @pytest.mark.daily

@@ -1,22 +1,22 @@
-"""PPO in a tensor environment: equal to PPO with NumPy's batches, bit for bit."""
+"""PPO in a tensor environment: whatever it acts with; what it reports and refuses."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import torch
+from compared_runs import checkpoints, state_at, summaries
 from small_runs import small_run
+from tensor_carts import ContinuousCart, MaskedCart
 from tensor_race import TensorRace, ThroughNumpy
-from torch import Tensor
 
 from rlcore import ConfigError, EnvironmentFailed, NonFiniteError, Run
 from rlcore_devkit import TensorEnvironmentConformance
+from rlcore_devkit.conformance.states import assert_equal
 from rlcore_torch import NetworkSettings, TensorActions, TensorBatch
 from rlcore_torch.on_policy import collection
 from rlcore_torch.on_policy.device_rollout import TurnsRollout
@@ -28,53 +28,7 @@ from rlcore_torch.tensors.cartpole import TorchCartPole
 STEPS = 700
 
 
-class ContinuousCart(TorchCartPole):
-    """A cart that is pushed by a real number, within bounds that are not -1 and 1."""
-
-    def __init__(self, num_envs: int, **more: Any) -> None:
-        super().__init__(num_envs, **more)
-        bounds = {"low": np.array([-0.3], np.float32), "high": np.array([1.3], np.float32)}
-        (spec,) = self.behaviors.values()
-        self.behaviors = {spec.name: attrs.evolve(spec, discrete=(), continuous=1, **bounds)}
-
-    def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
-        pushes = actions["CartPole"].continuous
-        assert pushes is not None
-        return super().step({"CartPole": TensorActions(discrete=pushes)})
-
-
-class MaskedCart(TorchCartPole):
-    """A cart that is not pushed further where it is already fast, and never at the first step of an episode."""
-
-    def _masks(self, state: Tensor) -> Tensor:
-        return torch.stack((state[:, 1] > -0.3, (state[:, 1] < 0.3) | (state[:, 1] <= -0.3)), 1)
-
-    def _first_batch(self) -> dict[str, TensorBatch]:
-        return self._masked(super()._first_batch())
-
-    def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
-        return self._masked(super().step(actions))
-
-    def _masked(self, batches: dict[str, TensorBatch]) -> dict[str, TensorBatch]:
-        batch = batches["CartPole"]
-        batch.action_mask = self._masks(batch.observations["state"])
-        if batch.final_observations is not None:
-            batch.final_action_mask = self._masks(batch.final_observations["state"])
-        return batches
-
-
 Make = Callable[[], Any]
-# Fewer agents than a policy computes in NumPy, and more; truncated episodes.
-CASES: dict[str, tuple[Make, dict[str, Any]]] = {
-    "few": (lambda: TorchCartPole(4, max_steps=25), {"time_horizon": 16}),
-    "many": (lambda: TorchCartPole(130, max_steps=25), {}),
-    "continuous": (lambda: ContinuousCart(4, max_steps=25), {}),
-    "masked": (lambda: MaskedCart(4, max_steps=25), {}),
-    "turns": (lambda: TensorRace(4), {"time_horizon": 8}),
-    "many in turns": (lambda: TensorRace(70), {"num_epoch": 1}),
-    "scaled in turns": (lambda: TensorRace(3), {"normalize_rewards": True, "buffer_size": 90}),
-    "scaled": (lambda: TorchCartPole(4), {"normalize_rewards": True, "advantage_normalization": "rollout"}),
-}
 
 
 def configuration(
@@ -99,43 +53,15 @@ def configuration(
 
 
 def outcome(place: Path) -> dict[str, Any]:
-    """The contents of every checkpoint of a run, and its summaries, without times and what names the environment."""
-    found: dict[str, Any] = {}
-    for checkpoint in (place / "run" / "checkpoints").iterdir():
-        for file in checkpoint.glob("*.safetensors"):
-            found[f"{checkpoint.name}/{file.name}"] = file.read_bytes()
-        if checkpoint.name.isdecimal():
-            state = json.loads((checkpoint / "state.json").read_text())
-            for name in ("wall_seconds", "fingerprint", "factories"):
-                state["run"].pop(name, None)
-            found[f"{checkpoint.name}/state"] = state
-    assert len(found) >= 6
-    lines = (place / "run" / "metrics.jsonl").read_text().splitlines()
-    found["summaries"] = [
-        {tag: value for tag, value in json.loads(line)["stats"].items() if not tag.startswith("Performance")}
-        for line in lines
-    ]
-    return found
+    """Every checkpoint and summary of a run."""
+    states = {step: state_at(place, step) for step in checkpoints(place)}
+    assert states
+    return {"states": states, "summaries": summaries(place)}
 
 
 def on_device(run: Run) -> bool:
     (behavior,) = run.behaviors.values()
     return type(behavior.trainer.buffer).__name__ in ("TensorRollout", "TurnsRollout")  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_tensors_give_the_checkpoints_and_summaries_of_arrays(tmp_path: Path, case: str) -> None:
-    make, keys = CASES[case]
-    found = []
-    (behavior,) = make().behaviors
-    for name, environment in (("arrays", lambda: ThroughNumpy(make())), ("tensors", make)):
-        config = configuration(tmp_path / name, make().num_envs, behavior=behavior, **keys)
-        with Run(config, environment=environment) as run:
-            run.train()
-            assert on_device(run) == (name == "tensors")
-            assert str(run.describe().resume) == "exact"
-        found.append(outcome(tmp_path / name))
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("make", [lambda: MaskedCart(130, max_steps=25), lambda: TensorRace(70)], ids=["cart", "turns"])
@@ -149,7 +75,7 @@ def test_acting_without_shared_memory_gives_the_same_run(
         with Run(configuration(tmp_path / place, make().num_envs, behavior=name), environment=make) as run:
             run.train()
             assert type(run.behaviors[name].trainer._actor).__name__.startswith("Shared") == shared  # type: ignore[attr-defined]
-    assert outcome(tmp_path / "shared") == outcome(tmp_path / "apart")
+    assert_equal(outcome(tmp_path / "shared"), outcome(tmp_path / "apart"))
 
 
 def test_acting_without_shared_memory_draws_the_same_real_numbers() -> None:
@@ -179,7 +105,7 @@ def test_tensors_give_the_weights_of_arrays_after_100_000_steps(tmp_path: Path) 
         with Run(config, environment=environment) as run:
             results = run.train()
         found.append(outcome(tmp_path / name))
-    assert found[0] == found[1]
+    assert_equal(found[0], found[1])
     assert (results["CartPole"].mean_reward or 0) > 60  # random actions reach 22
 
 
@@ -205,7 +131,7 @@ def test_episodes_that_a_checkpoint_cuts_are_cut_alike(tmp_path: Path, monkeypat
             run.train()
             assert on_device(run) == (kind is UnsavedAsNumpy)
         found.append(outcome(tmp_path / kind.__name__))
-    assert found[0] == found[1]
+    assert_equal(found[0], found[1])
     assert cuts[0] == 0 and max(cuts) > 4
 
 

@@ -1,4 +1,7 @@
-"""A run in workers is a run in one process: equal weights, metrics and states."""
+"""Runs in workers: what they promise, which others they are resumed with, and how they learn without lost ones.
+
+``data/runs_that_end_equal.yaml`` compares them with runs in one process.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,16 @@ from typing import Any
 
 import pytest
 from checked_workers import FAULTY, fault
-from worker_runs import CASES, PPO, SAC, metrics, train, weights
+from compared_runs import EQUAL, summaries, train
 
-import rlcore
-from rlcore import RunStateError
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case not in ("corridor", "lake")])
-def test_a_run_in_workers_equals_one_in_one_process(tmp_path: Path, case: str) -> None:
-    one, several = tmp_path / "one", tmp_path / "several"
-    train(one, case, None, 400)
-    train(several, case, 2, 400)
-    assert weights(one) == weights(several) != []
-    assert metrics(one) == metrics(several) != []
-    text = [(directory / "run" / "metrics.jsonl").read_text() for directory in (one, several)]
-    assert ["Environment/Worker Restarts" in each for each in text] == [False, True]
-
+from rlcore import BehaviorResult, ConfigError, RunStateError
 
 HALF = {"count": 2, "overlap": "half"}
-SAVED: dict[str, Any] = {"one process": None, "two workers": 2, "halves": HALF}
+CORRIDOR = {"environment": {"type": "testing", "id": "corridor", "num_envs": 3}}  # saves its state, and not in rows
+
+
+def changes(workers: Any, steps: int, **more: Any) -> dict[str, Any]:
+    return {"environment.workers": workers, "behaviors.Agent.max_steps": steps, **more}
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +30,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """``saved("halves")``: a run in environments that save themselves, with these workers; trained once."""
 
     @cache
-    def run(workers: str) -> Path:
+    def run(name: str) -> Path:
+        workers = {"one process": None, "two workers": 2, "halves": HALF}[name]
         place = tmp_path_factory.mktemp("saved")
-        train(place, "corridor", SAVED[workers], 60)
+        train(place, CORRIDOR, changes(workers, 60))
         return place
 
     return run
@@ -61,37 +56,52 @@ def test_environments_that_save_themselves_are_resumed_by_the_same_workers(
     saved: Callable[[str], Path], first: str, second: Any, advice: str
 ) -> None:
     with pytest.raises(RunStateError, match=advice):
-        train(saved(first), "corridor", second, 120, resume=True)
+        train(saved(first), CORRIDOR, changes(second, 120), resume=True)
 
 
-@pytest.mark.parametrize("behavior", [PPO, pytest.param(SAC, marks=pytest.mark.learning)], ids=["ppo", "sac"])
-def test_a_run_without_the_workers_that_failed_counts_and_learns_from_the_others(
-    tmp_path: Path, behavior: dict[str, object]
-) -> None:
+@pytest.mark.parametrize(
+    "case", ["PPO", *(pytest.param(case, marks=pytest.mark.deep) for case in ("SAC", "self-play"))]
+)
+def test_a_run_learns_from_the_workers_that_answer_first(tmp_path: Path, case: str) -> None:
+    first = {"count": 2, "wait_for": 1}
+    train(tmp_path, EQUAL[f"workers, {case}"], changes(first, 300))
+    train(tmp_path, EQUAL[f"workers, {case}"], changes(first, 600), resume=True)
+    last = summaries(tmp_path)[-1]
+    assert last["step"] >= 600 and last["stats"]["Environment/Cumulative Reward"] is not None
+    found = json.loads((tmp_path / "run/result.json").read_text())["resume"]
+    assert found["promise"] == "statistical"
+    assert found["reasons"][0] == "workers.wait_for takes the workers that answer first"
+
+
+def test_updates_while_stepping_need_an_off_policy_trainer(tmp_path: Path) -> None:
+    message = "behavior 'Agent' has trainer 'ppo', which learns from complete steps"
+    with pytest.raises(ConfigError, match=message) as refused:
+        train(tmp_path, EQUAL["workers, PPO"], changes({"count": 2, "overlap": "updates"}, 60))
+    assert "environment.workers.overlap: updates is for off-policy trainers" in str(refused.value)
+
+
+@pytest.mark.parametrize("case", ["PPO", pytest.param("SAC", marks=pytest.mark.learning)])
+def test_a_run_without_the_workers_that_failed_counts_and_learns_from_the_others(tmp_path: Path, case: str) -> None:
     """Two of three workers are lost. Whole episodes have 5, 6 or 7 steps. A resumed run has all workers again."""
 
-    def train_to(steps: int, faults: list[dict[str, object]], resume: bool) -> rlcore.BehaviorResult:
-        workers = {"count": 3, "on_failure": "drop"}
-        run = rlcore.Run(
-            {
-                "plugins": {"local": [str(FAULTY)]},
-                "environment": {"type": "faulty", "num_envs": 6, "workers": workers, "options": {"faults": faults}},
-                "env_settings": {"seed": 3, "max_lifetime_restarts": 0},
-                "behaviors": {"A": {**behavior, "max_steps": steps, "summary_freq": 100, "checkpoint_interval": 200}},
-                "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path), "resume": resume},
-                "stats": {"console": False, "tensorboard": False},
-            }
-        )
-        return run.train()["A"]
+    def train_to(steps: int, faults: list[dict[str, object]], resume: bool) -> BehaviorResult:
+        environment = {"type": "faulty", "num_envs": 6, "options": {"faults": faults}}
+        agent = {**EQUAL[f"workers, {case}"].get("agent", {}), "checkpoint_interval": 200}
+        more = {"plugins.local": [str(FAULTY)], "env_settings.max_lifetime_restarts": 0}
+        keys = changes({"count": 3, "on_failure": "drop"}, steps, **more)
+        return train(tmp_path, {"environment": environment, "agent": agent}, keys, resume=resume).results()["Agent"]
+
+    def stats() -> list[dict[str, float]]:
+        lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["stats"] for line in lines]
 
     result = train_to(400, [fault("kill", 0, 2, 3), fault("nan", 4, 7, 1)], resume=False)
     assert result.steps == 400
-    lines = [json.loads(line)["stats"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     # From the second loss on, each hundred steps are 50 of environment 2 and of environment 3: episodes of 7 and 5.
-    assert [line["Environment/Aborted Episodes"] for line in lines][-2:] == [4.0, 4.0]
-    assert all(5.0 <= line["Environment/Episode Length"] <= 7.0 for line in lines)
+    assert [line["Environment/Aborted Episodes"] for line in stats()][-2:] == [4.0, 4.0]
+    assert all(5.0 <= line["Environment/Episode Length"] <= 7.0 for line in stats())
     assert result.lengths is not None and (result.lengths.min, result.lengths.max) == (5.0, 7.0)
     assert result.lengths.count == 50 // 7 + 50 // 5
     assert train_to(600, [], resume=True).steps >= 600
-    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])["stats"]
+    last = stats()[-1]
     assert last["Environment/Aborted Episodes"] == 0.0 and last["Environment/Episode Length"] >= 5.0
