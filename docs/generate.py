@@ -46,7 +46,8 @@ from rlcore import (
 from rlcore.hookspecs import HookInfo
 from rlcore.settings.fields import default_of, field_types, settings_fields
 from rlcore_torch import MemorySettings, NetworkSettings
-from rlcore_torch.settings import BehavioralCloningSettings, CriticSettings
+from rlcore_torch.networks.settings import CriticSettings
+from rlcore_torch.settings import BehavioralCloningSettings
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlcore_torch import NetworkSettings
-from rlcore_torch.settings import CriticSettings
+from rlcore_torch.networks.settings import CriticSettings
 
 
 @pytest.mark.parametrize(

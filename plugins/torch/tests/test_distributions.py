@@ -31,7 +31,7 @@ from rlcore_torch import (
 from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.backend import Backend
 from rlcore_torch.networks.distributions import BUILT_IN, LOG_STD_RANGE, StateDependentGaussian, make_distribution
-from rlcore_torch.settings import StateDependentGaussianSettings
+from rlcore_torch.networks.settings import StateDependentGaussianSettings
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)
 

@@ -16,7 +16,7 @@ from rlcore import BehaviorSpec, ObservationSpec, PluginError
 from rlcore_torch import Actor, ActorCritic, ActorPolicy, Critic, EncoderSpec, NetworkSettings
 from rlcore_torch.acceleration.numpy_actor import numpy_actor
 from rlcore_torch.backend import Backend
-from rlcore_torch.settings import CriticSettings
+from rlcore_torch.networks.settings import CriticSettings
 
 CAMERA = ObservationSpec("camera", (6, 5, 3), np.uint8, "image")
 RAY = ObservationSpec("ray", (2,), np.float32)

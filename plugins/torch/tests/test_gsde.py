@@ -17,7 +17,7 @@ from rlcore_torch import Actor, NetworkSettings
 from rlcore_torch.networks.actions import ActionNoise
 from rlcore_torch.networks.distributions import ActionDistribution
 from rlcore_torch.networks.gsde import GSDE, SquashedGSDE
-from rlcore_torch.settings import GSDESettings, SquashedGSDESettings
+from rlcore_torch.networks.settings import GSDESettings, SquashedGSDESettings
 
 PARTS, FEATURES = 2, 4
 BOUNDS = np.ones(PARTS, np.float32)

@@ -15,7 +15,7 @@ from torch.nn.functional import layer_norm, linear
 
 from rlcore import ObservationSpec, SettingError
 from rlcore_torch import Body, Critic, Dropout, NetworkSettings, ObservationInputs
-from rlcore_torch.settings import CriticSettings
+from rlcore_torch.networks.settings import CriticSettings
 
 INPUTS = ObservationInputs((ObservationSpec("state", (3,), np.float32),), normalize=False)
 X = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))

@@ -44,6 +44,8 @@ from .networks.saved_networks import load_model_state as load_model_state
 from .networks.saved_networks import model_state as model_state
 from .networks.sequence_inputs import Inputs as Inputs
 from .networks.sequence_inputs import SequenceInputs as SequenceInputs
+from .networks.settings import MemorySettings as MemorySettings
+from .networks.settings import NetworkSettings as NetworkSettings
 from .off_policy.minibatch_trainer import GradientStep as GradientStep
 from .off_policy.minibatch_trainer import MinibatchTrainer as MinibatchTrainer
 from .off_policy.offline import OfflineTrainer as OfflineTrainer
@@ -80,9 +82,7 @@ from .policy.policy import RawActions as RawActions
 from .policy.policy_module import PolicyModule as PolicyModule
 from .ranks.step_count import StepCount as StepCount
 from .ranks.torch_ranks import sum_gradients as sum_gradients
-from .settings import MemorySettings as MemorySettings
 from .settings import MinibatchSettings as MinibatchSettings
-from .settings import NetworkSettings as NetworkSettings
 from .settings import OfflineSettings as OfflineSettings
 from .settings import OffPolicySettings as OffPolicySettings
 from .settings import OnPolicySettings as OnPolicySettings

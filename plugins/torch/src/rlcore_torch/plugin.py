@@ -94,7 +94,7 @@ def rlcore_encoders() -> list[EncoderSpec]:
     impala = EncoderSpec(
         name="impala",
         target="rlcore_torch.networks.encoders:impala",
-        settings="rlcore_torch.settings:ImpalaSettings",
+        settings="rlcore_torch.networks.settings:ImpalaSettings",
         kinds={"image"},
         summary="three residual stages with the sizes of IMPALA's paper (Espeholt et al. 2018), at least 8x8 pixels",
     )
@@ -114,7 +114,7 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
         ActionDistributionSpec(
             name="state_dependent_gaussian",
             target="rlcore_torch.networks.distributions:StateDependentGaussian",
-            settings="rlcore_torch.settings:StateDependentGaussianSettings",
+            settings="rlcore_torch.networks.settings:StateDependentGaussianSettings",
             initial_log_std=True,
             summary="a Gaussian whose mean and standard deviation depend on the observation",
         ),
@@ -128,13 +128,13 @@ def rlcore_action_distributions() -> list[ActionDistributionSpec]:
         ActionDistributionSpec(
             name="gsde",
             target="rlcore_torch.networks.gsde:GSDE",
-            settings="rlcore_torch.settings:GSDESettings",
+            settings="rlcore_torch.networks.settings:GSDESettings",
             summary="smooth noise that agents keep for several steps, made of the policy's features (gSDE)",
         ),
         ActionDistributionSpec(
             name="squashed_gsde",
             target="rlcore_torch.networks.gsde:SquashedGSDE",
-            settings="rlcore_torch.settings:SquashedGSDESettings",
+            settings="rlcore_torch.networks.settings:SquashedGSDESettings",
             log_prob_of_draws=True,
             summary="gSDE whose draws pass through tanh, for actions within bounds, and for SAC",
         ),

@@ -30,13 +30,13 @@ from rlcore_torch.networks.distributions import DEFAULT
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.networks.saved_networks import fitted_normalizers, load_model_state, require_model_fit
+from rlcore_torch.networks.settings import NetworkSettings
 from rlcore_torch.optimization.optimizer import Optimizer, TorchAdam
 from rlcore_torch.optimization.plugin_optimizer import PluginOptimizer
 from rlcore_torch.optimization.schedules import create_schedule
 from rlcore_torch.policy.policy import ActorPolicy, ActorSnapshot
 from rlcore_torch.ranks.step_count import StepCount
 from rlcore_torch.reward_scaling import RewardScaling
-from rlcore_torch.settings import NetworkSettings
 
 __all__ = ["Statistic", "TorchTrainer"]
 

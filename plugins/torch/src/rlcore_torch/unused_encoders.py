@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlcore import BehaviorSpec, RunContext
-from rlcore_torch.settings import NetworkSettings
+from rlcore_torch.networks.settings import NetworkSettings
 
 __all__ = ["unused_encoders"]
 

@@ -20,7 +20,7 @@ from rlcore_torch.networks.inputs import AnyInputs, beside, vector_and_images
 from rlcore_torch.networks.layers import ACTIVATIONS, HyperLinear, dense, frozen_call, hidden_layer
 from rlcore_torch.networks.recurrent import Recurrent
 from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts
-from rlcore_torch.settings import NetworkSettings
+from rlcore_torch.networks.settings import NetworkSettings
 
 __all__ = ["Body"]
 

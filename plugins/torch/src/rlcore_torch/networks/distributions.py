@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from rlcore import BehaviorSpec, PluginError, blamed
-from rlcore_torch.settings import NetworkSettings, StateDependentGaussianSettings
+from rlcore_torch.networks.settings import NetworkSettings, StateDependentGaussianSettings
 
 __all__ = ["ActionDistribution", "DeterministicTanh", "Gaussian", "SquashedGaussian", "StateDependentGaussian"]
 

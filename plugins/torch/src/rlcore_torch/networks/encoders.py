@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import ObservationSpec, PluginError, UnsupportedSpace, blamed
-from rlcore_torch.settings import ImpalaSettings, NetworkSettings
+from rlcore_torch.networks.settings import ImpalaSettings, NetworkSettings
 
 # The smallest height and width each encoder can take, as ML-Agents documents them; of impala, those that three halvings
 # make one pixel of.

@@ -20,7 +20,7 @@ from rlcore_torch.networks.distributions import (
     SquashedGaussian,
     StateDependentGaussian,
 )
-from rlcore_torch.settings import GSDESettings, SquashedGSDESettings
+from rlcore_torch.networks.settings import GSDESettings, SquashedGSDESettings
 
 LEAST_VARIANCE = 1e-6  # where all features are 0
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rlcore import BehaviorSpec, ConfigError, ObservationSpec, Ranks, did_you_mean
 from rlcore_torch.networks.normalizer import CLIP, RunningNormalizer
 from rlcore_torch.networks.sequence_inputs import Inputs
-from rlcore_torch.settings import NetworkSettings
+from rlcore_torch.networks.settings import NetworkSettings
 
 __all__ = ["ObservationInputs"]
 

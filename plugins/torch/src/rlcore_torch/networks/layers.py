@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.nn.functional import linear
 
 from rlcore import derive_seed
-from rlcore_torch.settings import NetworkSettings
+from rlcore_torch.networks.settings import NetworkSettings
 
 __all__ = ["Dropout", "dense", "initialize"]
 

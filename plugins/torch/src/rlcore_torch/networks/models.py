@@ -15,7 +15,7 @@ from rlcore_torch.networks.heads import PolicyHead
 from rlcore_torch.networks.inputs import AnyInputs, LearnerInputs, ObservationInputs, divided_observations
 from rlcore_torch.networks.layers import initialize
 from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, Sequences
-from rlcore_torch.settings import NetworkSettings
+from rlcore_torch.networks.settings import NetworkSettings
 
 __all__ = ["Actor", "ActorCritic", "Critic", "min_q"]
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from rlcore_torch.networks.sequence_inputs import Segments
-from rlcore_torch.settings import MemorySettings
+from rlcore_torch.networks.settings import MemorySettings
 
 __all__ = ["Recurrent"]
 

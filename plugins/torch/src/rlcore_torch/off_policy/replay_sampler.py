@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ConfigError, PluginError, Ranks, RunContext, SlotShare, blamed
 from rlcore_torch.hookspecs import ReplaySamplerSpec
+from rlcore_torch.networks.settings import MemorySettings
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows, Steps, sample_rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
-from rlcore_torch.settings import MemorySettings, OffPolicySettings, PrioritizedSamplerSettings
+from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings
 
 __all__ = ["ReplaySampler", "Sample"]
 

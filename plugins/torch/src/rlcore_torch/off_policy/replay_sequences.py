@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore_torch.networks.sequence_inputs import steps_within
+from rlcore_torch.networks.settings import MemorySettings
 from rlcore_torch.off_policy.replay_rings import Rows
-from rlcore_torch.settings import MemorySettings
 
 __all__ = ["SequenceRows", "sequences_around"]
 

@@ -7,8 +7,8 @@ import torch
 from rlcore import BehaviorSpec
 from rlcore_torch.backend import Backend
 from rlcore_torch.networks.models import Actor
+from rlcore_torch.networks.settings import NetworkSettings
 from rlcore_torch.policy.policy import ActorPolicy
-from rlcore_torch.settings import NetworkSettings
 
 
 def untrained_policy(behavior: BehaviorSpec, network: NetworkSettings, seed: int) -> ActorPolicy:
