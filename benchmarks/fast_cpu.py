@@ -48,14 +48,17 @@ def switch_off(piece: str) -> None:
     """Let every trainer of this process compute without ``piece``."""
     from rlcore_torch import TorchAdam, backend, template
 
-    changes: dict[str, dict[str, Any]] = {
-        "acting": {"numpy_actor": None},
-        "flat_adam": {"adam": TorchAdam},
-        "by_hand": {"losses_by_hand": False},
-        "threads": {"update_threads": None},
-    }
-    chosen = backend.choose_backend
-    template.choose_backend = lambda *arguments: attrs.evolve(chosen(*arguments), **changes[piece])
+    changes: dict[str, dict[str, Any]] = {"acting": {"numpy_actor": None}, "flat_adam": {"adam": TorchAdam}}
+    pieces = {"by_hand": "by_hand", "threads": "update_threads"}
+    choose = backend.choose_backend
+
+    def without_piece(run: Any) -> backend.Backend:
+        chosen = choose(run)
+        if piece in changes:
+            return attrs.evolve(chosen, **changes[piece])
+        return attrs.evolve(chosen, pieces=chosen.pieces - {pieces[piece]})
+
+    template.choose_backend = without_piece
 
 
 def register_control_task() -> None:

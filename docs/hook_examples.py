@@ -25,7 +25,14 @@ from rlcore import (
 )
 from rlcore_ghost import OpponentSpec
 from rlcore_offline import RecordingFormatSpec
-from rlcore_torch import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
+from rlcore_torch import (
+    AccelerationSpec,
+    ActionDistributionSpec,
+    EncoderSpec,
+    OptimizerSpec,
+    ReplaySamplerSpec,
+    ScheduleSpec,
+)
 
 
 @hookimpl
@@ -176,6 +183,18 @@ def rlcore_optimizers():
             target="acme_rl.adamw:adamw",
             settings="acme_rl.settings:AdamWSettings",
             summary="Adam with decoupled weight decay",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_accelerations():
+    return [
+        AccelerationSpec(
+            name="acme-dqn",
+            trainer="acme_rl.dqn:DQNTrainer",
+            target="acme_rl.dqn_by_hand:GRADIENTS",
+            summary="the gradient of the loss without autograd",
         )
     ]
 

@@ -15,12 +15,13 @@ from rlcore_devkit import SmallTrainings
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import identity_continuous, identity_discrete, identity_hybrid
+from rlcore_sac.by_hand import THREADS
 from rlcore_sac.trainer import SACTrainer
 from rlcore_torch import GradientStep, TransitionBatch, backend, template
 from rlcore_torch.acceleration import update_threads
 
 MakeTrainer = Callable[..., Any]
-Step = Callable[[TransitionBatch], GradientStep]
+Step = Callable[..., GradientStep]
 ENVIRONMENTS: Mapping[str, Callable[[int], Environment]] = {
     "sac": identity_hybrid, "td3": identity_continuous, "dqn": identity_discrete
 }  # fmt: skip
@@ -55,7 +56,7 @@ def test_a_gradient_step_that_is_only_compared_leaves_no_trace(make_trainer: Mak
     sampler = trainer.sampler.sample(trainer.buffer, 32, trainer.generator, 0.0)
     batch = trainer.reader.read(sampler.rows, sampler.weight)
     before = copied(trainer.state_dict())
-    outcome = trainer.outcome(batch, 1)
+    outcome = update_threads.outcome(trainer, trainer.gradient_step, batch, 1)
     assert_equal(copied(trainer.state_dict()), before)
     step = trainer.gradient_step(batch)
     weights = [parameter.detach().numpy() for parameter in trainer.model.parameters()]
@@ -83,13 +84,13 @@ def test_a_training_equals_one_with_a_single_thread(
     for chosen in (1, None):
         used.clear()
         trainer = make_trainer(name, chosen)
-        step = trainer.gradient_step
+        step = trainer.learn
 
-        def counted(batch: TransitionBatch, step: Step = step) -> GradientStep:
+        def counted(*given: Any, step: Step = step) -> GradientStep:
             used.append(torch.get_num_threads())
-            return step(batch)
+            return step(*given)
 
-        monkeypatch.setattr(trainer, "gradient_step", counted)
+        monkeypatch.setattr(trainer, "learn", counted)
         stats = learn(trainer, ENVIRONMENTS[name](4), 80)
         found.append({"state": copied(trainer.state_dict()), "stats": stats})
         assert set(used) == ({1} if chosen else {1, 2})
@@ -111,6 +112,6 @@ def test_gradient_steps_of_a_derived_trainer_are_not_compared(
 
     monkeypatch.setattr("rlcore_sac.trainer.SACTrainer", CountingSAC)
     trainer = make_trainer("sac", None)
-    assert isinstance(trainer, CountingSAC)
+    assert isinstance(trainer, CountingSAC) and SACTrainer.gradient_step in THREADS.methods
     learn(trainer, identity_hybrid(4), 60)
     assert 0 < trainer.count == trainer.gradient_steps

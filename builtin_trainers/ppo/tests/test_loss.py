@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from methods_that_run import methods_that_run
 
 import rlcore_ppo.trainer
 from rlcore import Plugins, RunStateError, load_plugins
 from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.environments import IdentityEnvironment
+from rlcore_ppo.by_hand import GRADIENTS
 from rlcore_ppo.trainer import PPOTrainer
-from rlcore_torch import Gaussian, Loss, Minibatch
+from rlcore_torch import Gaussian, Loss, Minibatch, OnPolicyTrainer
 from rlcore_torch.acceleration import linear_stack
 
 MakeTrainer = Callable[..., PPOTrainer]
@@ -234,7 +236,7 @@ def test_a_ratio_beyond_float32_of_an_advantage_that_is_not_negative_has_no_grad
     expected = trainer.loss(batch)
     gradients = torch.autograd.grad(expected.total, weights)
     found = trainer.minimize(trainer.loss, batch)  # by hand
-    assert trainer._by_hand is not None
+    assert "backward" in vars(trainer)
     torch.testing.assert_close(found.total, expected.total.detach(), rtol=2e-5, atol=2e-5)
 
     precise = make_trainer(IdentityEnvironment(3, **SPACES[space]))
@@ -248,28 +250,48 @@ def test_a_ratio_beyond_float32_of_an_advantage_that_is_not_negative_has_no_grad
         torch.testing.assert_close(parameter.grad, of_float64.float() * clip, rtol=1e-4, atol=1e-5)
 
 
-class Overriding(PPOTrainer):
-    def loss(self, batch: Minibatch) -> Loss:
-        found = super().loss(batch)
-        return Loss(2.0 * found.total, found.policy, found.value, found.entropy, found.log_ratio)
+def test_the_gradient_by_hand_names_every_method_of_the_plain_loss(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer(IdentityEnvironment(3, **SPACES["hybrid"]))
+    batch = random_minibatch(trainer, ROWS, masked=True)
+    modules = (PPOTrainer.__module__, OnPolicyTrainer.__module__)
+    run = [methods_that_run(PPOTrainer, module, lambda: trainer.loss(batch)) for module in modules]
+    assert set.union(*run) == {"loss", "evaluate", "likelihood"} < {method.__name__ for method in GRADIENTS.methods}
 
 
-class Masking(PPOTrainer):
-    def likelihood(self, batch: Minibatch, *arguments: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        log_prob, entropy = super().likelihood(batch, *arguments, **options)
-        return 0.5 * log_prob, entropy
-
-
-@pytest.mark.parametrize("kind", [Overriding, Masking])
-def test_a_class_that_overrides_a_part_of_the_loss_learns_from_its_own(
-    monkeypatch: pytest.MonkeyPatch, make_trainer: MakeTrainer, kind: type[PPOTrainer]
+@pytest.mark.parametrize("method", GRADIENTS.methods, ids=lambda method: str(method.__name__))
+def test_a_class_that_overrides_a_method_learns_from_its_own(
+    monkeypatch: pytest.MonkeyPatch, make_trainer: MakeTrainer, method: Callable[..., Any]
 ) -> None:
+    """By autograd, bit for bit."""
+
+    def override(self: Any, *given: Any, **named: Any) -> Any:
+        found = method(self, *given, **named)
+        return (found[0] * 0.5, *found[1:]) if isinstance(found, tuple) else found
+
+    kind = type("Overriding", (PPOTrainer,), {method.__name__: override})
     monkeypatch.setattr(rlcore_ppo.trainer, "PPOTrainer", kind)
     trainer = make_trainer(IdentityEnvironment(3, discrete=(4,)), torch_settings={"fast_cpu": True})
-    assert type(trainer) is kind
+    assert type(trainer) is kind and "backward" not in vars(trainer)
+    check_autograd(trainer, trainer.loss)
+
+
+def test_another_loss_than_that_of_ppo_is_left_to_autograd(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer(IdentityEnvironment(3, discrete=(4,)), torch_settings={"fast_cpu": True})
+    assert "backward" in vars(trainer)
+
+    def other(batch: Minibatch) -> Loss:
+        found = trainer.loss(batch)
+        return Loss(2.0 * found.total, found.policy, found.value, found.entropy, found.log_ratio)
+
+    check_autograd(trainer, other)
+
+
+def check_autograd(trainer: PPOTrainer, loss: Callable[[Minibatch], Loss]) -> None:
+    """``backward`` leaves exactly the gradients of autograd."""
     batch = random_minibatch(trainer, ROWS, masked=False)
-    expected = trainer.loss(batch)
-    gradients = torch.autograd.grad(expected.total, list(trainer.model.parameters()))
-    found = trainer.minimize(trainer.loss, batch)
-    torch.testing.assert_close(found.total, expected.total.detach())
-    torch.testing.assert_close(found.norm, torch.linalg.vector_norm(torch.cat([each.flatten() for each in gradients])))
+    parameters = list(trainer.model.parameters())
+    gradients = torch.autograd.grad(loss(batch).total, parameters)
+    trainer.optimizer.zero_grad()
+    trainer.backward(loss, batch)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        assert parameter.grad is not None and torch.equal(parameter.grad, gradient)

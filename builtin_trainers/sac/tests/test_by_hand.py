@@ -6,18 +6,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import pytest
 import torch
+from methods_that_run import methods_that_run
 from torch import Tensor
 
 import rlcore_sac.trainer
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import IdentityEnvironment
-from rlcore_sac.by_hand import gradients_by_hand
-from rlcore_sac.trainer import SACTrainer
-from rlcore_torch import TransitionBatch
+from rlcore_sac.by_hand import GRADIENTS, THREADS
+from rlcore_sac.trainer import SACTrainer, SoftActorCritic
+from rlcore_torch import TransitionBatch, template
+from rlcore_torch.acceleration.registry import has_methods
+from rlcore_torch.backend import Backend
 
 MakeTrainer = Callable[..., SACTrainer]
+
+
+def gradients_by_hand(trainer: SACTrainer) -> Callable[..., Any] | None:
+    made = GRADIENTS.make(trainer)
+    return None if made is None else made[SACTrainer.gradients]
 
 
 def ready(make_trainer: MakeTrainer, **arguments: Any) -> tuple[SACTrainer, TransitionBatch]:
@@ -93,15 +102,49 @@ def test_importance_weights_are_left_to_autograd(make_trainer: MakeTrainer) -> N
         assert torch.equal(one, other)
 
 
-class HalfValue(SACTrainer):
-    def _soft_value(self, *given: Any) -> Tensor:
-        return 0.5 * super()._soft_value(*given)
+def test_they_name_every_method_of_the_plain_gradients(make_trainer: MakeTrainer) -> None:
+    trainer, batch = ready(make_trainer)
+    noise = trainer.draw_noise(batch)
+    for of, named in ((SACTrainer, GRADIENTS.methods), (SoftActorCritic, GRADIENTS.model_methods)):
+        names = {method.__name__ for method in named}
+        run = methods_that_run(of, SACTrainer.__module__, lambda: SACTrainer.gradients(trainer, batch, noise))
+        assert run and run <= names
 
 
-def test_a_class_that_overrides_a_part_of_a_loss_learns_from_its_own(
-    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+def changed(method: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """A method of a subclass whose losses are ``factor`` times those of ``method``."""
+
+    def override(self: Any, *given: Any, **named: Any) -> Any:
+        found = method(self, *given, **named)
+        return found * factor if isinstance(found, Tensor) else found
+
+    return override
+
+
+@pytest.mark.parametrize("method", GRADIENTS.methods, ids=lambda method: str(method.__name__))
+def test_a_class_that_overrides_a_method_learns_from_its_own(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(rlcore_sac.trainer, "SACTrainer", HalfValue)
-    trainer = make_trainer(IdentityEnvironment(2, continuous=3, discrete=()), torch_settings={"fast_cpu": True})
-    assert type(trainer) is HalfValue
-    assert gradients_by_hand(trainer) is None
+    """With ``fast_cpu`` it learns what it learns without accelerations, bit for bit."""
+    kind = type("Overriding", (SACTrainer,), {method.__name__: changed(method, 0.5)})
+    monkeypatch.setattr(rlcore_sac.trainer, "SACTrainer", kind)
+    choose = template.choose_backend
+
+    def choose_without_pieces(run: Any) -> Backend:
+        return attrs.evolve(choose(run), pieces=frozenset())
+
+    weights = []
+    for backend in (choose, choose_without_pieces):
+        environment = IdentityEnvironment(2, continuous=3, discrete=())
+        monkeypatch.setattr(template, "choose_backend", backend)
+        trainer = make_trainer(environment, torch_settings={"fast_cpu": True})
+        assert type(trainer) is kind and not {"gradients", "gradient_step"} & vars(trainer).keys()
+        learn(trainer, environment, 40)
+        weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
+
+
+@pytest.mark.parametrize("method", THREADS.methods, ids=lambda method: str(method.__name__))
+def test_threads_are_chosen_for_no_class_that_overrides_a_method(method: Callable[..., Any]) -> None:
+    assert has_methods(SACTrainer, THREADS.methods)
+    assert not has_methods(type("Overriding", (SACTrainer,), {method.__name__: changed(method, 1.0)}), THREADS.methods)

@@ -6,17 +6,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import pytest
 import torch
+from methods_that_run import methods_that_run
 from torch import Tensor
 
+import rlcore_td3.trainer
 from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import IdentityEnvironment, identity_continuous
-from rlcore_td3.by_hand import GradientsByHand, gradients_by_hand
-from rlcore_td3.trainer import TD3Trainer
-from rlcore_torch import TransitionBatch
+from rlcore_td3.by_hand import GRADIENTS, GradientsByHand
+from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer
+from rlcore_torch import TransitionBatch, template
+from rlcore_torch.backend import Backend
 
 MakeTrainer = Callable[..., TD3Trainer]
+
+
+def gradients_by_hand(trainer: TD3Trainer) -> Any:
+    made = GRADIENTS.make(trainer)
+    return None if made is None else made[TD3Trainer.critic_gradients].__self__  # type: ignore[attr-defined]
+
+
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "td3": {},
     "large noise": {"target_noise": 5.0},  # clipped, and actions at their bounds
@@ -124,11 +135,43 @@ def test_other_networks_are_left_to_autograd(make_trainer: MakeTrainer, network:
     assert gradients_by_hand(make_trainer(IdentityEnvironment(2, continuous=2), network=network)) is None
 
 
-def test_a_loss_of_a_subclass_is_left_to_autograd(make_trainer: MakeTrainer) -> None:
-    class Regularized(TD3Trainer):
-        def policy_loss(self, batch: TransitionBatch) -> Tensor:
-            return super().policy_loss(batch) + self.model.policy_head.linear.weight.square().mean()
+def test_they_name_every_method_of_the_plain_gradients(make_trainer: MakeTrainer) -> None:
+    trainer, batch = ready(make_trainer)
+    noise = trainer.draw_target_noise(batch)
 
-    trainer = make_trainer(identity_continuous(2))
-    trainer.__class__ = Regularized
-    assert gradients_by_hand(trainer) is None
+    def plain() -> None:
+        TD3Trainer.critic_gradients(trainer, batch, noise)
+        TD3Trainer.policy_gradients(trainer, batch)
+
+    for of, named in ((TD3Trainer, GRADIENTS.methods), (DeterministicActorCritic, GRADIENTS.model_methods)):
+        run = methods_that_run(of, TD3Trainer.__module__, plain)
+        assert run and run <= {method.__name__ for method in named}
+
+
+@pytest.mark.parametrize("method", GRADIENTS.methods, ids=lambda method: str(method.__name__))
+def test_a_class_that_overrides_a_method_learns_from_its_own(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any]
+) -> None:
+    """With ``fast_cpu`` it learns what it learns without accelerations, bit for bit."""
+
+    def override(self: Any, *given: Any) -> Any:
+        found = method(self, *given)
+        return found * 0.5 if isinstance(found, Tensor) else found
+
+    kind = type("Overriding", (TD3Trainer,), {method.__name__: override})
+    monkeypatch.setattr(rlcore_td3.trainer, "TD3Trainer", kind)
+    choose = template.choose_backend
+
+    def choose_without_pieces(run: Any) -> Backend:
+        return attrs.evolve(choose(run), pieces=frozenset())
+
+    weights = []
+    for backend in (choose, choose_without_pieces):
+        environment = identity_continuous(2)
+        monkeypatch.setattr(template, "choose_backend", backend)
+        trainer = make_trainer(environment, torch_settings={"fast_cpu": True})
+        assert type(trainer) is kind
+        assert not {"critic_gradients", "policy_gradients", "gradient_step"} & vars(trainer).keys()
+        learn(trainer, environment, 40)
+        weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec, ObservationSpec
-from rlcore_torch import ActorCritic, LinearStack, NetworkSettings
+from rlcore_torch import ActorCritic, NetworkSettings
 from rlcore_torch.acceleration import linear_stack, network_stacks
-from rlcore_torch.acceleration.linear_stack import MOST_PREPARED, StackOutputs
+from rlcore_torch.acceleration.linear_stack import MOST_PREPARED, LinearStack, StackOutputs
 from rlcore_torch.acceleration.network_stacks import critic_layers
 from rlcore_torch.networks.layers import dense
 

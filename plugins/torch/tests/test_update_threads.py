@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore_torch import LinearStack
 from rlcore_torch.acceleration import update_threads
+from rlcore_torch.acceleration.linear_stack import LinearStack
 from rlcore_torch.acceleration.update_threads import (
     COMPARED,
     FIRST_PAUSE,

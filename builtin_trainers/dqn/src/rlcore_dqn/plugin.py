@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcore import Preset, TrainerSpec, hookimpl
+from rlcore_torch.hookspecs import AccelerationSpec
 
 
 @hookimpl
@@ -18,6 +19,18 @@ def rlcore_trainers() -> list[TrainerSpec]:
             memory=True,
             ranks=True,
         )
+    ]
+
+
+@hookimpl
+def rlcore_accelerations() -> list[AccelerationSpec]:
+    return [
+        AccelerationSpec(
+            name="dqn-threads",
+            trainer="rlcore_dqn.trainer:DQNTrainer",
+            target="rlcore_dqn.threads:THREADS",
+            summary="one thread or two in a gradient step, by measuring",
+        ),
     ]
 
 

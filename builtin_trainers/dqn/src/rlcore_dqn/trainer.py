@@ -36,6 +36,7 @@ from rlcore_torch import (
     Schedule,
     Statistic,
     TransitionBatch,
+    function_of_tensors,
     linear,
     mask_logits,
 )
@@ -58,7 +59,6 @@ class DQNTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         h = self.hyperparameters
         model = self.model
         self._targets = list(zip(model.target_parameters(), model.online_parameters(), strict=True))
@@ -69,9 +69,6 @@ class DQNTrainer(OffPolicyTrainer):
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         return {"q": self.make_optimizer(self.model.online_parameters())}
-
-    def step_period(self) -> int:
-        return 1  # but for copies of the network, which take no time
 
     # ------------------------------------------------------------ acting
 
@@ -104,12 +101,8 @@ class DQNTrainer(OffPolicyTrainer):
 
         Raises TrainingDiverged if one is not finite.
         """
-        epsilon = self.epsilon
-        steps: list[GradientStep] = []
-        for batch in self.minibatches():
-            steps.append(self.gradient_step(batch))
-            self.prioritize(batch, steps[-1])
-        return {**self.finish(steps), "Policy/Epsilon": epsilon}
+        epsilon = self.epsilon  # of the steps collected since the last update
+        return {**super().update(), "Policy/Epsilon": epsilon}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch; at every ``target_update_interval``-th, copy the network to the target network."""
@@ -121,6 +114,7 @@ class DQNTrainer(OffPolicyTrainer):
             self.move_target(1.0)
         return step
 
+    @function_of_tensors()
     def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Target, loss, gradient, clipping, optimizer, and a soft target network.
 

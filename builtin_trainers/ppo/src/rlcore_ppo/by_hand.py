@@ -8,63 +8,45 @@ without it, and ``benchmarks/fast_cpu.py`` measures what it is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore_ppo.settings import PPOSettings
+from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import (
     LEAST_LOG_PROB,
-    ActorCritic,
-    ActorPolicy,
+    Acceleration,
     Gaussian,
-    LinearStack,
     Loss,
     Minibatch,
     OnPolicyTrainer,
-    actor_critic_layers,
     numpy_mask_logits,
 )
+from rlcore_torch.acceleration.linear_stack import LinearStack
+from rlcore_torch.acceleration.network_stacks import actor_critic_layers
 
 FloatArray = NDArray[np.float32]
+Function = Callable[..., Any]
 
 
-class PPO(Protocol):
-    """The part of :class:`rlcore_ppo.trainer.PPOTrainer` that the loss reads."""
-
-    model: ActorCritic
-    policy: ActorPolicy
-    providers: Sequence[Any]
-    hyperparameters: PPOSettings
-    clip_range: Tensor
-    entropy_weight: Tensor
-
-
-def loss_by_hand(trainer: PPO) -> LossByHand | None:
-    """Return the loss of ``trainer`` with its gradient; None if it has a part that this is not written for.
-
-    Such parts are methods that a subclass overrides, networks that are more than linear layers on vector observations,
-    and distributions of continuous actions other than the Gaussian.
-    """
-    methods = ("evaluate", "likelihood")
-    if any(getattr(type(trainer), name) is not getattr(OnPolicyTrainer, name) for name in methods):
-        return None
+def _gradients(trainer: PPOTrainer) -> Mapping[Function, Function] | None:
+    """Leave networks that are more than linear layers, and distributions other than the Gaussian, to autograd."""
     distribution = trainer.model.policy_head.distribution
     if distribution is not None and type(distribution) is not Gaussian:
         return None
     # Minibatches have about `batch_size` rows, and fewer than one and a half times as many.
-    made = actor_critic_layers(trainer.model, 2 * trainer.hyperparameters.batch_size)
-    return None if made is None else LossByHand(trainer, *made)
+    stacks = actor_critic_layers(trainer.model, 2 * trainer.hyperparameters.batch_size)
+    return None if stacks is None else {OnPolicyTrainer.backward: LossByHand(trainer, *stacks).backward}
 
 
 class LossByHand:
     """Arrays of B rows that are computed at once are [numbers, B], as the layers return them."""
 
-    def __init__(self, trainer: PPO, policy: LinearStack, critic: LinearStack, inputs: Tensor) -> None:
+    def __init__(self, trainer: PPOTrainer, policy: LinearStack, critic: LinearStack, inputs: Tensor) -> None:
         self._trainer = trainer
         self._policy = policy
         self._critic = critic
@@ -73,6 +55,12 @@ class LossByHand:
         self._numbers = np.arange(len(inputs))
         distribution = trainer.model.policy_head.distribution
         self._log_std = distribution.log_std if isinstance(distribution, Gaussian) else None
+
+    def backward(self, loss: Function, batch: Minibatch) -> Loss:
+        """Leave the gradient of ``loss`` of ``batch`` in the parameters; any loss but PPO's is left to autograd."""
+        if getattr(loss, "__func__", None) is PPOTrainer.loss and len(batch.advantage):
+            return self(batch)
+        return OnPolicyTrainer.backward(self._trainer, loss, batch)
 
     @np.errstate(over="ignore", invalid="ignore")  # a loss that is not finite ends the run with a message
     @torch.no_grad()
@@ -218,3 +206,10 @@ class GaussianPart:
         self._of_log_std -= float(slope.sum()) + float(entropy_weight) * len(slope)
         given: FloatArray = self._scaled * (self._inverse_std * slope)
         return given
+
+
+GRADIENTS = Acceleration[PPOTrainer](
+    piece="by_hand",
+    methods=(PPOTrainer.loss, OnPolicyTrainer.backward, OnPolicyTrainer.evaluate, OnPolicyTrainer.likelihood),
+    make=_gradients,
+)

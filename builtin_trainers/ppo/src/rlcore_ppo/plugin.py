@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcore import Preset, TrainerSpec, hookimpl
+from rlcore_torch.hookspecs import AccelerationSpec
 
 
 @hookimpl
@@ -20,6 +21,18 @@ def rlcore_trainers() -> list[TrainerSpec]:
             privileged_critic=True,
             action_distributions=True,
             ranks=True,
+        )
+    ]
+
+
+@hookimpl
+def rlcore_accelerations() -> list[AccelerationSpec]:
+    return [
+        AccelerationSpec(
+            name="ppo",
+            trainer="rlcore_ppo.trainer:PPOTrainer",
+            target="rlcore_ppo.by_hand:GRADIENTS",
+            summary="the gradient of PPO's loss written by hand, for networks of linear layers",
         )
     ]
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
-from rlcore_ppo.by_hand import loss_by_hand
 from rlcore_ppo.settings import PPOSettings
 from rlcore_torch import (
     ActorCritic,
@@ -22,7 +21,6 @@ from rlcore_torch import (
     OnPolicyTrainer,
     mean_over_rows,
     probability_ratio,
-    with_gradient_by_hand,
 )
 
 __all__ = ["PPOTrainer"]
@@ -81,11 +79,10 @@ class PPOTrainer(OnPolicyTrainer):
         for _ in range(self.hyperparameters.num_epoch):
             for batch in self.minibatches(rollout, advantages, returns):
                 losses.append(self.minimize(self.loss, batch))
-                if not losses[-1].stepped:  # the policy is too far from the one that acted
+                if not losses[-1].stepped:  # target_kl: the policy is too far from the one that acted
                     return self.finish(rollout, losses)
         return self.finish(rollout, losses)
 
-    @with_gradient_by_hand(loss_by_hand)
     @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""

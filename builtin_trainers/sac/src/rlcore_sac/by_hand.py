@@ -8,46 +8,43 @@ is worth.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
-from rlcore_torch import MinibatchStacks, SquashedGaussian, TransitionBatch, minibatch_stacks
+from rlcore_sac.trainer import SACTrainer, SoftActorCritic
+from rlcore_torch import Acceleration, SquashedGaussian, TransitionBatch
+from rlcore_torch.acceleration.network_stacks import MinibatchStacks, minibatch_stacks
+from rlcore_torch.acceleration.registry import every_method
+from rlcore_torch.acceleration.update_threads import chosen_threads
 
-ALGORITHM = "rlcore_sac.trainer"  # the module that this computes the same as
+Function = Callable[..., Any]
 
 
-def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
-    """Return the gradients of a :class:`rlcore_sac.trainer.SACTrainer`; None if this is not written for a part of it.
-
-    Such parts are methods that a subclass overrides, discrete branches, several rewards, several steps, other
-    distributions, and networks that are more than linear layers on vector observations.
-    """
+def _gradients(trainer: SACTrainer) -> Mapping[Function, Function] | None:
+    """Leave discrete branches, several rewards, steps or ranks, and networks that are more than layers to autograd."""
     model = trainer.model
-    layout = trainer.policy.layout
-    methods = ("gradients", "policy_loss", "temperature_loss", "critic_loss", "_soft_value")
-    parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
-    if any(part.__module__ != ALGORITHM for part in parts) or model.privileged is not None:
+    h = trainer.hyperparameters
+    several = model.rewards > 1 or h.n_steps > 1 or trainer.ranks.size > 1
+    if trainer.policy.layout.branches or several or model.privileged is not None:
         return None
-    several = layout.branches or model.rewards > 1 or trainer.hyperparameters.n_steps > 1 or trainer.ranks.size > 1
-    if several or type(model.policy_head.distribution) is not SquashedGaussian:
+    if type(model.policy_head.distribution) is not SquashedGaussian:
         return None
     learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
     if not all(each.requires_grad for each in learned):
         return None
     # One after the other, each is done before another one needs the memory, except the policy and one critic.
-    critics = [*model.critics, *model.targets]
-    rows = trainer.hyperparameters.batch_size
-    stacks = minibatch_stacks([model], critics, rows, (0, 1, 2, 1, 1))
-    return None if stacks is None else GradientsByHand(trainer, stacks)
+    stacks = minibatch_stacks([model], [*model.critics, *model.targets], h.batch_size, (0, 1, 2, 1, 1))
+    return None if stacks is None else {SACTrainer.gradients: GradientsByHand(trainer, stacks)}
 
 
 class GradientsByHand:
     """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
 
-    def __init__(self, trainer: Any, stacks: MinibatchStacks) -> None:
+    def __init__(self, trainer: SACTrainer, stacks: MinibatchStacks) -> None:
         self._trainer = trainer
         self._stacks = stacks
         self._policy = stacks.actors[0]
@@ -62,7 +59,7 @@ class GradientsByHand:
         plain = batch.weight is None and batch.after_ends is None and rows <= self._stacks.rows
         if not plain or noise.here is None or noise.next is None or batch.raw is None:
             with torch.enable_grad():
-                found: Gradients = type(trainer).gradients(trainer, batch, noise)
+                found: Gradients = SACTrainer.gradients(trainer, batch, noise)
                 return found
         self._stacks.begin()
         # [1]
@@ -107,3 +104,27 @@ class GradientsByHand:
         assert distribution is not None
         drawn: tuple[Tensor, Tensor] = distribution.sample_log_prob(columns, noise)
         return drawn
+
+
+GRADIENTS = Acceleration[SACTrainer](
+    piece="by_hand",
+    methods=(
+        SACTrainer.gradients,
+        SACTrainer.policy_loss,
+        SACTrainer.temperature_loss,
+        SACTrainer.critic_loss,
+        SACTrainer._soft_value,
+    ),
+    model_methods=(
+        SoftActorCritic.draw,
+        SoftActorCritic.q_values,
+        SoftActorCritic.encode_once,
+        SoftActorCritic.entropy_bonus,
+        SoftActorCritic.policy,
+        SoftActorCritic.of_actor,
+    ),
+    make=_gradients,
+)
+THREADS = Acceleration[SACTrainer](
+    piece="update_threads", methods=every_method(SACTrainer), make=chosen_threads(lambda trainer: 1)
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcore import Preset, TrainerSpec, hookimpl
+from rlcore_torch.hookspecs import AccelerationSpec
 
 
 @hookimpl
@@ -21,6 +22,24 @@ def rlcore_trainers() -> list[TrainerSpec]:
             privileged_critic=True,
             ranks=True,
         )
+    ]
+
+
+@hookimpl
+def rlcore_accelerations() -> list[AccelerationSpec]:
+    return [
+        AccelerationSpec(
+            name="sac",
+            trainer="rlcore_sac.trainer:SACTrainer",
+            target="rlcore_sac.by_hand:GRADIENTS",
+            summary="the gradients of SAC's losses written by hand, for networks of linear layers",
+        ),
+        AccelerationSpec(
+            name="sac-threads",
+            trainer="rlcore_sac.trainer:SACTrainer",
+            target="rlcore_sac.by_hand:THREADS",
+            summary="one thread or two in a gradient step, by measuring",
+        ),
     ]
 
 

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
-from rlcore_sac.by_hand import gradients_by_hand
 from rlcore_sac.settings import SACSettings
 from rlcore_sac.step_parts import CriticLoss, Encoded, Gradients, PolicyDraw, StepNoise
 from rlcore_torch import (
@@ -43,8 +42,8 @@ from rlcore_torch import (
     OffPolicyTrainer,
     Optimizer,
     SquashedGaussian,
-    Statistic,
     TransitionBatch,
+    function_of_tensors,
     log_probabilities,
     mask_logits,
     min_q,
@@ -60,15 +59,12 @@ class SACTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         h = self.hyperparameters
         layout = self.policy.layout
         model = self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         self.continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
-        if self.backend.losses_by_hand and (by_hand := gradients_by_hand(self)) is not None:
-            self.gradients = by_hand  # type: ignore[method-assign]
 
     def build_model(self, value_heads: int) -> SoftActorCritic:
         network = self.settings.network_settings
@@ -85,25 +81,12 @@ class SACTrainer(OffPolicyTrainer):
             "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
         }
 
-    def step_period(self) -> int:
-        return 1
-
-    def update(self) -> Mapping[str, Statistic]:
-        """Take all gradient steps that are due (algorithm 1); return statistics, means over them.
-
-        Raises TrainingDiverged if one is not finite.
-        """
-        steps: list[GradientStep] = []
-        for batch in self.minibatches():
-            steps.append(self.gradient_step(batch))
-            self.prioritize(batch, steps[-1])
-        return self.finish(steps)
-
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
         with self.burn_in_once(batch):  # no weight moves before all losses are computed
             return self.learn(batch, self.draw_noise(batch))
 
+    @function_of_tensors()
     def learn(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then move them.
 
@@ -123,7 +106,7 @@ class SACTrainer(OffPolicyTrainer):
         return GradientStep(self._statistics(*found), found.critic_loss.td_error)
 
     def gradients(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
-        """Leave the gradients of all losses in the parameters. ``by_hand.py`` computes the same without autograd."""
+        """Leave the gradients of all losses in the parameters."""
         encoded = self.model.encode_once(batch.inputs)  # both losses look at the same images with the same weights
         drawn, policy_loss = self.policy_loss(batch, noise.here, encoded)
         # Neither loss has a gradient for the other's parameters: one pass backward serves both.

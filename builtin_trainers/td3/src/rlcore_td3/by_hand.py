@@ -6,6 +6,7 @@ autograd. ``torch_settings.fast_cpu: false`` runs without it, and ``benchmarks/f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -13,36 +14,40 @@ import torch
 from torch import Tensor
 
 from rlcore_td3.critic_loss import CriticLoss
-from rlcore_torch import MinibatchStacks, TransitionBatch, minibatch_stacks
+from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer
+from rlcore_torch import Acceleration, TransitionBatch
+from rlcore_torch.acceleration.network_stacks import MinibatchStacks, minibatch_stacks
+from rlcore_torch.acceleration.registry import every_method
+from rlcore_torch.acceleration.update_threads import chosen_threads
 
-ALGORITHM = "rlcore_td3.trainer"  # the module that this computes the same as
+Function = Callable[..., Any]
 
 
-def gradients_by_hand(trainer: Any) -> GradientsByHand | None:
-    """Return the gradients of a :class:`rlcore_td3.trainer.TD3Trainer`; None if this is not written for a part of it.
-
-    Such parts are methods that a subclass overrides, several rewards or ranks, and networks that are more than linear
-    layers on vector observations.
-    """
+def _gradients(trainer: TD3Trainer) -> Mapping[Function, Function] | None:
+    """Leave several rewards or ranks, and networks that are more than linear layers, to autograd."""
     model = trainer.model
-    target = trainer.model.target
-    methods = ("critic_gradients", "policy_gradients", "critic_loss", "policy_loss", "_target_value")
-    parts = [type(model), *(getattr(type(trainer), name) for name in methods)]
-    if any(part.__module__ != ALGORITHM for part in parts) or len(trainer.providers) > 1 or trainer.ranks.size > 1:
+    if len(trainer.providers) > 1 or trainer.ranks.size > 1:
         return None
     learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
     if not all(each.requires_grad for each in learned):
         return None
+    target = model.target
     critics = [*model.critics, *target.critics]
     memories = [0, *(1 for _ in (target, *critics))]  # each is done before another one needs it, except the policy
     stacks = minibatch_stacks([model, target], critics, trainer.hyperparameters.batch_size, memories)
-    return None if stacks is None else GradientsByHand(trainer, stacks)
+    if stacks is None:
+        return None
+    by_hand = GradientsByHand(trainer, stacks)
+    return {
+        TD3Trainer.critic_gradients: by_hand.critic_gradients,
+        TD3Trainer.policy_gradients: by_hand.policy_gradients,
+    }
 
 
 class GradientsByHand:
     """Leaves the gradients of a minibatch of B transitions in the parameters; values of layers are [outputs, B]."""
 
-    def __init__(self, trainer: Any, stacks: MinibatchStacks) -> None:
+    def __init__(self, trainer: TD3Trainer, stacks: MinibatchStacks) -> None:
         self._trainer = trainer
         self._stacks = stacks
         count = len(stacks.critics) // 2
@@ -55,7 +60,7 @@ class GradientsByHand:
         rows = len(batch.inputs[0])
         if batch.weight is not None or batch.after_ends is not None or batch.raw is None or rows > self._stacks.rows:
             with torch.enable_grad():
-                found: CriticLoss = type(trainer).critic_gradients(trainer, batch, noise)
+                found: CriticLoss = TD3Trainer.critic_gradients(trainer, batch, noise)
                 return found
         self._stacks.begin()
         following = batch.next_inputs[0]
@@ -80,7 +85,7 @@ class GradientsByHand:
         observed = batch.inputs[0]
         if len(observed) > self._stacks.rows:
             with torch.enable_grad():
-                found: Tensor = type(trainer).policy_gradients(trainer, batch)
+                found: Tensor = TD3Trainer.policy_gradients(trainer, batch)
                 return found
         policy = self._stacks.actors[0]
         critic = self._critics[0]
@@ -92,3 +97,22 @@ class GradientsByHand:
         policy.backward((of_inputs[:, observed.shape[1] :] * (1.0 - action.square())).t())
         policy.leave()
         return -value.mean()
+
+
+GRADIENTS = Acceleration[TD3Trainer](
+    piece="by_hand",
+    methods=(
+        TD3Trainer.critic_gradients,
+        TD3Trainer.policy_gradients,
+        TD3Trainer.critic_loss,
+        TD3Trainer.policy_loss,
+        TD3Trainer._target_value,
+    ),
+    model_methods=(DeterministicActorCritic.action, DeterministicActorCritic.q_values),
+    make=_gradients,
+)
+THREADS = Acceleration[TD3Trainer](
+    piece="update_threads",
+    methods=every_method(TD3Trainer),
+    make=chosen_threads(lambda trainer: int(trainer.hyperparameters.actor_delay)),
+)

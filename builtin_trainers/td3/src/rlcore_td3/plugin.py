@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcore import Preset, TrainerSpec, hookimpl
+from rlcore_torch.hookspecs import AccelerationSpec
 
 
 @hookimpl
@@ -27,6 +28,24 @@ def _trainer(name: str, settings: str, summary: str) -> TrainerSpec:
         memory=True,
         ranks=True,
     )
+
+
+@hookimpl
+def rlcore_accelerations() -> list[AccelerationSpec]:
+    return [
+        AccelerationSpec(
+            name="td3",
+            trainer="rlcore_td3.trainer:TD3Trainer",
+            target="rlcore_td3.by_hand:GRADIENTS",
+            summary="the gradients of TD3's losses written by hand, for networks of linear layers",
+        ),
+        AccelerationSpec(
+            name="td3-threads",
+            trainer="rlcore_td3.trainer:TD3Trainer",
+            target="rlcore_td3.by_hand:THREADS",
+            summary="one thread or two in a gradient step, by measuring",
+        ),
+    ]
 
 
 @hookimpl

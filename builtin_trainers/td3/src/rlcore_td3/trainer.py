@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, RunContext, saved_mapping
-from rlcore_td3.by_hand import gradients_by_hand
 from rlcore_td3.critic_loss import CriticLoss
 from rlcore_td3.exploration import ExplorationNoise
 from rlcore_td3.settings import TD3Settings
@@ -40,8 +39,8 @@ from rlcore_torch import (
     OffPolicyTrainer,
     Optimizer,
     RawActions,
-    Statistic,
     TransitionBatch,
+    function_of_tensors,
     min_q,
 )
 
@@ -54,13 +53,9 @@ class TD3Trainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.learn = self.captured(self.learn)  # type: ignore[method-assign]
         followed = dict(self.model.named_parameters())
         self._targets = [(target, followed[name]) for name, target in self.model.target.named_parameters()]
         self._exploration_noise = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
-        if self.backend.losses_by_hand and (by_hand := gradients_by_hand(self)) is not None:
-            self.critic_gradients = by_hand.critic_gradients  # type: ignore[method-assign]
-            self.policy_gradients = by_hand.policy_gradients  # type: ignore[method-assign]
 
     def build_model(self, value_heads: int) -> DeterministicActorCritic:
         critics = self.hyperparameters.num_critics
@@ -70,9 +65,6 @@ class TD3Trainer(OffPolicyTrainer):
         model = self.model
         policy = [*model.actor.parameters(), *model.policy_head.parameters()]
         return {"policy": self.make_optimizer(policy), "critics": self.make_optimizer(model.critics.parameters())}
-
-    def step_period(self) -> int:
-        return self.hyperparameters.actor_delay
 
     # ------------------------------------------------------------ the update
 
@@ -85,23 +77,13 @@ class TD3Trainer(OffPolicyTrainer):
         normal, _ = self.action_noise.next()
         return np.clip(raw + self._exploration_noise.next(normal), -1.0, 1.0, dtype=np.float32), None
 
-    def update(self) -> Mapping[str, Statistic]:
-        """Take all gradient steps that are due (lines 6 to 14); return statistics, means over them.
-
-        Raises TrainingDiverged if one is not finite.
-        """
-        steps: list[GradientStep] = []
-        for batch in self.minibatches():
-            steps.append(self.gradient_step(batch))
-            self.prioritize(batch, steps[-1])
-        return self.finish(steps)
-
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch: the critics, and the actor and the targets once in ``actor_delay`` times."""
         number = self.gradient_steps + 1  # the template counts a step when it is done
         moves_actor = number % self.hyperparameters.actor_delay == 0
         return self.learn(batch, self.draw_target_noise(batch), moves_actor)
 
+    @function_of_tensors()
     def learn(self, batch: TransitionBatch, noise: Tensor | None, moves_actor: bool) -> GradientStep:
         """Move the critics; with ``moves_actor``, then the actor and all target networks.
 
@@ -121,7 +103,7 @@ class TD3Trainer(OffPolicyTrainer):
         return GradientStep(stats, critic_loss.td_error)
 
     def critic_gradients(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
-        """Leave the gradients of the critics' loss in them. ``by_hand.py`` computes the same without autograd."""
+        """Leave the gradients of the critics' loss in them."""
         loss = self.critic_loss(batch, noise)
         self.optimizers["critics"].zero_grad()
         loss.total.backward()  # type: ignore[no-untyped-call]

@@ -1,10 +1,9 @@
-from .acceleration.linear_stack import LinearStack as LinearStack
-from .acceleration.network_stacks import MinibatchStacks as MinibatchStacks
-from .acceleration.network_stacks import actor_critic_layers as actor_critic_layers
-from .acceleration.network_stacks import minibatch_stacks as minibatch_stacks
+from .acceleration.registry import Acceleration as Acceleration
+from .acceleration.registry import function_of_tensors as function_of_tensors
 from .allocation import require_memory as require_memory
 from .backend import choose_backend as choose_backend
 from .backend import chosen_device as chosen_device
+from .hookspecs import AccelerationSpec as AccelerationSpec
 from .hookspecs import ActionDistributionSpec as ActionDistributionSpec
 from .hookspecs import EncoderSpec as EncoderSpec
 from .hookspecs import OptimizerSpec as OptimizerSpec
@@ -68,7 +67,6 @@ from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.minibatch import probability_ratio as probability_ratio
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .on_policy.trainer import mean_over_rows as mean_over_rows
-from .on_policy.trainer import with_gradient_by_hand as with_gradient_by_hand
 from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
 from .optimization.optimizer import TorchAdam as TorchAdam

@@ -13,8 +13,7 @@ from rlcore import ConfigError, Ranks, RunContext, launched
 from rlcore_torch.acceleration.flat_adam import FlatAdam
 from rlcore_torch.acceleration.numpy_actor import NumpyActor, numpy_actor
 from rlcore_torch.acceleration.numpy_memory import NumpyMemory
-from rlcore_torch.acceleration.piece_threads import PieceThreads, piece_threads
-from rlcore_torch.acceleration.update_threads import UpdateThreads, update_threads
+from rlcore_torch.acceleration.registry import Piece
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.optimization.optimizer import Adam, TorchAdam
@@ -33,11 +32,8 @@ class Backend:
         adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         numpy_memory: Returns code for steps of networks with memory without PyTorch; None: never.
-        piece_threads: Returns threads, given their number, that compute pieces of a model's minibatch side by side, or
-            None if threads within each operation are better for the model; None: never.
-        update_threads: Returns what chooses the threads of gradient steps by measuring, given the name of a behavior,
-            its model and the steps after which operations repeat, or None if they have one; None: never.
-        losses_by_hand: Whether losses that have a gradient written by hand use it.
+        pieces: Which accelerations may be used: gradients and values written by hand, threads for pieces of a
+            minibatch, and threads of gradient steps that are chosen by measuring.
         cuda_graphs: Whether gradient steps are recorded as CUDA graphs.
         bf16: Whether layers of network bodies compute in bfloat16.
         compiled: Whether gradient steps are compiled with ``torch.compile``.
@@ -48,9 +44,7 @@ class Backend:
     adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     numpy_memory: Callable[[Actor], NumpyMemory] | None = None
-    piece_threads: Callable[[Actor, int], PieceThreads | None] | None = None
-    update_threads: Callable[[str, Actor, int], UpdateThreads | None] | None = None
-    losses_by_hand: bool = False
+    pieces: frozenset[Piece] = frozenset()
     cuda_graphs: bool = False
     bf16: bool = False
     compiled: bool = False
@@ -103,16 +97,10 @@ def choose_backend(run: RunContext) -> Backend:
     threads = chosen.num_threads or 1
     if not chosen.fast_cpu or device.type != "cpu" or chosen.bf16 or chosen.compile:
         return Backend(device, threads, cuda_graphs=chosen.cuda_graphs, bf16=chosen.bf16, compiled=chosen.compile)
-    return Backend(
-        device,
-        threads,
-        FlatAdam,
-        numpy_actor,
-        NumpyMemory,
-        piece_threads,
-        update_threads if chosen.num_threads is None and run.ranks.size == 1 else None,
-        losses_by_hand=True,
-    )
+    pieces: set[Piece] = {"by_hand", "piece_threads"}
+    if chosen.num_threads is None and run.ranks.size == 1:
+        pieces.add("update_threads")
+    return Backend(device, threads, FlatAdam, numpy_actor, NumpyMemory, frozenset(pieces))
 
 
 def chosen_device(run: RunContext) -> torch.device:

@@ -129,6 +129,22 @@ class ScheduleSpec(Record):
     key: ClassVar[str] = "learning_rate_schedule"
 
 
+@attrs.frozen(kw_only=True)
+class AccelerationSpec(Record):
+    """A faster way to compute what methods of a trainer of :mod:`rlcore_torch` compute, where the CPU has one.
+
+    ``target`` is a :class:`rlcore_torch.Acceleration`. It is imported when a trainer of the class is made, and used
+    where the trainer's methods are exactly those it names. ``torch_settings.fast_cpu: false`` runs without it.
+
+    Attributes:
+        trainer: The class of the trainer, as ``"package.module:Name"``.
+    """
+
+    kind: ClassVar[str] = "acceleration"
+
+    trainer: str = attrs.field(validator=check_target)
+
+
 # ---------------------------------------------------------------- hooks
 
 
@@ -173,4 +189,12 @@ def rlcore_schedules() -> Iterable[ScheduleSpec]:
 
     Called once per loading of plugins, at the latest when a configuration names a schedule. Must not import torch or
     numpy.
+    """
+
+
+@registry_of(AccelerationSpec)
+def rlcore_accelerations() -> Iterable[AccelerationSpec]:
+    """The faster ways of computing what trainers compute that this plugin provides.
+
+    Called once per loading of plugins. Must not import torch or numpy.
     """

@@ -17,7 +17,14 @@ from rlcore import (
     watch_process,
 )
 from rlcore_torch import hookspecs
-from rlcore_torch.hookspecs import ActionDistributionSpec, EncoderSpec, OptimizerSpec, ReplaySamplerSpec, ScheduleSpec
+from rlcore_torch.hookspecs import (
+    AccelerationSpec,
+    ActionDistributionSpec,
+    EncoderSpec,
+    OptimizerSpec,
+    ReplaySamplerSpec,
+    ScheduleSpec,
+)
 from rlcore_torch.process_settings import read_process_settings
 
 if TYPE_CHECKING:
@@ -181,6 +188,24 @@ def rlcore_schedules() -> list[ScheduleSpec]:
         "linear": "equal changes at every step",
     }
     return _own(ScheduleSpec, "optimization.schedules", summaries)
+
+
+@hookimpl
+def rlcore_accelerations() -> list[AccelerationSpec]:
+    return [
+        AccelerationSpec(
+            name="values",
+            trainer="rlcore_torch.on_policy.trainer:OnPolicyTrainer",
+            target="rlcore_torch.acceleration.network_stacks:VALUES",
+            summary="values of rollouts by linear layers, as many rows at once as a cache holds",
+        ),
+        AccelerationSpec(
+            name="pieces",
+            trainer="rlcore_torch.on_policy.trainer:OnPolicyTrainer",
+            target="rlcore_torch.acceleration.piece_threads:PIECES",
+            summary="pieces of a minibatch of images side by side, with num_threads",
+        ),
+    ]
 
 
 @hookimpl(wrapper=True)

@@ -292,6 +292,10 @@ class StackOutputs:
             outputs[start : start + len(piece)] = self._stack.forward(len(piece)).numpy().T
         return outputs
 
+    def value(self, inputs: Sequence[Tensor], stored: object) -> Tensor:
+        """Return the outputs of ``inputs``, as :meth:`rlcore_torch.OnPolicyTrainer.value` does."""
+        return torch.from_numpy(self(inputs[0].numpy()))
+
 
 def rows_at_once(layers: Iterable[nn.Linear]) -> int:
     """The rows whose values in the widest of ``layers`` are at most :data:`LARGEST_LAYER` numbers.

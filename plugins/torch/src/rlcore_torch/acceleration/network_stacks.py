@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.acceleration.linear_stack import LinearStack, rows_at_once
+from rlcore_torch.acceleration.linear_stack import LinearStack, StackOutputs, rows_at_once
 from rlcore_torch.acceleration.numpy_actor import is_plain_body
+from rlcore_torch.acceleration.registry import Acceleration, Function, has_exactly
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.heads import PolicyHead
 from rlcore_torch.networks.models import Actor, ActorCritic, Critic
+from rlcore_torch.on_policy.trainer import OnPolicyTrainer
 
 
 class MinibatchStacks:
@@ -56,6 +58,10 @@ def minibatch_stacks(
     ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before the
     next begins.
     """
+    if not all(type(critic) is Critic for critic in critics):
+        return None
+    if not all(type(actor.policy_head) is PolicyHead and not actor.policy_head.reads_features for actor in actors):
+        return None
     networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
     networks += [(critic.body, critic.head) for critic in critics]
     if not all(is_plain_body(body, head) for body, head in networks):
@@ -76,8 +82,9 @@ def minibatch_stacks(
 
 def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
     """Return the layers of the values and their activation; None if values need more than linear layers."""
-    changed = getattr(type(model), "value", None) is not ActorCritic.value or "value" in model.__dict__
-    if changed or model.privileged is not None or not is_plain_body(model.critic, model.value_head):
+    if not has_exactly(model, (ActorCritic.value,)) or model.privileged is not None:
+        return None
+    if not is_plain_body(model.critic, model.value_head):
         return None
     return [*model.critic.layers, model.value_head], model.critic.activation
 
@@ -90,9 +97,7 @@ def actor_critic_layers(
     There are no more than ``most_rows``, the rows that a minibatch has at most. None for a model that is more than two
     stacks of linear layers between vector observations and their outputs.
     """
-    methods = ("policy", "value", "policy_and_value")
-    changed = any(getattr(type(model), name) is not getattr(ActorCritic, name) for name in methods)
-    if changed or any(name in model.__dict__ for name in methods):
+    if not has_exactly(model, (ActorCritic.policy, ActorCritic.value, ActorCritic.policy_and_value)):
         return None
     if model.critic is model.actor or model.privileged is not None:
         return None
@@ -113,3 +118,11 @@ def actor_critic_layers(
     memory = torch.empty(rows * max(LinearStack.numbers(*stack) for stack in stacks))
     policy, critic = (LinearStack(layers, activation, inputs, memory) for layers, activation in stacks)
     return policy, critic, inputs
+
+
+def _values(trainer: OnPolicyTrainer) -> Mapping[Function, Function] | None:
+    layers = critic_layers(trainer.model)
+    return None if layers is None else {OnPolicyTrainer.value: StackOutputs(*layers).value}
+
+
+VALUES = Acceleration[OnPolicyTrainer](piece="by_hand", methods=(OnPolicyTrainer.value,), make=_values)

@@ -6,15 +6,18 @@ process holds the processor of one of them. Threads that each take a piece of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from rlcore_torch.acceleration.registry import Acceleration, Function
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
+from rlcore_torch.on_policy.minibatch import Loss, Minibatch
+from rlcore_torch.on_policy.trainer import LossFunction, OnPolicyTrainer, is_mean_over_rows
 
 Piece = TypeVar("Piece")
 Made = TypeVar("Made")
@@ -71,3 +74,31 @@ def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
         return None
     torch.set_num_threads(1)
     return PieceThreads(threads)
+
+
+def _pieces(trainer: OnPolicyTrainer) -> Mapping[Function, Function] | None:
+    """The values of a rollout and the gradient of a minibatch in pieces, one for each thread."""
+    threads = piece_threads(trainer.model, trainer.backend.threads)
+    if threads is None:
+        return None
+
+    def backward(loss: LossFunction, batch: Minibatch) -> Loss:
+        rows = len(batch.advantage)
+        if not rows or not is_mean_over_rows(loss):
+            return OnPolicyTrainer.backward(trainer, loss, batch)
+        size = -(-rows // threads.count)
+        pieces = list(batch.split(min(size, rows - start) for start in range(0, rows, size)))
+        shares = [len(piece.advantage) / rows for piece in pieces]
+
+        def part(piece: Minibatch) -> tuple[Tensor, Loss]:
+            found = loss(piece)
+            return found.total * (len(piece.advantage) / rows), found.detached()
+
+        return Loss.of_pieces(threads.gradients(part, pieces, trainer.optimizer.parameters), shares)
+
+    return {OnPolicyTrainer.backward: backward, OnPolicyTrainer.of_each: threads.map}
+
+
+PIECES = Acceleration[OnPolicyTrainer](
+    piece="piece_threads", methods=(OnPolicyTrainer.backward, OnPolicyTrainer.of_each), make=_pieces
+)

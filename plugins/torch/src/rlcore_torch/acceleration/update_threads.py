@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -13,8 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rlcore import generator_state, restore_generator
+from rlcore_torch.acceleration.registry import Function
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
+from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer
+from rlcore_torch.off_policy.transition_batch import TransitionBatch
 
 log = logging.getLogger("rlcore.plugin.torch")
 
@@ -142,3 +147,56 @@ LIMIT = "OMP_THREAD_LIMIT"  # of OpenMP, whose threads PyTorch uses
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chosen_threads(period: Callable[[Any], int]) -> Callable[[MinibatchTrainer], Mapping[Function, Function] | None]:
+    """Return the maker of an acceleration whose gradient steps have one thread or two.
+
+    ``period`` gets the trainer: the number of gradient steps after which their operations repeat. Gradient steps must
+    change nothing but the model, the optimizers and ``generator``.
+    """
+
+    def make(trainer: MinibatchTrainer) -> Mapping[Function, Function] | None:
+        threads = update_threads(trainer.behavior.name, trainer.model, period(trainer))
+        if threads is None:
+            return None
+        plain = trainer.gradient_step
+
+        def gradient_step(batch: TransitionBatch) -> GradientStep:
+            threads.compare(partial(outcome, trainer, plain, batch))
+            with threads:
+                return plain(batch)
+
+        return {type(trainer).gradient_step: gradient_step}
+
+    return make
+
+
+def outcome(
+    trainer: MinibatchTrainer, plain: Callable[[TransitionBatch], GradientStep], batch: TransitionBatch, threads: int
+) -> list[NDArray[Any]]:
+    """Return all numbers that a gradient step on ``batch`` with this many threads changes, and undo the step.
+
+    They are the parameters and the state of the optimizers, of any shapes, the statistics [] and the errors [B].
+    """
+    tensors = [*trainer.model.parameters(), *trainer.model.buffers()]
+    before = [tensor.detach().clone() for tensor in tensors]
+    states = {name: optimizer.state_dict() for name, optimizer in trainer.optimizers.items()}
+    generator = generator_state(trainer.generator)
+    torch.set_num_threads(threads)
+    try:
+        step = plain(batch)
+    finally:
+        torch.set_num_threads(1)
+    found = [*tensors, *step.stats.values()]
+    if step.td_error is not None:
+        found.append(step.td_error)
+    changed = [tensor.detach().numpy().copy() for tensor in found]
+    for name, optimizer in trainer.optimizers.items():
+        changed += [value for value in optimizer.state_dict().values() if isinstance(value, np.ndarray)]
+        optimizer.load_state_dict(states[name])
+    with torch.no_grad():
+        for tensor, was in zip(tensors, before, strict=True):
+            tensor.copy_(was)
+    restore_generator(trainer.generator, generator)
+    return changed

@@ -223,31 +223,6 @@ class MinibatchTrainer(TorchTrainer):
                 stats |= provider.update(shown)
         return stats
 
-    def outcome(self, batch: TransitionBatch, threads: int) -> list[NDArray[Any]]:
-        """Return all numbers that a gradient step on ``batch`` with this many threads changes, and undo the step.
-
-        They are the parameters and the state of the optimizers, of any shapes, the statistics [] and the errors [B].
-        """
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        before = [tensor.detach().clone() for tensor in tensors]
-        states = {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()}
-        generator = generator_state(self.generator)
-        torch.set_num_threads(threads)
-        try:
-            step = self.gradient_step(batch)
-        finally:
-            torch.set_num_threads(1)
-        found = [*tensors, *step.stats.values(), *([] if step.td_error is None else [step.td_error])]
-        changed = [tensor.detach().numpy().copy() for tensor in found]
-        for name, optimizer in self.optimizers.items():
-            changed += [value for value in optimizer.state_dict().values() if isinstance(value, np.ndarray)]
-            optimizer.load_state_dict(states[name])
-        with torch.no_grad():
-            for tensor, was in zip(tensors, before, strict=True):
-                tensor.copy_(was)
-        restore_generator(self.generator, generator)
-        return changed
-
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""
         advice = remedy(self.reader.buffer, self.model.learner_inputs.normalizer is not None)

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import attrs
@@ -38,6 +36,7 @@ from rlcore import (
     saved_array,
     saved_mapping,
 )
+from rlcore_torch.acceleration.registry import accelerate
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise, numpy_mask_logits
 from rlcore_torch.networks.inputs import to_numpy
@@ -104,10 +103,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         remembered = self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
         self.buffer = self._make_buffer(behavior, h, run, remembered)
-        known = "step_period" in vars(type(self)) and not run.inference
-        period = self.step_period() if known else 0
-        measured = self.backend.update_threads if period else None
-        self._threads = measured and measured(behavior.name, self.model, period)
         self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
@@ -135,6 +130,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
         self._shares: list[float] = []  # of this rank in each minibatch of an update
         self._begun = False  # whether the buffer holds the current observation
+        accelerate(self, run)
 
     @property
     def exploration_step(self) -> int:
@@ -154,15 +150,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         """
         noise = None if self.settings.network_settings.deterministic else self.action_noise.next()
         return self.policy.explore(self.parameters(batch), noise)
-
-    def step_period(self) -> int:
-        """Return after how many gradient steps their operations repeat, 1 if all have the same; 0: that is not known.
-
-        If it is known, the number of their threads is chosen by measuring: they must change nothing but the model, the
-        optimizers and ``generator``. A subclass may override it. It is not inherited: a class derived from that one may
-        have changed the steps, and overrides it again.
-        """
-        return 0
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Return raw parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.
@@ -282,11 +269,7 @@ class OffPolicyTrainer(MinibatchTrainer):
                 if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
                     weight = np.ones(len(sample.rows), np.float32)
                 rows = self.with_neighbors(sample.rows, self.buffer)
-                batch = self.reader.read(rows, weight, sample.steps)
-                if self._threads is not None:
-                    self._threads.compare(partial(self.outcome, batch))
-                with self._threads or nullcontext():
-                    yield batch
+                yield self.reader.read(rows, weight, sample.steps)
             else:
                 rows, part = self._joined.sample(batch_size, self.generator, self.model.memory)
                 self._shares.append(part.share)

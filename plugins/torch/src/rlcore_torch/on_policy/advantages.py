@@ -5,7 +5,7 @@ Shapes: T rows, S slots, R reward providers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -25,6 +25,7 @@ def generalized_advantages(
     carry: Any,  # [T, S] False where the trajectory ends or is cut after this row
     gamma: float,
     lambd: float,
+    terminated: Any = None,  # [T, S] where nothing follows; None: nowhere
 ) -> Values:
     """Return the advantages [T, S] by GAE(gamma, lambda).
 
@@ -35,7 +36,10 @@ def generalized_advantages(
     For a reward that ignores the ends of episodes, ``next_value`` is always the value of the next row, and the
     trajectory goes on there.
     """
-    advantage = reward + gamma * next_value
+    advantage = gamma * next_value
+    if terminated is not None:
+        advantage[terminated] = 0.0
+    advantage += reward
     advantage -= value
     decay = carry * np.float32(gamma * lambd)  # [T, S]
     for t in range(len(advantage) - 2, -1, -1):
@@ -75,18 +79,21 @@ class Trajectories:
 
     def advantages(
         self,
-        reward: NDArray[np.float32],
-        value: NDArray[np.float32],
-        next_value: NDArray[np.float32],
+        reward: Values,
+        value: Values,
+        next_value: Values,
         provider: RewardProvider,
         lambd: float,
-    ) -> NDArray[np.float32]:
-        """Return the advantages [T, S] of the ``reward`` [T, S] of a provider; the other arrays are [T, S]."""
+    ) -> Values:
+        """Return the advantages [T, S] of the ``reward`` [T, S] of a provider, all arrays or all tensors [T, S]."""
         if provider.ignore_done:  # one trajectory goes through all episodes
             return generalized_advantages(reward, value, next_value, self.carry | self.across, provider.gamma, lambd)
         # Truncated episodes bootstrap from their final observation, terminated ones have no future.
-        next_value = np.where(self.terminated, np.float32(0), next_value)
-        return generalized_advantages(reward, value, next_value, self.carry, provider.gamma, lambd)
+        return generalized_advantages(reward, value, next_value, self.carry, provider.gamma, lambd, self.terminated)
+
+    def map(self, function: Callable[[Any], Any]) -> Trajectories:
+        """Return ``function`` of every array."""
+        return Trajectories(*(function(array) for array in attrs.astuple(self, recurse=False)))
 
 
 def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: int) -> NDArray[np.bool_]:

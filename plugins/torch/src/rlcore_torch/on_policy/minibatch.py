@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore_torch.networks.sequence_inputs import Inputs, Sequences
+from rlcore_torch.on_policy.advantages import Trajectories
 from rlcore_torch.on_policy.sequences import SequenceTable
 from rlcore_torch.template import Statistic
 
@@ -104,9 +105,12 @@ class Rollout:
         valid: [T, S] whether there is a transition; there is one everywhere while all slots act together.
         valid_of_all: [T*, S*] the same for all ranks.
         own_slot: [S*] this rank's slot, or -1 for one of another rank; None in one process.
+        trajectories: How the transitions continue one another.
         memory: [(T + 1) * S, M] what was remembered at each observation; None without memory.
         table: The sequences of all ranks; None without memory.
         beside: Further numbers of each place by name, each [T * S, ...], which minibatches get too.
+        episodes: By reward provider, its rewards of the episodes that ended.
+        learned: By reward provider, the statistics of what it learned.
         stats: Statistics of the update, by tag.
     """
 
@@ -121,9 +125,12 @@ class Rollout:
     valid: NDArray[np.bool_]
     valid_of_all: NDArray[np.bool_]
     own_slot: NDArray[np.int64] | None
+    trajectories: Trajectories
     memory: Tensor | None
     table: SequenceTable | None
     beside: dict[str, Tensor] = attrs.field(factory=dict)
+    episodes: list[list[float]] = attrs.field(factory=list)
+    learned: list[Mapping[str, Statistic]] = attrs.field(factory=list)
     stats: dict[str, Statistic] = attrs.field(factory=dict)
 
     def minibatch(self, advantages: Tensor, returns: Tensor) -> Minibatch:

@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rlcore import AgentBatch, BehaviorSpec, Transitions
 from rlcore_torch.allocation import require_memory
 from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.networks.inputs import to_numpy
 
 __all__ = ["RolloutBuffer"]
 
@@ -54,10 +56,7 @@ class RolloutBuffer:
         awaiting: [S] slots that act next, while ragged.
         open_log_prob: [S] log-probabilities of open actions under the weights that acted, as an update finds them.
         kept_log_prob: [S] those of first actions that were chosen before the latest update; NaN for the others.
-        values_on_device: Whether an update keeps values and advantages on the device.
     """
-
-    values_on_device = False
 
     def __init__(
         self, behavior: BehaviorSpec, buffer_size: int, memory_size: int, noise_size: int, columns: int
@@ -238,6 +237,10 @@ class RolloutBuffer:
         self.cuts.clear()
 
     # ------------------------------------------------------------ reading
+
+    def as_values(self, numbers: Tensor | NDArray[Any]) -> NDArray[Any]:
+        """Return ``numbers`` in the form in which advantages of this rollout are computed: arrays."""
+        return to_numpy(numbers) if isinstance(numbers, Tensor) else numbers
 
     @property
     def observations(self) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ Shapes: T rows, S slots, R reward providers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import BehaviorSettings, BehaviorSpec, ExtrinsicReward, PluginError, RunContext, TrainingDiverged
-from rlcore_torch.acceleration.linear_stack import StackOutputs
-from rlcore_torch.acceleration.network_stacks import critic_layers
+from rlcore_torch.acceleration.registry import accelerate, function_of_tensors
 from rlcore_torch.networks.actions import joint_log_prob_entropy, mask_logits
 from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.networks.models import ActorCritic
@@ -37,18 +36,18 @@ from rlcore_torch.on_policy.collection import RolloutTrainer
 from rlcore_torch.on_policy.minibatch import Loss, Minibatch, Rollout, approximate_kl, standardize, standardized_parts
 from rlcore_torch.on_policy.rollout import MEMORY
 from rlcore_torch.on_policy.sequences import SequenceTable, sequence_starts
-from rlcore_torch.on_policy.tensor_advantages import tensor_advantages, tensor_values
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, create_schedule
-from rlcore_torch.ranks.torch_ranks import gather_rows, sum_gradients
+from rlcore_torch.ranks.torch_ranks import gather_rows, gather_slots, sum_gradients
 from rlcore_torch.template import Statistic
 
-__all__ = ["OnPolicyTrainer", "mean_over_rows", "with_gradient_by_hand"]
+__all__ = ["OnPolicyTrainer", "mean_over_rows"]
 
 MOST_ROWS = 8192  # whose values are computed at once: new memory for more takes as long as the values
 
 LossFunction = Callable[[Minibatch], Loss]
 LossMethod = TypeVar("LossMethod", bound=Callable[..., Loss])
+Piece = TypeVar("Piece")
 
 
 class OnPolicyTrainer(RolloutTrainer):
@@ -65,24 +64,18 @@ class OnPolicyTrainer(RolloutTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        if self.ranks.size > 1 and not _is_mean_over_rows(type(self).loss):
+        if self.ranks.size > 1 and not is_mean_over_rows(self.loss):
             raise PluginError(
                 f"trainer {settings.trainer_type!r}: its loss is not a mean over rows (mean_over_rows), and cannot be "
                 "summed over ranks; run it in one process, without torchrun"
             )
         self._scheduled: dict[str, tuple[Schedule, Tensor]] = {}  # by the tag of the statistic
-        side_by_side = None if run.inference else self.backend.piece_threads
-        self._threads = None if side_by_side is None else side_by_side(self.model, self.backend.threads)
-        by_hand = getattr(type(self).loss, "by_hand", None)
-        self._by_hand: LossFunction | None = None
-        if by_hand is not None and self.backend.losses_by_hand and not run.inference:
-            self._by_hand = by_hand(self)
-        layers = critic_layers(self.model) if self.backend.losses_by_hand else None
-        self._values_by_hand = None if layers is None else StackOutputs(*layers)
-        # With target_kl, whether a step follows a gradient depends on values.
-        self._recorded: Callable[[LossFunction, Minibatch], Loss] | None = None
-        if self.backend.changes_steps and self.hyperparameters.target_kl is None:
-            self._recorded = self.captured(self.gradient_step)
+        self._slots = behavior.slots
+        self._own_slot: NDArray[np.int64] | None = None  # [S*], of this rank; -1 for those of others
+        if self.ranks.size > 1:
+            self._own_slot = np.full(self.share.total, -1, np.int64)
+            self._own_slot[self.share.numbers] = np.arange(behavior.slots)
+        accelerate(self, run)
 
     # ------------------------------------------------------------ for a subclass to implement
 
@@ -169,16 +162,15 @@ class OnPolicyTrainer(RolloutTrainer):
         rate = self.learning_rate(self.rollout_start)
         self.optimizer.learning_rate = rate
         buffer = self.buffer
-        lengths = self.buffer.lengths()
-        buffer.require_finite(self.steps)
+        buffer.require_finite(self.step_count.steps)
+        lengths = buffer.lengths()
         # One row without anything valid where agents of other ranks alone have acted.
         rows = max(1, int(lengths.max()))
         slots = len(lengths)
         acted = min(rows + buffer.ragged, buffer.rows)  # with those that are open while slots do not act together
-        seen = {n: a[: rows + 1].reshape(-1, *a.shape[2:]) for n, a in buffer.seen.items()}
+        seen = {name: array[: rows + 1].reshape(-1, *array.shape[2:]) for name, array in buffer.seen.items()}
         raw_inputs = self._to_device(self.model.learner_inputs.raw(seen))
         inputs = self.model.learner_inputs(raw_inputs)
-        memory = None if buffer.memory is None else self._flat(buffer.memory[: rows + 1])
         raw = self._flat(buffer.raw[:acted])
         choices = self._flat(buffer.choices[:acted])
         log_prob, _ = joint_log_prob_entropy(
@@ -189,27 +181,15 @@ class OnPolicyTrainer(RolloutTrainer):
             raw,
             choices,
         )
-        valid = np.arange(rows)[:, None] < lengths
-        table = None
         if buffer.ragged:
             kept = torch.from_numpy(buffer.kept_log_prob).to(self.device)
             log_prob[:slots] = torch.where(kept.isnan(), log_prob[:slots], kept)
             buffer.open_log_prob = to_numpy(log_prob.view(acted, slots))[np.minimum(lengths, acted - 1), range(slots)]
-        own_slot = None
-        if self.ranks.size > 1:
-            own_slot = np.full(self.share.total, -1, np.int64)
-            own_slot[self.share.numbers] = np.arange(slots)
-        if memory is None or self.model.memory is None:
-            (valid_of_all,) = self._of_all(valid)
-        else:
-            ended = (buffer.terminated[:rows] | buffer.truncated[:rows]) & valid
-            starts = sequence_starts(ended, self.model.memory.sequence_length)
-            # What was remembered after an action that was chosen before the latest update is of older weights.
-            starts[1:2, ~np.isnan(buffer.kept_log_prob)] = True
-            valid_of_all, starts = self._of_all(valid, starts & valid)
-            table = SequenceTable(starts, valid_of_all)
+        valid = np.arange(rows)[:, None] < lengths
+        terminated = buffer.terminated[:rows]
+        trajectories = Trajectories.of(terminated, buffer.truncated[:rows], valid, self.settings.time_horizon)
+        valid_of_all, table = self._sequences(trajectories.ended, valid)
         value, next_value = self._values(inputs, seen)
-        stats: dict[str, Statistic] = {"Policy/Learning Rate": rate, **self.schedules()}
         return Rollout(
             raw_inputs=raw_inputs,
             inputs=inputs,
@@ -221,10 +201,11 @@ class OnPolicyTrainer(RolloutTrainer):
             next_value=next_value,
             valid=valid,
             valid_of_all=valid_of_all,
-            own_slot=own_slot,
-            memory=memory,
+            own_slot=self._own_slot,
+            trajectories=trajectories,
+            memory=None if buffer.memory is None else self._flat(buffer.memory[: rows + 1]),
             table=table,
-            stats=stats,
+            stats={"Policy/Learning Rate": rate, **self.schedules()},
         )
 
     @torch.no_grad()
@@ -235,71 +216,67 @@ class OnPolicyTrainer(RolloutTrainer):
         Advantages are standardized if ``advantage_normalization`` is ``rollout``. A reward provider that learns does
         so after its rewards were computed. Statistics are added to those of the rollout.
         """
-        if isinstance(rollout.value, Tensor):
-            return tensor_advantages(self, rollout)
-        buffer = self.buffer
-        rows = len(rollout.valid)
-        at: Any = rollout.valid if buffer.ragged else slice(None)
-        terminated = buffer.terminated[:rows]
-        truncated = buffer.truncated[:rows]
-        trajectories = Trajectories.of(terminated, truncated, rollout.valid, self.settings.time_horizon)
-        transitions = buffer.transitions(self.policy.layout, rows, at)
-        advantages = np.zeros_like(rollout.value[..., 0])
-        returns = np.empty_like(rollout.value)
-        episodes: list[list[float]] = []
-        learned: list[Mapping[str, Statistic]] = []
+        rewards = self.rewards(rollout)
+        trajectories = rollout.trajectories.map(self.buffer.as_values)
+        advantages: Any = 0.0
+        returns = []
         for k, provider in enumerate(self.providers):
-            given = provider.evaluate(transitions)
-            strength = np.float32(provider.strength)
-            reward = np.zeros_like(advantages)
-            reward[at] = given * strength
-            learned_from = reward
-            if self.reward_scaling is not None and k == self.reward_scaling.place:
-                own = np.zeros_like(advantages)
-                own[at] = given
-                learned_from = self.reward_scaling.scaled_rollout(own, trajectories.ended, rollout.valid) * strength
             value = rollout.value[..., k]
             next_value = rollout.next_value[..., k]
-            advantage = trajectories.advantages(learned_from, value, next_value, provider, self.hyperparameters.lambd)
-            returns[..., k] = advantage + value
-            advantages += advantage if baseline is None else returns[..., k] - baseline[..., k]
-            episodes.append(self.episode_rewards[k].record(reward, trajectories.ended, buffer.cut_rows()))
-            learned.append({})
+            advantage = trajectories.advantages(rewards[k], value, next_value, provider, self.hyperparameters.lambd)
+            returns.append(advantage + value)
+            advantages = advantages + (advantage if baseline is None else returns[k] - baseline[..., k])
+        targets = torch.stack([self._on_device(each) for each in returns], dim=-1)
+        self.report_values(rollout, targets, baseline)
+        if self.hyperparameters.advantage_normalization == "rollout":
+            return self._standardized(rollout, self._on_device(advantages)), targets
+        return self._on_device(advantages), targets
+
+    def rewards(self, rollout: Rollout) -> list[Any]:
+        """Return the rewards to learn from of each provider, each [T, S], with its strength.
+
+        The environment's are clipped and scaled as the hyperparameters say. Providers that learn do so.
+        """
+        buffer = self.buffer
+        valid = rollout.valid
+        at: Any = valid if buffer.ragged else slice(None)
+        ended = rollout.trajectories.ended
+        transitions = buffer.transitions(self.policy.layout, len(valid), at)
+        rewards = []
+        for k, provider in enumerate(self.providers):
+            strength = np.float32(provider.strength)
+            earned = provider.evaluate(transitions)
+            reward = np.zeros(valid.shape, np.float32)
+            reward[at] = earned * strength
+            learned_from = reward
+            if self.reward_scaling is not None and k == self.reward_scaling.place:
+                unscaled = np.zeros(valid.shape, np.float32)
+                unscaled[at] = earned
+                learned_from = self.reward_scaling.scaled_rollout(unscaled, ended, valid) * strength
+            rewards.append(buffer.as_values(learned_from))
+            rollout.episodes.append(self.episode_rewards[k].record(reward, ended, buffer.cut_rows()))
+            rollout.learned.append({})
             if type(provider).update is not ExtrinsicReward.update:
                 with torch.enable_grad():
-                    learned[k] = provider.update(transitions)
-        more = () if baseline is None else (baseline,)
-        of_all, values, targets, *baselines = self._of_all(advantages, rollout.value, returns, *more, lists=episodes)
-        self.report_values(rollout, values, targets, episodes, learned, baselines)
-        if self.hyperparameters.advantage_normalization == "rollout":
-            kept = rollout.valid_of_all
-            of_all[kept] = to_numpy(standardize(torch.from_numpy(of_all[kept]).to(self.device)))
-            advantages = of_all if rollout.own_slot is None else of_all[:rows, self.share.numbers]
-        return self._on_device(advantages), self._on_device(returns)
+                    rollout.learned[k] = provider.update(transitions)
+        return rewards
 
-    def report_values(
-        self,
-        rollout: Rollout,
-        values: NDArray[np.float32],
-        targets: NDArray[np.float32],
-        episodes: Sequence[list[float]],
-        learned: Sequence[Mapping[str, Statistic]],
-        baselines: Sequence[NDArray[np.float32]] = (),
-    ) -> None:
-        """Add the statistics of values, targets and baselines, each [T*, S*, R], and of each provider to the rollout's.
-
-        ``episodes`` has the rewards of the episodes that ended, and ``learned`` what the reward learned, by provider.
-        """
-        place = self._at(rollout)
+    def report_values(self, rollout: Rollout, targets: Tensor, baseline: NDArray[np.float32] | None) -> None:
+        """Add statistics of values, ``targets`` and ``baseline``, each [T, S, R], and of each provider's rewards."""
+        own = [to_numpy(torch.as_tensor(each)) for each in (rollout.value, targets)]
+        if baseline is not None:
+            own.append(baseline)
+        values, returns, *baselines = gather_slots(self.ranks, self.share, *own, lists=rollout.episodes)
+        place = slice(None) if rollout.own_slot is None and not self.buffer.ragged else rollout.valid_of_all
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
             rollout.stats[f"Policy/{title} Value Estimate"] = float(values[..., k][place].mean())
             for each in baselines:
                 rollout.stats[f"Policy/{title} Baseline Estimate"] = float(each[..., k][place].mean())
-            if episodes[k]:
-                rollout.stats[f"Policy/{title} Reward"] = episodes[k]
-            rollout.stats.update(learned[k])
-        rollout.stats.update(explained_variances(values[place], targets[place], self.provider_names))
+            if rollout.episodes[k]:
+                rollout.stats[f"Policy/{title} Reward"] = rollout.episodes[k]
+            rollout.stats.update(rollout.learned[k])
+        rollout.stats.update(explained_variances(values[place], returns[place], self.provider_names))
 
     def minibatches(self, rollout: Rollout, advantages: Tensor, returns: Tensor) -> Iterator[Minibatch]:
         """Yield the minibatches of one pass over the rollout in random order, of which a rank has its own rows.
@@ -319,7 +296,7 @@ class OnPolicyTrainer(RolloutTrainer):
         if self.hyperparameters.advantage_normalization == "minibatch":
             everyone = shuffled.advantage
             if rollout.own_slot is not None:
-                (of_all,) = self._of_all(to_numpy(advantages))
+                (of_all,) = gather_slots(self.ranks, self.share, to_numpy(advantages))
                 everyone = self._on_device(of_all.reshape(-1)[np.concatenate(drawn)])
             standardized = standardized_parts(everyone, [len(places) for places in drawn])
         for k, batch in enumerate(shuffled.split(map(len, own))):
@@ -337,11 +314,12 @@ class OnPolicyTrainer(RolloutTrainer):
         With ``target_kl``, no step is taken if the minibatch's KL divergence exceeds 1.5 times ``target_kl``.
         A GPU repeats a recorded :meth:`gradient_step` where it can.
         """
-        found = (self._recorded or self.gradient_step)(loss, batch)
+        found = self.gradient_step(loss, batch)
         found.share = batch.share
         found.weight = batch.weight
         return found
 
+    @function_of_tensors(unless="target_kl")
     def gradient_step(self, loss: LossFunction, batch: Minibatch) -> Loss:
         """Compute the gradient, sum it over the ranks, clip it, and step unless the KL divergence is too large.
 
@@ -349,7 +327,7 @@ class OnPolicyTrainer(RolloutTrainer):
         compiled, or captured in a CUDA graph.
         """
         self.optimizer.zero_grad()
-        found = self._backward(loss, batch)
+        found = self.backward(loss, batch)
         if self.ranks.size > 1:
             sum_gradients(self.ranks, self.optimizer.parameters, batch.share)
         if batch.weight is not None:
@@ -391,8 +369,6 @@ class OnPolicyTrainer(RolloutTrainer):
         ``inputs`` are normalized observations, and ``seen`` all that the rollout stores of these rows by name, each
         [B, *shape].
         """
-        if self._values_by_hand is not None:
-            return torch.from_numpy(self._values_by_hand(inputs[0].numpy()))
         if not self.model.memory_size:
             return self.model.value(inputs)
         return self.model.value_step(inputs, self._on_device(seen[MEMORY][:, -self.model.memory_size :]))
@@ -410,33 +386,22 @@ class OnPolicyTrainer(RolloutTrainer):
             part = slice(start, start + size)
             return function(tuple(x[part] for x in inputs), {name: array[part] for name, array in seen.items()})
 
-        starts = range(0, len(inputs[0]), size)
-        return torch.cat(list(map(piece, starts)) if self._threads is None else self._threads.map(piece, starts))
+        return torch.cat(self.of_each(piece, range(0, len(inputs[0]), size)))
 
-    # ------------------------------------------------------------ inside
+    def of_each(self, function: Callable[[Piece], Tensor], pieces: Iterable[Piece]) -> list[Tensor]:
+        """Return ``function`` of each of ``pieces``, in their order."""
+        return list(map(function, pieces))
 
-    def _backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
-        """Leave the gradient of the loss in the parameters. Threads take a minibatch in pieces if the loss allows."""
-        rows = len(batch.advantage)
-        threads = self._threads
-        if not rows:  # all of the minibatch's are of other ranks
+    def backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
+        """Leave the gradient of the loss in the parameters; return the loss without its graph."""
+        if not len(batch.advantage):  # all of the minibatch's rows are of other ranks
             zero = torch.zeros((), device=self.device)
             return Loss(zero, zero, zero, zero, batch.advantage)
-        if self._by_hand is not None and getattr(loss, "by_hand", None) is not None:
-            return self._by_hand(batch)
-        if threads is None or not _is_mean_over_rows(loss):
-            found = loss(batch)
-            found.total.backward()  # type: ignore[no-untyped-call]
-            return found.detached()
-        size = -(-rows // threads.count)
-        pieces = list(batch.split(min(size, rows - start) for start in range(0, rows, size)))
-        shares = [len(piece.advantage) / rows for piece in pieces]
+        found = loss(batch)
+        found.total.backward()  # type: ignore[no-untyped-call]
+        return found.detached()
 
-        def part(piece: Minibatch) -> tuple[Tensor, Loss]:
-            found = loss(piece)
-            return found.total * (len(piece.advantage) / rows), found.detached()
-
-        return Loss.of_pieces(threads.gradients(part, pieces, self.optimizer.parameters), shares)
+    # ------------------------------------------------------------ inside
 
     def _means(self, losses: Sequence[Loss]) -> dict[str, float]:
         """Means over all minibatches of an update, each with its share in all ranks.
@@ -473,51 +438,48 @@ class OnPolicyTrainer(RolloutTrainer):
             **self.diagnostics(log_ratio),
         }
 
-    def _values(
-        self, inputs: Inputs, seen: Mapping[str, NDArray[Any]]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _values(self, inputs: Inputs, seen: Mapping[str, NDArray[Any]]) -> tuple[Any, Any]:
         """Values of the observations acted on and of those that followed, both [T, S, R].
 
         After the end of an episode, its final observation follows. For a reward with ``ignore_done``, the first one of
         the next episode does, as in the code of RND (Burda et al. 2018, arXiv:1810.12894, section 2.3), whether the
         episode terminated or was truncated; the final one only where the agent has not seen the next yet.
         """
-        if self.buffer.values_on_device:
-            return tensor_values(self, inputs, seen)
-        shape = (-1, self.behavior.slots, len(self.providers))
-        values = to_numpy(self.in_pieces(self.value, inputs, seen)).reshape(shape)
-        next_values = values[1:].copy()
-        finals, final_seen = self.buffer.finals()
-        if len(finals):
+        buffer = self.buffer
+        values = self.in_pieces(self.value, inputs, seen).view(-1, self._slots, len(self.providers))
+        next_values = values[1:].clone()
+        places, final_seen = buffer.finals()
+        if len(places):
             final_inputs = self.model.learner_inputs(self._to_device(self.model.learner_inputs.raw(final_seen)))
-            final_values = to_numpy(self.in_pieces(self.value, final_inputs, final_seen))
-            ended = finals[:, 0], finals[:, 1]
-            goes_on = np.array([provider.ignore_done for provider in self.providers])  # [R]
-            goes_on = goes_on & self.buffer.followed(*ended)[:, None]  # [K, R]
-            next_values[ended] = np.where(goes_on, next_values[ended], final_values)
-        return values[:-1], next_values
+            final_values = self.in_pieces(self.value, final_inputs, final_seen)
+            ended = tuple(self._on_device(column.copy()) for column in places.T)
+            ignores_done = np.array([provider.ignore_done for provider in self.providers])  # [R]
+            continued = ignores_done & buffer.followed(places[:, 0], places[:, 1])[:, None]  # [K, R]
+            next_values[ended] = torch.where(self._on_device(continued), next_values[ended], final_values)
+        return buffer.as_values(values[:-1]), buffer.as_values(next_values)
 
-    def _of_all(self, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()) -> list[NDArray[Any]]:
-        """Arrays [T, S, ...] of this rank as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.
+    def _sequences(
+        self, ended: NDArray[np.bool_], valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], SequenceTable | None]:
+        """Where all ranks have a transition, [T*, S*], and with memory the sequences of all ranks."""
+        if self.memory is None or self.model.memory is None:
+            (valid_of_all,) = gather_slots(self.ranks, self.share, valid)
+            return valid_of_all, None
+        starts = sequence_starts(ended, self.model.memory.sequence_length)
+        # What was remembered after an action that was chosen before the latest update is of older weights.
+        starts[1:2, ~np.isnan(self.buffer.kept_log_prob)] = True
+        valid_of_all, starts = gather_slots(self.ranks, self.share, valid, starts & valid)
+        return valid_of_all, SequenceTable(starts, valid_of_all)
 
-        Each of ``lists`` gets the numbers that the other ranks have in theirs. It is one exchange.
-        """
-        if self.ranks.size == 1:
-            return list(arrays)
-        parts = self.ranks.all_gather({"slots": self.share.numbers, "arrays": arrays, "lists": lists})
-        for k, numbers in enumerate(lists):
-            numbers[:] = [number for part in parts for number in part["lists"][k]]
-        longest = max(len(part["arrays"][0]) for part in parts)
-        of_all = []
-        for k, array in enumerate(arrays):
-            of_all.append(np.zeros((longest, self.share.total, *array.shape[2:]), array.dtype))
-            for part in parts:
-                of_all[k][: len(part["arrays"][k]), part["slots"]] = part["arrays"][k]
-        return of_all
-
-    def _at(self, rollout: Rollout) -> Any:
-        """Where an array [T*, S*, ...] of all ranks has transitions."""
-        return slice(None) if rollout.own_slot is None and not self.buffer.ragged else rollout.valid_of_all
+    def _standardized(self, rollout: Rollout, advantages: Tensor) -> Tensor:
+        """Return ``advantages`` [T, S] standardized over the transitions of all ranks; 0 where there is none."""
+        (of_all,) = gather_slots(self.ranks, self.share, to_numpy(advantages))
+        joined = self._on_device(of_all)
+        kept = self._on_device(rollout.valid_of_all)
+        joined[kept] = standardize(joined[kept])
+        if rollout.own_slot is None:
+            return joined
+        return joined[: len(rollout.valid), self._on_device(self.share.numbers)]
 
     def _flat(self, array: NDArray[Any] | Tensor) -> Tensor | None:
         """An array or a tensor [T, S, ...] as a tensor [T * S, ...] on the device; None if it holds nothing."""
@@ -535,24 +497,10 @@ def mean_over_rows(loss: LossMethod) -> LossMethod:
 
     A minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
     """
-    loss.is_mean_over_rows = True  # type: ignore[attr-defined]
+    vars(loss)["is_mean_over_rows"] = True
     return loss
 
 
-def with_gradient_by_hand(make: Callable[[Any], LossFunction | None]) -> Callable[[LossMethod], LossMethod]:
-    """Decorate a method ``loss`` whose gradient a CPU computes without autograd, with ``torch_settings.fast_cpu``.
-
-    ``make`` gets the trainer. It returns a function of a minibatch that returns the loss, detached, and leaves its
-    gradient in the parameters; None where the method itself is to be used. A method that overrides a decorated one is
-    not decorated by that.
-    """
-
-    def decorate(loss: LossMethod) -> LossMethod:
-        loss.by_hand = make  # type: ignore[attr-defined]
-        return loss
-
-    return decorate
-
-
-def _is_mean_over_rows(loss: Any) -> bool:
+def is_mean_over_rows(loss: LossFunction) -> bool:
+    """Whether the results of ``loss`` are means over rows."""
     return getattr(loss, "is_mean_over_rows", False)

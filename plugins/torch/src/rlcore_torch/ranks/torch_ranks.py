@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from rlcore import Launch, Ranks, RanksFailed, StopRequests, one_line
+from rlcore import Launch, Ranks, RanksFailed, SlotShare, StopRequests, one_line
 from rlcore_torch.messages import decoded, encoded
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks
@@ -336,6 +336,27 @@ def sum_gradients(ranks: Ranks, parameters: Sequence[nn.Parameter], share: float
             parameter.grad.copy_(total.view_as(parameter))
         elif count:
             parameter.grad = total.view_as(parameter).clone()
+
+
+def gather_slots(
+    ranks: Ranks, share: SlotShare, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()
+) -> list[NDArray[Any]]:
+    """Return arrays [T, S, ...] of this rank's slots as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.
+
+    Each of ``lists`` gets the numbers that the other ranks have in theirs. It is one exchange.
+    """
+    if ranks.size == 1:
+        return list(arrays)
+    parts = ranks.all_gather({"slots": share.numbers, "arrays": arrays, "lists": lists})
+    for k, numbers in enumerate(lists):
+        numbers[:] = [number for part in parts for number in part["lists"][k]]
+    longest = max(len(part["arrays"][0]) for part in parts)
+    joined = []
+    for k, array in enumerate(arrays):
+        joined.append(np.zeros((longest, share.total, *array.shape[2:]), array.dtype))
+        for part in parts:
+            joined[k][: len(part["arrays"][k]), part["slots"]] = part["arrays"][k]
+    return joined
 
 
 def gather_rows(ranks: Ranks, values: Tensor) -> Tensor:
