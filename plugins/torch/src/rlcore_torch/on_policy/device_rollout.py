@@ -168,7 +168,6 @@ class TensorRollout(DeviceRollout):
     are the second half of the buffer's memory, from the first end of an episode on.
     """
 
-    values_on_device = True
     observed_at = ended_at = "after step {} of the {} environment"
 
     def __init__(self, device: torch.device, *sizes: Any) -> None:
@@ -178,6 +177,10 @@ class TensorRollout(DeviceRollout):
         self._read = 0
         self._final_seen: dict[str, Tensor] = {}  # each [T, S, *shape]
         self._without_final: set[int] = set()  # rows whose batch had no final observations
+
+    def as_values(self, numbers: Tensor | NDArray[Any]) -> Tensor:
+        """Return ``numbers`` in the form in which advantages of this rollout are computed: tensors on the device."""
+        return torch.as_tensor(numbers).to(self.device)
 
     def begin(self, batch: Any, memory: FloatArray | None = None) -> None:
         """First observations of new episodes in all slots; trajectories that were going on are cut."""

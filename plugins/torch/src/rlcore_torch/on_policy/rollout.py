@@ -238,7 +238,7 @@ class RolloutBuffer:
 
     # ------------------------------------------------------------ reading
 
-    def as_values(self, numbers: Tensor | NDArray[Any]) -> NDArray[Any]:
+    def as_values(self, numbers: Tensor | NDArray[Any]) -> Large:
         """Return ``numbers`` in the form in which advantages of this rollout are computed: arrays."""
         return to_numpy(numbers) if isinstance(numbers, Tensor) else numbers
 
