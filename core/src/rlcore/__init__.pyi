@@ -233,7 +233,7 @@ from .storage.checkpoint import load_checkpoint as load_checkpoint
 from .storage.checkpoints import Checkpoint as Checkpoint
 from .storage.checkpoints import find_checkpoints as find_checkpoints
 from .storage.checkpoints import save_checkpoint as save_checkpoint
-from .storage.run_files import require_output as require_output
+from .storage.output import require_output as require_output
 
 __version__: str
 from .contracts.stats import Tag as Tag

@@ -16,7 +16,7 @@ import yaml
 
 from rlcore.errors import PluginError, RunStateError
 from rlcore.run.run import Run
-from rlcore.storage.run_files import read_mark
+from rlcore.storage.mark import read_mark
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
 RESUME, ALL = {"checkpoint_settings.resume": True}, {"Agent.json": 200}

@@ -12,7 +12,7 @@ import pytest
 
 from rlcore.errors import ConfigError
 from rlcore.files.writing import write_atomically
-from rlcore.storage.run_files import require_output
+from rlcore.storage.output import require_output
 
 OWN = [
     "result.json", "RESULT.json", "rlcore_run.json", "configuration.yaml", ".lock", "x/../metrics.jsonl",

@@ -12,7 +12,7 @@ from rlcore import Launch
 from rlcore.errors import RunStateError
 from rlcore.run.prepare import directory_of_rank
 from rlcore.settings import CheckpointSettings
-from rlcore.storage.run_files import read_mark
+from rlcore.storage.mark import read_mark
 
 FIRST = Launch(0, 2, 0, job="one job")
 AGAIN = attrs.evolve(FIRST, restarts=1)

@@ -106,7 +106,7 @@ def evaluate_command(
         refuse_names_of_others,
     )
     from rlcore.run.saved.run import SavedRun
-    from rlcore.storage.run_files import require_outside_runs
+    from rlcore.storage.output import require_outside_runs
 
     for option, place in (("--video", video), ("--record", record)):
         if place is not None:

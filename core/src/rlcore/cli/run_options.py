@@ -264,7 +264,7 @@ def refuse_configuration_of_another(config: Path, run: Run) -> None:
 
     That happens when a run's directory was copied or renamed.
     """
-    from rlcore.storage.run_files import read_mark
+    from rlcore.storage.mark import read_mark
 
     settings = run.config.checkpoint_settings
     home = config.absolute().parent

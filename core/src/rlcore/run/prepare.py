@@ -29,7 +29,7 @@ from rlcore.run.timers import Timers
 from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.run_files import read_mark
+from rlcore.storage.mark import read_mark
 from rlcore.storage.store import RunStore
 
 # Entered around one close(), with what is closed and how many seconds that may take.

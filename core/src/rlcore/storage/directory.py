@@ -23,19 +23,9 @@ from rlcore.files.writing import is_leftover, sweep, write_atomically
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
+from rlcore.storage.mark import HOLDS, LOGS, MARK, RESULT, Mark, read_mark, write_mark
 from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
-from rlcore.storage.run_files import (
-    HOLDS,
-    LOGS,
-    MARK,
-    RESULT,
-    Mark,
-    read_mark,
-    remove_own,
-    require_no_links,
-    without_exports,
-    write_mark,
-)
+from rlcore.storage.run_files import remove_own, require_no_links, without_exports
 
 log = logging.getLogger(__name__)
 
@@ -155,8 +145,12 @@ class RunDirectory:
         if not self.path.is_dir():
             return False
         # Locking empties the file: if another process wrote something into it, it belongs to another program.
-        locks = [entry for entry in self.path.iterdir() if not is_leftover(entry.name)]
-        return all(entry.name == LOCK and (self._lock.held or entry.stat().st_size == 0) for entry in locks)
+        for entry in self.path.iterdir():
+            if is_leftover(entry.name):
+                continue
+            if entry.name != LOCK or not (self._lock.held or entry.stat().st_size == 0):
+                return False
+        return True
 
     # ------------------------------------------------------------ beginning
 
@@ -277,7 +271,8 @@ class RunDirectory:
         assert self._mark is not None
         if any("/" in name and step not in steps for name, step in self._mark.exports.items()):
             self.require()
-            self._change_mark(exports=without_exports(self.path, self._mark, lambda step: step not in steps).exports)
+            mark = without_exports(self.path, self._mark, lambda step: step not in steps)
+            self._change_mark(exports=mark.exports)
 
     def _change_mark(self, **changes: Any) -> None:
         assert self._mark is not None
@@ -327,7 +322,7 @@ class RunDirectory:
         try:
             if self._starting:
                 mark = self._mark or Mark()
-                self._undo(attrs.evolve(mark, files=tuple(dict.fromkeys((*mark.files, *files)))))
+                self._undo(attrs.evolve(mark, files=(*mark.files, *files)))
             elif self._mark is not None:
                 with suppress(RunStateError):  # the files then count as a user's
                     self.declare_files(files)

@@ -80,8 +80,12 @@ def fingerprint(
 
     ``took_part`` are the plugins that made or wrapped objects of the run.
     """
-    environment = config.environment
-    executor = environment.executor if environment is not None else None
+    environment: Mapping[str, str] = {}
+    workers = 0
+    if config.environment is not None:
+        spec = plugins.record(EnvironmentSpec, config.environment.type)
+        environment = installed(spec.libraries)
+        workers = config.environment.executor.count if config.environment.executor else 0
     computing = {
         **computing_of(config),
         "processor": platform.machine(),
@@ -89,13 +93,11 @@ def fingerprint(
     }
     return {
         "libraries": dict(library_versions()),
-        "environment": {}
-        if environment is None
-        else dict(installed(plugins.record(EnvironmentSpec, environment.type).libraries)),
+        "environment": dict(environment),
         "plugins": _versions(_of_learning(plugins, config, took_part)),
         "loaded": _versions(plugins.loaded),
         "computing": computing,
-        "processes": {"ranks": str(ranks), "workers": str(executor.count if executor else 0)},
+        "processes": {"ranks": str(ranks), "workers": str(workers)},
         "configuration": {"sha256": _digest(learning_part(dump_config(config), plugins))},
     }
 
@@ -105,8 +107,8 @@ def _of_learning(plugins: Plugins, config: RunConfig, took_part: Iterable[Plugin
 
     A plugin that is merely installed changes nothing of the run, whatever its version.
     """
-    records = listed_records(config, plugins)
-    found = dict.fromkeys([*(record.plugin for record in records if record.plugin is not None), *took_part])
+    owners = [record.plugin for record in listed_records(config, plugins)]
+    found = dict.fromkeys([*filter(None, owners), *took_part])
     waiting = [*found]
     for plugin in waiting:  # grows: a needed plugin may need more
         needed = [each for each in plugins.loaded if plugin.needs_distribution_of(each) and each not in found]
@@ -119,10 +121,11 @@ def _versions(plugins: Iterable[Plugin]) -> dict[str, str]:
     """Distribution and version of each plugin by its name, or by DIST/NAME if several have the name."""
     found = sorted(plugins, key=lambda each: (each.name, each.label))
     several = Counter(plugin.name for plugin in found)
-    return {
-        (plugin.name if several[plugin.name] == 1 else plugin.label): f"{plugin.distribution} {plugin.version}".strip()
-        for plugin in found
-    }
+    versions = {}
+    for plugin in found:
+        name = plugin.name if several[plugin.name] == 1 else plugin.label
+        versions[name] = f"{plugin.distribution} {plugin.version}".strip()
+    return versions
 
 
 def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
@@ -166,7 +169,8 @@ def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(mapped(data, _canonical), sort_keys=True).encode()).hexdigest()
+    text = json.dumps(mapped(data, _canonical), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _canonical(value: Any, path: TreePath) -> Any:

@@ -55,9 +55,12 @@ class FlushedFiles:
 
     def has(self, path: Path, checksum: str) -> bool:
         """Whether the file at ``path`` is one with this checksum that has not changed since, and need not be read."""
-        # Two saves in a row have the same turn, because they may link two sets of files.
-        due = (int(checksum[:8], 16) + self._saves // 2) % (VERIFIED_WITHIN // 2) == 0
-        return not due and checksum in (self._last.get(identity := _identity(path)), self._before.get(identity))
+        turn = self._saves // 2  # of two saves in a row, because they may link two sets of files
+        due = (int(checksum[:8], 16) + turn) % (VERIFIED_WITHIN // 2) == 0
+        if due:
+            return False
+        identity = _identity(path)
+        return checksum in (self._last.get(identity), self._before.get(identity))
 
     def replace(self, files: Mapping[Path, str]) -> None:
         """A save is complete: remember its ``files``, with their checksums, and those of the save before."""
@@ -125,7 +128,8 @@ class FrozenFiles:
 
     def moved_to(self, directory: Path) -> None:
         """All files are in ``directory`` now, verified: the next checkpoint links to them without reading them."""
-        self.flushed.replace({directory / name: each for name, each in (self.written | self.linked).items()})
+        files = self.written | self.linked
+        self.flushed.replace({directory / name: checksum for name, checksum in files.items()})
 
     def _has(self, checksum: str) -> bool:
         """Whether the checkpoint has the file with this checksum, perhaps linked only now."""

@@ -31,20 +31,8 @@ from rlcore.files.reading import failing_as
 from rlcore.files.writing import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.checkpoint import own_files
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
-from rlcore.storage.run_files import (
-    LOGS,
-    MARK,
-    RESULT,
-    STATUS,
-    Mark,
-    entries,
-    foreign_files,
-    is_link_of_run,
-    outcome_in,
-    read_mark,
-    remove_if_empty,
-    remove_own,
-)
+from rlcore.storage.mark import LOGS, MARK, RESULT, STATUS, Mark, read_mark
+from rlcore.storage.run_files import entries, foreign_files, is_link_of_run, outcome_in, remove_if_empty, remove_own
 
 log = logging.getLogger(__name__)
 

@@ -53,30 +53,37 @@ def training_status(
     exports = exports_in(newest.path.parent.parent)
     status = dict(run["sections"])
     own = _entries(newest, run)
+    of_older = [known[each.step] for each in older if each.step in known]
     for name, entry in own.items():
-        before = [(each.step, known[each.step][name]) for each in older if name in known.get(each.step, ())]
+        listed_of_name = [*(entries[name] for entries in of_older if name in entries), entry]
         section: dict[str, Any] = {
-            "checkpoints": [
-                _with_files(each, _beside(name, step, exports)) for step, each in (*before, (newest.step, entry))
-            ]
+            "checkpoints": [_with_files(each, _beside(name, each["run_steps"], exports)) for each in listed_of_name]
         }
         if final:
             files = of_end(name, newest.step, own, exports) or _beside(name, newest.step, exports)
             section["final_checkpoint"] = _with_files(entry, files)
         shared = status.get(name)  # what a plugin adds
-        status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
+        if isinstance(shared, Mapping):
+            section |= shared
+        status[name] = section
+    status["metadata"] = _metadata(newest.step, run)
+    return status
+
+
+def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
     made_with = run[FINGERPRINT]
     libraries = {f"{name}_version": version for name, version in made_with["libraries"].items()}
     metadata = {
         "stats_format_version": STATS_FORMAT_VERSION,
         **libraries,
         "plugins": dict(made_with["loaded"]),
-        "run_steps": newest.step,
+        "run_steps": step,
         "resume": run["resume"],
     }
-    if (run.get("evaluation") or {}).get("score") is not None:
-        metadata["evaluation"] = run["evaluation"]
-    return status | {"metadata": metadata}
+    scores = run.get("evaluation") or {}
+    if scores.get("score") is not None:
+        metadata["evaluation"] = scores
+    return metadata
 
 
 def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
@@ -90,15 +97,17 @@ def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[
     ``A.b.onnx`` is of the behavior ``A.b``, not of ``A``.
     """
     found = []
-    for name in [name for name, of in exports.items() if of == step and "/" not in name]:
-        owner = max((each for each in behaviors if name.startswith(f"{each}.")), key=len, default=None)
-        found += [name] if owner == behavior else []
+    for name, step_of_file in exports.items():
+        owners = [each for each in behaviors if name.startswith(f"{each}.")]
+        if step_of_file == step and "/" not in name and max(owners, key=len, default=None) == behavior:
+            found.append(name)
     return found
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:
     """The entry of a checkpoint that was exported: the first file stands where ML-Agents has its ``.onnx`` file."""
-    files = [*exported, str(entry["file_path"]), *map(str, entry["auxillary_file_paths"])]
+    files = [*exported, entry["file_path"]]
+    files += entry["auxillary_file_paths"]
     return {**entry, "file_path": files[0], "auxillary_file_paths": files[1:]}
 
 
@@ -139,4 +148,6 @@ def metadata_of(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def listed_checkpoints(section: Any) -> list[Mapping[str, Any]]:
     """The list of checkpoints in a behavior's section, without entries that rlcore could not have written."""
     listed = section.get("checkpoints") if isinstance(section, Mapping) else None
-    return [each for each in listed if has_form(each, _ENTRY)] if isinstance(listed, list) else []
+    if not isinstance(listed, list):
+        return []
+    return [each for each in listed if has_form(each, _ENTRY)]

@@ -46,7 +46,8 @@ from rlcore.storage.fingerprint import (
 )
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
-from rlcore.storage.run_files import TIMERS, outcome_in
+from rlcore.storage.mark import TIMERS
+from rlcore.storage.run_files import outcome_in
 from rlcore.storage.status import training_status
 
 Kept = tuple[list[Checkpoint], list[Checkpoint]]  # those that stay and those that were deleted, oldest first
@@ -188,8 +189,10 @@ class RunStore:
         path = self.directory.checkpoints / str(self.saved_step) / CONFIGURATION
         if self.directory.read_only or not path.is_file():
             return None
-        both = read_document(path), parse_document(self._configuration, CONFIGURATION)
-        before, now = (learning_part(each.data, self.plugins) if learning else each.data for each in both)
+        before = read_document(path).data
+        now = parse_document(self._configuration, CONFIGURATION).data
+        if learning:
+            return changes(learning_part(before, self.plugins), learning_part(now, self.plugins))
         return changes(before, now)
 
     def is_done(self) -> bool:
@@ -305,7 +308,8 @@ class RunStore:
     def write_result(self, result: Mapping[str, Any], timers: Mapping[str, Any]) -> None:
         """Writes ``result.json`` and ``timers.json``. Raises RunStateError."""
         self.directory.require()
-        for path, content in ((self.directory.result, result), (self.directory.logs / TIMERS, timers)):
+        files = {self.directory.result: result, self.directory.logs / TIMERS: timers}
+        for path, content in files.items():
             with failing_as(f"{path}: the result cannot be written"):
                 self.directory.write(path, json.dumps(content, indent=4) + "\n")
 

@@ -39,7 +39,7 @@ from rlcore.storage.checkpoints import (
 )
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.fingerprint import changes, described
-from rlcore.storage.run_files import LOGS, RESULT, TIMERS
+from rlcore.storage.mark import LOGS, RESULT, TIMERS
 from rlcore.storage.status import metadata_of, training_status
 
 __all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "find_run", "read_checkpoint", "read_run"]

@@ -21,7 +21,7 @@ from rlcore.run.export import OpenExporter, about_export
 from rlcore.run.saved.data import configuration_sha256
 from rlcore.run.saved.run import PolicySource, SavedRun
 from rlcore.settings.fields import settings_fields
-from rlcore.storage.run_files import require_output
+from rlcore.storage.output import require_output
 
 PROFILE = "profile"  # the setting of an exporter that --profile sets
 

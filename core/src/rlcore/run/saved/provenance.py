@@ -25,7 +25,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import canonical
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.settings import CheckpointSettings, RunConfig
-from rlcore.storage.run_files import LOGS
+from rlcore.storage.mark import LOGS
 from rlcore.storage.status import metadata_of
 
 

@@ -12,7 +12,8 @@ from rlcore.files.lock import LOCK, RunLock
 from rlcore.files.reading import failing_as
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_format
-from rlcore.storage.run_files import LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
+from rlcore.storage.mark import LOGS, read_mark, write_mark
+from rlcore.storage.run_files import outcome_in, require_no_links, without_exports
 from rlcore.storage.status import training_status
 
 __all__ = ["pruning"]
