@@ -11,10 +11,12 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.contracts.environment import Environment
+from rlcore.contracts.ranks import Ranks
 from rlcore.errors import EnvironmentEnded, EnvironmentFailed
 from rlcore.run import components
 from rlcore.run.components import make_environment
 from rlcore.run.evaluation import evaluate
+from rlcore_torch.ranks.lost import LostEnvironments
 
 RESUME = {"checkpoint_settings.resume": True}
 EXPORT = {
@@ -215,9 +217,10 @@ def test_the_command_says_what_is_saved_and_how_to_resume(
 
 @pytest.mark.parametrize(("error", "code"), [(ENDED, 0), (EnvironmentFailed("gone"), 3)])
 def test_a_rank_that_loses_its_environment_takes_part_until_all_ranks_stop(
-    make_run: Any, files: Any, error: BaseException, code: int
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     """This process does what one of two ranks does; the other one is not there."""
+    monkeypatch.setattr(Ranks, "stand_in", lambda ranks, environment: LostEnvironments(environment))
     ends = Ends(error)
     run = make_run({**EXPORT, "environment.type": "identity", "behaviors.Agent.checkpoint_interval": 1000})
     with ends():

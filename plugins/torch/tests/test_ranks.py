@@ -23,7 +23,7 @@ from rlcore import (
     StopRequests,
     TrainerWrapper,
 )
-from rlcore.run.assemble import latest_episode, number_of_ranks
+from rlcore.contracts.ranks import latest_episode, number_of_ranks
 from rlcore.run.prepare import prepare
 from rlcore_torch.off_policy.replay_rings import sample_rows
 from rlcore_torch.off_policy.replay_sampler import JoinedReplay

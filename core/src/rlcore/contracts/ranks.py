@@ -30,6 +30,9 @@ T = TypeVar("T")
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
+RANKS_ENTRY = "ranks"  # of ``run`` of a state that several ranks saved: their number, and what differs in each
+EPISODES = ["run", "episodes"]  # the path of the numbers of episodes
+
 
 @attrs.frozen
 class Launch:
@@ -177,8 +180,36 @@ class Ranks:
         return state
 
     def load_state(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the state that this rank saved, from that of a checkpoint that rank 0 read; None if there is none."""
-        return state
+        """Return the state that this rank saved, from that of a checkpoint that rank 0 read; None if there is none.
+
+        If another number of ranks saved it, every rank gets what :meth:`of_this_number` makes of it.
+        """
+        return self.of_this_number(state)
+
+    def of_this_number(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
+        """``state``; if another number of ranks saved it, without their parts, and with the latest episode of all."""
+        if state is None or number_of_ranks(state) == self.size:
+            return state
+        of_run = dict(state["run"])
+        if of_run["episodes"] is not None:
+            of_run["episodes"] = latest_episode(state)
+        of_run[RANKS_ENTRY] = {"size": number_of_ranks(state)}
+        return {**state, "run": of_run}
+
+    def other_number(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
+        """How many ranks saved the ``state`` that :meth:`load_state` returned, and how many there are, in words.
+
+        None if they are as many.
+        """
+        saved = number_of_ranks(state)
+        return None if RANKS_ENTRY not in state["run"] else (_in_words(saved), _in_words(self.size))
+
+    def stand_in(self, environment: Environment) -> Environment | None:
+        """Return what takes the place of an environment that ended or failed in a step, until all ranks stop.
+
+        The other ranks are within the same step, and know nothing. None, as in one process: the run ends at once.
+        """
+        return None
 
     def lead(
         self, play: Callable[[Callable[[], bool]], EvaluationResult | None], stop_requested: Callable[[], bool]
@@ -231,6 +262,23 @@ class Ranks:
     def agreement(self, stopping: Callable[[], bool]) -> Callable[[], bool]:
         """Return what a run calls after every step of the environments: :meth:`agree_to_stop` with ``stopping``."""
         return stopping
+
+
+def number_of_ranks(state: Mapping[str, Any]) -> int:
+    """The number of ranks that saved the ``state`` of a checkpoint."""
+    return int((state["run"].get(RANKS_ENTRY) or {"size": 1})["size"])
+
+
+def latest_episode(state: Mapping[str, Any]) -> int:
+    """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
+    numbers = [state["run"]["episodes"]]
+    for part in (state["run"].get(RANKS_ENTRY) or {"parts": {}})["parts"].values():
+        numbers += [leaf for path, leaf in zip(part["paths"], part["leaves"], strict=True) if path == EPISODES]
+    return max(int(np.max(each, initial=0)) for each in numbers)
+
+
+def _in_words(ranks: int) -> str:
+    return "one process" if ranks == 1 else f"{ranks} ranks"
 
 
 class IdleGroups:

@@ -8,7 +8,6 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import attrs
-import numpy as np
 
 from rlcore.config.load import located
 from rlcore.contracts.environment import SavesState
@@ -32,9 +31,6 @@ from rlcore.storage.checkpoints import models_at
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
 
 log = logging.getLogger(__name__)
-
-OF_RANKS = "ranks"  # the entry of ``run`` of a state that several ranks saved, with what differs in ranks other than 0
-EPISODES = ["run", "episodes"]  # the path of the numbers of episodes
 
 
 def assemble(run: PreparedRun) -> Training:
@@ -106,10 +102,6 @@ def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
     if not ranks.share(settings.resume or settings.inference):
         return None
     read = store.newest_state() if ranks.rank == 0 else None
-    if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
-        if read["run"]["episodes"] is not None:
-            read["run"]["episodes"] = latest_episode(read)
-        read["run"][OF_RANKS] = {"size": number_of_ranks(read)}
     saved = ranks.load_state(read)
     if saved is not None and ranks.rank:
         store.saved_step = sum(saved["run"]["steps"].values())
@@ -165,11 +157,9 @@ def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         store.restore_status(context)
         state.begin_episodes(0)
     else:
-        by = "with"
-        others = next(filter(None, ranks.all_gather(state.other_places(saved))), None)
-        if OF_RANKS in saved["run"]:
-            by = "by"
-            others = (in_words(number_of_ranks(saved)), in_words(ranks.size))
+        places = next(filter(None, ranks.all_gather(state.other_places(saved))), None)
+        others = ranks.other_number(saved) or places
+        by = "with" if others is places else "by"
         if others is not None:
             then, now = others
             state.restore(saved, directory.path, f"{by} {then}")
@@ -274,21 +264,3 @@ def _report_start(training: Training) -> None:
                 results = training.state.results()
                 run.plugins.notify("rlcore_run_finished", run=context, outcome=outcome, error=error, results=results)
         raise
-
-
-def number_of_ranks(state: Mapping[str, Any]) -> int:
-    """The number of ranks that saved the ``state`` of a checkpoint."""
-    return int((state["run"].get(OF_RANKS) or {"size": 1})["size"])
-
-
-def latest_episode(state: Mapping[str, Any]) -> int:
-    """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
-    numbers = [state["run"]["episodes"]]
-    for part in (state["run"].get(OF_RANKS) or {"parts": {}})["parts"].values():
-        numbers += [leaf for path, leaf in zip(part["paths"], part["leaves"], strict=True) if path == EPISODES]
-    return max(int(np.max(each, initial=0)) for each in numbers)
-
-
-def in_words(ranks: int) -> str:
-    """``one process`` or ``2 ranks``."""
-    return "one process" if ranks == 1 else f"{ranks} ranks"

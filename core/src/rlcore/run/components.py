@@ -28,7 +28,6 @@ from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_ADVICE, PROGRAM
 from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.lost import CurrentEnvironments
 from rlcore.run.prepare import CloseDeadline, no_deadline
 from rlcore.run.state import RunState
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExecutorSettings, RunConfig
@@ -203,10 +202,7 @@ def make_state(
             _require_updates_ahead(behaviors)
         if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
-        joined: Any = environment
-        if context.ranks.size > 1:
-            joined = CurrentEnvironments(state.present_environment)
-        environments, state.everywhere = context.ranks.join(joined, behaviors, config.num_envs, context.first_env)
+        environments, state.everywhere = context.ranks.join(environment, behaviors, config.num_envs, context.first_env)
         if config.environment_parameters:
             # Curricula see all environments of the run, and do the same in every rank.
             everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)

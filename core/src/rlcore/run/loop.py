@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from rlcore.contracts.environment import Actions, AgentBatch, SendsSteps
+from rlcore.contracts.environment import Actions, AgentBatch, Environment, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, Ranks
 from rlcore.contracts.results import PhaseTimes
 from rlcore.contracts.trainer import Trainer
@@ -23,7 +23,6 @@ from rlcore.errors import PluginError
 from rlcore.plugins.failures import blame, blamed
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
 from rlcore.run.behaviors.checks import check_actions
-from rlcore.run.lost import LostEnvironments
 from rlcore.run.state import RunState
 
 Batches = Mapping[str, AgentBatch]
@@ -80,41 +79,28 @@ def learn(
                     _check_actions(behaviors, actions)
                     checked = True
                 acted = clock()
-                try:
-                    if ahead is None:
-                        batches = environment.step(actions)
-                    else:
-                        ahead.send(actions)
-                except BaseException as error:
-                    lost = _lose_environment(state, actions, error)
-                    environment = lost
-                    if ahead is None:
-                        batches = lost.step(actions)
-                    else:
-                        ahead = lost
+                failed = None
+                updating = 0.0
                 if ahead is not None:
+                    failed = _send(ahead, actions)
                     before = times.updating
                     for behavior, trainer in learning:
                         if _update_if_ready(behavior, trainer, times):
                             checked = False
-                    stepping -= times.updating - before
-                    try:
-                        batches = ahead.receive()
-                    except BaseException as error:
-                        lost = _lose_environment(state, actions, error)
-                        environment = lost
-                        ahead = lost
-                        batches = lost.receive()
-                stepped = clock()
-                if not on_device:
-                    try:  # all of them, before a trainer observes one
+                    updating = times.updating - before
+                try:
+                    if failed is not None:
+                        raise failed
+                    batches = environment.step(actions) if ahead is None else ahead.receive()
+                    stepped = clock()
+                    if not on_device:  # all of them, before a trainer observes one
                         batches = {each.name: each.checks.batch_in(batches, "step") for each in behaviors}
-                    except BaseException as error:
-                        lost = _lose_environment(state, actions, error)
-                        environment = lost
-                        batches = lost.step(actions)
-                        if ahead is not None:
-                            ahead = lost
+                except BaseException as error:
+                    environment = _lose_environment(state, actions, error)
+                    ahead = environment if isinstance(environment, SendsSteps) and ahead is not None else None
+                    batches = environment.step(actions)
+                    stepped = clock()
+                stepping -= updating
                 _observe(ranks, behaviors, batches, actions, on_device)
                 ranks.after_step(behaviors)
                 restarts = False
@@ -158,6 +144,17 @@ def learn(
         times.environment_steps += steps
 
 
+def _send(environment: SendsSteps, actions: Mapping[str, Actions]) -> BaseException | None:
+    """Begin a step. Returns the error of it: the trainers update before it is reported, as those of all ranks do."""
+    try:
+        environment.send(actions)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error
+    return None
+
+
 def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes) -> bool:
     """Update the trainer of the behavior if it has enough to learn from. Returns whether it has."""
     try:
@@ -175,7 +172,7 @@ def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes)
     return True
 
 
-def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: BaseException) -> LostEnvironments:
+def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: BaseException) -> Environment:
     """Raise the error of a step that failed: of a trainer whose actions are wrong, else of the environment.
 
     In a run of several ranks, return what takes the place of the environment until all ranks stop.

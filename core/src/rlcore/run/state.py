@@ -5,7 +5,7 @@ that is resumed, so both are equal.
 
 An environment that ends or fails is asked for nothing any more. What was learned before is whole, and a checkpoint
 saves it without the environment: its open episodes are dropped, and the resumed run begins the next ones. In a run of
-several ranks, :class:`rlcore.run.lost.LostEnvironments` takes its place until all ranks stop.
+several ranks, :meth:`rlcore.Ranks.stand_in` takes its place until all ranks stop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure
 from rlcore.plugins.known import PACKAGES
 from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
-from rlcore.run.lost import LostEnvironments
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
 from rlcore.storage.checkpoint_state import model_of, spec_state
 from rlcore.storage.checkpoints import models_at
@@ -105,29 +104,26 @@ class RunState:
         for behavior in learning:
             behavior.stop_at(behavior.steps + share)
 
-    def present_environment(self) -> Environment:
-        """The environment, where there is one."""
-        assert self.environment is not None
-        return self.environment
-
-    def lose_environment(self, doing: str, error: BaseException) -> LostEnvironments:
+    def lose_environment(self, doing: str, error: BaseException) -> Environment:
         """Raise the error of an environment that ended or failed in ``doing``. Ctrl-C is raised unchanged.
 
-        The other ranks of a run are within the same step, and know nothing. So a step is not the end there: return what
-        takes the place of the environment until all ranks stop. That is requested here, with the error as the reason.
+        In a run of several ranks, a step is not the end there: return what takes the place of the environment until all
+        ranks stop. That is requested here, with the error as the reason.
         """
         if isinstance(error, KeyboardInterrupt):
             raise error
+        assert self.environment is not None, "it was stepped or reset"
         lost = error
         if not isinstance(lost, RlcoreError):
             lost = failure(self.environment_name, doing, error, EnvironmentFailed)
         self.environment_lost = True
         ranks = self.context.ranks
         agents_may_wait = all(each.checks.takes_no_turns is None for each in self.behaviors.values())
-        if ranks.size == 1 or doing != "in step" or self.on_device is not None or not agents_may_wait:
+        in_step = doing == "in step" and self.on_device is None
+        stand_in = ranks.stand_in(self.environment) if in_step and agents_may_wait else None
+        if stand_in is None:
             self.between_steps = lost
             raise lost
-        stand_in = LostEnvironments(self.present_environment())
         self.environment = stand_in
         code = 0 if isinstance(lost, EnvironmentEnded) else lost.exit_code  # as without ranks
         self.context.request_stop(f"rank {ranks.rank}: {lost}", code)

@@ -17,7 +17,7 @@ from rlcore import LEARNED, RanksFailed, RunStateError, TreePath
 from rlcore import leaves as leaves_of
 from rlcore_torch.ranks.episodes import RunRanks
 
-PARTS = "ranks"  # the entry of a checkpoint's state
+PARTS = "ranks"  # the entry of a checkpoint's state, from which rlcore.Ranks reads how many saved it
 _EMPTY = "$empty"  # stands for the leaf of an empty mapping or sequence
 
 Part = dict[str, Any]

@@ -35,6 +35,7 @@ from rlcore import (
     StopRequests,
     TrainerWrapper,
 )
+from rlcore_torch.ranks.lost import LostEnvironments
 from rlcore_torch.ranks.step_count import StepCount
 
 SECONDS = 0.5  # between two agreements whether to stop, about
@@ -50,17 +51,18 @@ class EnvironmentOfRanks:
     Attributes:
         num_envs: N*.
         episodes: [N*] the episode that each is in.
+        own: The environments of this rank.
     """
 
     def __init__(self, environment: Environment, first_env: int, num_envs: int) -> None:
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
-        self._environment = environment
-        self._own = slice(first_env, first_env + environment.num_envs)
+        self.own = environment
+        self._own_rows = slice(first_env, first_env + environment.num_envs)
 
     def set_parameters(self, parameters: Parameters) -> None:
         """Set the columns [N*] of ``parameters`` in the environments of this rank."""
-        self._environment.set_parameters({name: column[self._own] for name, column in parameters.items()})
+        self.own.set_parameters({name: column[self._own_rows] for name, column in parameters.items()})
 
 
 @attrs.define
@@ -179,6 +181,13 @@ class RunRanks(Ranks):
         }
         self._take()
         return self._everywhere, self._joined
+
+    def stand_in(self, environment: Environment) -> LostEnvironments:
+        """Return environments in which nothing happens, in place of those of this rank."""
+        lost = LostEnvironments(environment)
+        self._environment = lost
+        self._everywhere.own = lost
+        return lost
 
     def episodes_of_all(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the episodes [N*] of all ranks, and note them."""

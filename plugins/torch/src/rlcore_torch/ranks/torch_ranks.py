@@ -155,7 +155,7 @@ class TorchRanks(RunRanks):
 
     def load_state(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return the state that this rank saved, from that of a checkpoint that rank 0 read; None if there is none."""
-        return scatter_state(state, self)
+        return scatter_state(self.of_this_number(state), self)
 
     # ------------------------------------------------------------ tensors
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, Environment, Parameters
-from rlcore.contracts.seeding import EpisodeSeeds
+from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, Parameters
 
 
 class LostEnvironments:
@@ -51,24 +50,6 @@ class LostEnvironments:
 
     def _nothing(self) -> dict[str, AgentBatch]:
         return {name: _nothing_for(spec) for name, spec in self.behaviors.items()}
-
-
-class CurrentEnvironments:
-    """The environments of a rank, for curricula: those of ``state``, also after they were lost."""
-
-    def __init__(self, environment: Callable[[], Environment]) -> None:
-        self._environment = environment
-
-    @property
-    def num_envs(self) -> int:
-        return self._environment().num_envs
-
-    @property
-    def episodes(self) -> NDArray[np.int64]:
-        return self._environment().episodes
-
-    def set_parameters(self, parameters: Parameters) -> None:
-        self._environment().set_parameters(parameters)
 
 
 def _nothing_for(spec: BehaviorSpec) -> AgentBatch:
