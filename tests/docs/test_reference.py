@@ -20,7 +20,6 @@ from workspace import MEMBERS, ROOT
 
 from rlcore import (
     HOOKS,
-    NOT_SUPPORTED,
     BehaviorSettings,
     CheckpointSettings,
     field_info,
@@ -29,6 +28,7 @@ from rlcore import (
 )
 from rlcore.plugins.known import PACKAGES
 from rlcore.settings.fields import settings_fields
+from rlcore_migrate.mlagents_keys import DEFAULTS_ONLY
 from rlcore_poca.settings import POCASettings
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
@@ -161,7 +161,7 @@ def test_the_page_for_ml_agents_lists_every_key_where_it_belongs(row: str) -> No
         new = "(an rlcore key" in info.description
         if key not in elsewhere:
             expected[2 if new else 0].add(key)
-    expected[1] = set(NOT_SUPPORTED.get(row.strip("`"), ()))
+    expected[1] = set(DEFAULTS_ONLY.get(row.strip("`"), ()))
     expected[0].discard("sections")  # an attribute, not a key
     if cls is BehaviorSettings:
         expected[0] |= {key for kind, key in PACKAGES if kind == "behavior"}

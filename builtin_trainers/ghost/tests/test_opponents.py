@@ -20,9 +20,9 @@ from rlcore import (
     TrainerSpec,
     hookimpl,
 )
-from rlcore.config.document import ConfigErrors
 from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
+from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
 from rlcore.contracts.environment import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace

@@ -405,11 +405,20 @@ class KeyHints(Record):
     bool) -> str`` returns what to say about the value at ``path`` instead of ``problem``, which it may return too. The
     ``path`` of an option is ``("--name",)``. An empty text leaves the problem out, because the message about another
     one says it. ``unknown``: the key is unknown.
+
+    Attributes:
+        rewrites: The code that rewrites keys of another program before a configuration is checked, as
+            ``"package.module:name"``; None if there is none. ``name(file: Rewriting)`` is called for each
+            configuration that is read, after ``rlcore_modify_config``; see :class:`rlcore.Rewriting`.
+        accepts: The mapping, as ``"package.module:NAME"``, from blocks to the keys that ``rewrites`` accepts in them,
+            each with its default, for ``rlcore schema``; None if there is none.
     """
 
     kind: ClassVar[str] = "hints"
 
     affects_learning: bool = False
+    rewrites: str | None = attrs.field(default=None, validator=check_target)
+    accepts: str | None = attrs.field(default=None, validator=check_target)
 
 
 @attrs.frozen(kw_only=True)

@@ -19,6 +19,7 @@ from rlcore.records import (
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
+    KeyHints,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
@@ -148,7 +149,18 @@ class WheelLike(CurriculumSettings):
 
 
 # The module that the records of FakePlugins name.
+class NoHints:
+    """Says nothing else of what is refused."""
+
+    def __init__(self, data: Any, plugins: Any) -> None:
+        """Any configuration."""
+
+    def message(self, path: Any, problem: str, unknown: bool) -> str:
+        return problem
+
+
 sys.modules["fake"] = fake = ModuleType("fake")
+fake.NoHints = NoHints  # type: ignore[attr-defined]
 for _cls in (PPOLike, OtherTrainer, BonusReward, FileWriter, GridOptions, GridRoute, DepthLike, AcmeSection):
     setattr(fake, _cls.__name__, _cls)
 for _cls in (ChipLike, LessonsLike, WheelLike, WalledLike):
@@ -192,6 +204,12 @@ class FakePlugins(Plugins):
             ),
             BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
+            KeyHints(
+                name="migrate",
+                target="fake:NoHints",
+                rewrites="rlcore_migrate.mlagents_keys:rewrite",
+                accepts="rlcore_migrate.mlagents_keys:ACCEPTED",
+            ),
             ConfigSection(name="torch_settings", target="rlcore_torch:TorchSettings", summary="Of PyTorch."),
         ]
 

@@ -12,7 +12,8 @@ import pytest
 import rlcore
 import rlcore_torch
 from rlcore import config_from_mapping, dotted, field_info, nearest
-from rlcore.config.document import MAX_PROBLEMS, ConfigErrors, Document, Problems, shown
+from rlcore.config.document import Document
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
 
 CLASSES = [
     getattr(package, name)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rlcore import ConfigError, ConfigErrors, PluginError, Plugins
-from rlcore.config.load import load_config, plugin_settings, used_references
+from rlcore.config.load import load_config
+from rlcore.config.plugin_choice import plugin_settings, used_references
 from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.plugins import core as builtin
 

@@ -10,9 +10,9 @@ import yaml
 
 from rlcore import ConfigErrors, PluginError, Preset, RunConfig, dump_config
 from rlcore.config.load import load_config, load_document
+from rlcore.config.overrides import apply_overrides
 from rlcore.config.presets import preset_line
 from rlcore.config.reading import document_from_mapping, parse_document
-from rlcore.config.rewriting import apply_overrides
 from rlcore_devkit import json_schema
 
 CALM = {

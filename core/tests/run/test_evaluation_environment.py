@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.config.document import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.run.run import Run
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config.document import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.run.run import Run
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.config.document import ConfigErrors
+from rlcore.config.problems import ConfigErrors
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.context import RunContext

@@ -96,9 +96,9 @@ def evaluate_command(
     if video is not None and video.is_dir() and any(video.iterdir()):
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
-    from rlcore.config.document import ConfigErrors
     from rlcore.config.load import load_document, located
-    from rlcore.config.rewriting import apply_overrides
+    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.problems import ConfigErrors
     from rlcore.run.saved.data import find_run, read_saved_configuration
     from rlcore.run.saved.provenance import (
         raise_with_absent_plugins,

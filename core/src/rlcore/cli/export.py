@@ -57,7 +57,7 @@ def export_command(
     of the run's export block, which --set and --profile change.
     """
     limit_threads()
-    from rlcore.config.rewriting import apply_overrides
+    from rlcore.config.overrides import apply_overrides
     from rlcore.run.saved.export import Export, chosen_exporter, with_profile
     from rlcore.run.saved.run import PolicySource
 

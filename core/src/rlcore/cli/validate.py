@@ -28,8 +28,8 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
     Exit code 0 if it is valid, 2 if not. What only a run can check is listed as not checked.
     """
     from rlcore.config.load import load_document, located
+    from rlcore.config.overrides import apply_overrides
     from rlcore.config.reading import read_document
-    from rlcore.config.rewriting import apply_overrides
     from rlcore.config.rules import learns_offline
 
     show_log()  # the warnings about plugins that are left out
@@ -53,7 +53,7 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
 
 
 def _report_errors(error: ConfigError, as_json: bool) -> None:
-    from rlcore.config.document import ConfigErrors, Problem
+    from rlcore.config.problems import ConfigErrors, Problem
 
     errors = error if isinstance(error, ConfigErrors) else ConfigErrors([Problem("", "", " ".join(str(error).split()))])
     if not as_json:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.document import shown
+from rlcore.config.problems import shown
 from rlcore.config.structure import WRONG, Errors, Reader, Refused, require_names
-from rlcore.errors import KeyPath, NotInstalled, PluginError
+from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import PACKAGES
+from rlcore.plugins.installing import pip_install
+from rlcore.plugins.known import FOREIGN_KEYS, KEYS_OF_ML_AGENTS, PACKAGES
 from rlcore.records import ConfigSection
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.fields import Choice, chosen_by, default_of, field_info, settings_fields
@@ -46,6 +47,8 @@ class Choices(Reader):
     def completed(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
         """Return the message and the note; the note about an unknown key names the plugins that may have claimed it."""
         message = self._hints.message(path, refused.message, refused.unknown)
+        if refused.unknown and message == refused.message and dotted(path) in KEYS_OF_ML_AGENTS:
+            return f"unknown key; for files of ML-Agents, {pip_install(FOREIGN_KEYS)}", ""
         depth = {"behaviors": 3, "default_settings": 2}.get(str(path[0]), 1) if path else 0
         if refused.unknown and message == refused.message and len(path) == depth:
             needed = self.plugins.needed(str(path[-1]))

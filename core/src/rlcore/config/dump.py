@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import shown
+from rlcore.config.problems import shown
 from rlcore.config.yaml_forms import yaml_text
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.files.writing import write_atomically

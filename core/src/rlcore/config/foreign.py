@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.document import shown
+from rlcore.config.problems import shown
 from rlcore.errors import KeyPath, dotted
 from rlcore.plugins.call import Plugins
 from rlcore.records import EnvironmentSpec, StatsWriterSpec

@@ -14,9 +14,10 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import AFTER_THE_FILE, Block, Document, Origin, merged, placed, shown, value_at, with_value
+from rlcore.config.document import Block, Document, Origin, merged, placed, value_at
+from rlcore.config.problems import shown
 from rlcore.config.reading import document_from_mapping
-from rlcore.config.rewriting import ALIAS, NUM_ENVS
+from rlcore.config.rewriting import OF_PRESETS
 from rlcore.errors import ConfigError, NotInstalled
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.failures import failure
@@ -47,8 +48,6 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     _check_trainer(preset, value_at(values, TRAINER), data)
     if "environment" not in data:
         values = values.without("environment")
-    elif value_at(data, ALIAS) is not None:
-        values = with_value(values, NUM_ENVS[:1], lambda block: block.without(NUM_ENVS[1]))
     return attrs.evolve(document, data=merged(data, values), preset=_place(preset))
 
 
@@ -65,7 +64,7 @@ def _values(preset: Preset) -> Block:
             raise ConfigError("plugins and preset cannot be among its keys")
     except Exception as error:
         raise failure(preset.described, f"to read {preset.target}", error) from error
-    return Block(placed(plain, Origin(_place(preset), AFTER_THE_FILE - 1, ())).entries())
+    return Block(placed(plain, Origin(_place(preset), OF_PRESETS, ())).entries())
 
 
 def _check_trainer(preset: Preset, trainer: Any, data: Block) -> None:

@@ -16,19 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.document import (
-    MAX_PROBLEMS,
-    Block,
-    ConfigErrors,
-    Document,
-    Items,
-    Origin,
-    Problem,
-    placed,
-    shown,
-    with_export_block,
-)
+from rlcore.config.document import Block, Document, Items, Origin, placed, with_export_block
 from rlcore.config.dump import is_broken
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.config.yaml_forms import LEADING_ZERO, loader_class, missing_space
 from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
 from rlcore.files.reading import DamagedFile, read_regular

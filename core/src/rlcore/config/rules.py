@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.document import AFTER_THE_FILE, Problems, shown, value_at
+from rlcore.config.document import AFTER_THE_FILE, value_at
+from rlcore.config.problems import Problems, shown
 from rlcore.config.rewriting import PLACES
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed

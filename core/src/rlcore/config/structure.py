@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 import attrs
 
-from rlcore.config.document import Block, Items, Problems, shown, to_float, to_int, without_origins
+from rlcore.config.document import Block, Items, to_float, to_int, without_origins
+from rlcore.config.problems import Problems, shown
 from rlcore.config.yaml_forms import missing_space
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import SettingError, check_by_bases, chosen_by, field_info, field_types, settings_fields

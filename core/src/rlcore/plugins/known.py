@@ -26,6 +26,21 @@ PARAMETERS = ("rlcore-curriculum", "curriculum")
 RECORDINGS = ("rlcore-offline", "offline")
 RANKS = ("rlcore-torch", "torch")
 
+# The distribution that reads keys of ML-Agents which rlcore has under another name or not at all, and these keys.
+FOREIGN_KEYS = "rlcore-migrate"
+KEYS_OF_ML_AGENTS = frozenset(
+    {
+        "engine_settings",
+        "env_settings.num_envs",
+        "env_settings.env_path",
+        "env_settings.env_args",
+        "env_settings.base_port",
+        "env_settings.num_areas",
+        "checkpoint_settings.load_model",
+        "checkpoint_settings.train_model",
+    }
+)
+
 # The environment.type of an environment that a Python program gives to its run.
 PROGRAM = "program"
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import Block, ConfigErrors, Document, shown
+from rlcore.config.document import Block, Document
 from rlcore.config.dump import dump_config
-from rlcore.config.load import load_document, load_plugins_for, recorded
-from rlcore.config.named import with_records, with_sections_of
+from rlcore.config.load import load_document
+from rlcore.config.plugin_choice import load_plugins_for, recorded
+from rlcore.config.problems import ConfigErrors, shown
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline
+from rlcore.config.used_records import with_records, with_sections_of
 from rlcore.contracts.ranks import Launch, Ranks, launched
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError
@@ -110,8 +112,8 @@ def _checked(
     if isinstance(config, RunConfig) and given is None:
         if plugins is None:
             plugins = load_plugins_for(document_from_mapping(dump_config(config)))
-            config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
-            config = with_records(config, plugins, dump_config(config))
+            settings = recorded(config.plugins, None, plugins)
+            config = with_records(config, settings, plugins, dump_config(config))
         return config, plugins, Document(None)
     if isinstance(config, RunConfig | Mapping):
         config = document_from_mapping(config if isinstance(config, Mapping) else dump_config(config))

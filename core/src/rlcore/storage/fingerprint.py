@@ -25,9 +25,9 @@ from types import MappingProxyType
 from typing import Any
 
 from rlcore import __version__
-from rlcore.config.document import shown
 from rlcore.config.dump import dump_config
-from rlcore.config.named import listed_records
+from rlcore.config.problems import shown
+from rlcore.config.used_records import listed_records
 from rlcore.contracts.saved_values import TreePath, leaves, mapped
 from rlcore.errors import dotted
 from rlcore.plugins.call import Plugins

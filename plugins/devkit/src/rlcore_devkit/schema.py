@@ -20,7 +20,6 @@ import click
 
 from rlcore import (
     NAME_PATTERN,
-    NOT_SUPPORTED,
     BehaviorSettings,
     CheckpointSettings,
     Choice,
@@ -31,6 +30,7 @@ from rlcore import (
     EnvSettings,
     EvaluationSettings,
     FieldInfo,
+    KeyHints,
     RunConfig,
     chosen_by,
     default_of,
@@ -91,9 +91,8 @@ class _SchemaWriter:
         self.definitions: dict[str, Schema] = {}
 
     def document(self) -> Schema:
-        alias = self._properties(EnvironmentSettings)["num_envs"] | {"description": "Alias of environment.num_envs."}
         own_entries = {"type": "object", "description": "What differs from the environment block."}
-        self._add(EnvSettings, {"num_envs": alias} | self._defaults_only("env_settings"))
+        self._add(EnvSettings, self._defaults_only("env_settings"))
         self._add(CheckpointSettings, self._defaults_only("checkpoint_settings"))
         self._add(EvaluationSettings, {"environment": own_entries})
         schema = self._object(RunConfig)
@@ -101,8 +100,9 @@ class _SchemaWriter:
         for key in ("self_play", "behavioral_cloning"):  # files of ML-Agents have them, as null, without the plugin too
             absent: Schema = {"type": "null", "description": "Needs a plugin."}
             self.definitions[BehaviorSettings.__name__]["properties"].setdefault(key, absent)
-        engine = {"properties": self._defaults_only("engine_settings"), "additionalProperties": False}
-        properties["engine_settings"] = {"type": "object", "description": "Of Unity players."} | engine
+        if engine := self._defaults_only("engine_settings"):
+            of_players = {"type": "object", "description": "Of Unity players."}
+            properties["engine_settings"] = of_players | {"properties": engine, "additionalProperties": False}
         properties["behaviors"]["propertyNames"] = {"pattern": f"^{NAME_PATTERN}$"}
         names: Schema = {"type": "array", "items": self._choice("exporter")}
         properties["export"] = _described({"anyOf": [properties["export"], names]}, properties["export"]["description"])
@@ -115,14 +115,21 @@ class _SchemaWriter:
         return title | schema | {"anyOf": listed, "$defs": self.definitions}
 
     def _defaults_only(self, block: str) -> dict[str, Schema]:
-        """The keys of ML-Agents in a block that may only have their defaults, unless Unity's players are there."""
+        """The keys of other programs in a block that may only have their defaults, unless Unity's players are there."""
+        accepted: dict[str, Any] = {}
+        for record in self.plugins.records(KeyHints.kind):
+            if isinstance(record, KeyHints) and record.accepts is not None:
+                accepted |= record.resolve("accepts").get(block, {})
         players = any(record.name == "unity" for record in self.plugins.records("environment"))
+        about: Schema = {"description": "Of Unity's players; with other environments, only the default is allowed."}
         if players and block != "checkpoint_settings":
-            about = "Of Unity's players; with other environments, only the default is allowed."
-            return {key: {"default": default, "description": about} for key, default in NOT_SUPPORTED[block].items()}
-        return {
-            key: {"const": default, "description": "Not supported."} for key, default in NOT_SUPPORTED[block].items()
-        }
+            keys: dict[str, Schema] = {key: {"default": default, **about} for key, default in accepted.items()}
+        else:
+            keys = {key: {"const": default, "description": "Not supported."} for key, default in accepted.items()}
+        if "num_envs" in keys:
+            alias = {"description": "Alias of environment.num_envs."}
+            keys["num_envs"] = self._properties(EnvironmentSettings)["num_envs"] | alias
+        return keys
 
     def _add(self, cls: type, properties: Mapping[str, Schema]) -> None:
         """Define a class whose blocks have keys in a file that the class lacks, or has otherwise."""

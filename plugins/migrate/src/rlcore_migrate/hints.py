@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import (
-    NOT_SUPPORTED,
     BehaviorSettings,
     CheckpointSettings,
     ConfigError,
@@ -29,6 +28,7 @@ from rlcore import (
     dotted,
     settings_fields,
 )
+from rlcore_migrate.mlagents_keys import DEFAULTS_ONLY
 
 CONVERTER = "rlcore convert mlagents FILE converts the file"
 OLD_SAMPLER = "sampler-type"
@@ -143,7 +143,7 @@ class Hints:
         }
         inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(()).items()}
         outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
-        outer |= {key: block for block, keys in NOT_SUPPORTED.items() if block != "engine_settings" for key in keys}
+        outer |= {key: block for block, keys in DEFAULTS_ONLY.items() if block != "engine_settings" for key in keys}
         return {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
 
     def _sections(self) -> dict[str, type]:

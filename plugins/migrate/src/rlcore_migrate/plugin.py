@@ -11,6 +11,8 @@ def rlcore_config_sections() -> list[KeyHints]:
         KeyHints(
             name="migrate",
             target="rlcore_migrate.hints:Hints",
+            rewrites="rlcore_migrate.mlagents_keys:rewrite",
+            accepts="rlcore_migrate.mlagents_keys:ACCEPTED",
             summary="what to write instead of keys of other frameworks and of old files of ML-Agents",
         )
     ]

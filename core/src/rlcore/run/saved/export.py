@@ -10,8 +10,8 @@ from typing import Any, Self
 import attrs
 
 from rlcore.config.document import Document
+from rlcore.config.overrides import apply_overrides
 from rlcore.config.reading import document_from_mapping
-from rlcore.config.rewriting import apply_overrides
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.files.paths import user_path
 from rlcore.plugins.call import Plugins

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 import attrs
 
-from rlcore.config.document import ConfigErrors, Document
+from rlcore.config.document import Document
 from rlcore.config.foreign import named_by_a_stranger
-from rlcore.config.load import environment_modules, local_references
-from rlcore.config.named import with_records_of
+from rlcore.config.plugin_choice import environment_modules, local_references
+from rlcore.config.problems import ConfigErrors
+from rlcore.config.used_records import with_records_of
 from rlcore.contracts.saved_values import EACH, TEXT, has_form
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.files.paths import user_path

@@ -15,7 +15,8 @@ from typing import Any, Self
 import attrs
 
 from rlcore.config.document import Document
-from rlcore.config.load import left_out, load_config, load_plugins_for
+from rlcore.config.load import load_config
+from rlcore.config.plugin_choice import left_out, load_plugins_for
 from rlcore.config.reading import read_document
 from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.contracts.policy import Policy, read_by

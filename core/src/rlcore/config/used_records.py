@@ -19,7 +19,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import Plugin
 from rlcore.records import ConfigSection, Record
 from rlcore.settings import PluginSettings, RunConfig
-from rlcore.settings.fields import chosen_by, field_info, settings_fields
+from rlcore.settings.fields import Choice, chosen_by, field_info, settings_fields
 
 log = logging.getLogger(__name__)
 
@@ -35,25 +35,26 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-def with_records(config: RunConfig, plugins: Plugins, given: Collection[str]) -> RunConfig:
-    """The configuration, whose ``plugins`` block lists the records that it names.
+def with_records(config: RunConfig, settings: PluginSettings, plugins: Plugins, written: Collection[str]) -> RunConfig:
+    """The configuration with the ``plugins`` block ``settings``, which lists the records that the configuration names.
 
-    ``given`` has the keys of the file. The section of a plugin is listed if the file has it, or if the plugin has
+    ``written`` has the keys of the file. The section of a plugin is listed if the file has it, or if the plugin has
     another record that the configuration names.
     """
     named = list(dict.fromkeys(_named(config, plugins)))
     used = {record.plugin for record in named if record.kind != SECTION}
-    own = [record for record in named if record.kind != SECTION or record.name in given or record.plugin in used]
-    return attrs.evolve(config, plugins=_listed(config.plugins, own, plugins))
+    listed = [record for record in named if record.kind != SECTION or record.name in written or record.plugin in used]
+    return attrs.evolve(config, plugins=_listed(settings, listed, plugins))
 
 
 def with_sections_of(config: RunConfig, plugins: Plugins, took_part: Iterable[Plugin]) -> RunConfig:
     """The configuration, whose ``plugins`` block also lists the sections of the plugins that took part in the run."""
     labels = {plugin.label for plugin in took_part}
-    sections = [each for each in plugins.records(SECTION) if each.plugin is not None and each.plugin.label in labels]
-    sections = [each for each in sections if each.name in config.sections]
-    listed = [record for block in BLOCKS for record in listed_records(config, plugins, block)]
-    return attrs.evolve(config, plugins=_listed(config.plugins, [*listed, *sections], plugins))
+    records = [record for block in BLOCKS for record in listed_records(config, plugins, block)]
+    for section in plugins.records(SECTION):
+        if section.plugin is not None and section.plugin.label in labels and section.name in config.sections:
+            records.append(section)
+    return attrs.evolve(config, plugins=_listed(config.plugins, records, plugins))
 
 
 def listed_records(config: RunConfig, plugins: Plugins, block: str = BLOCKS[0]) -> Iterator[Record]:
@@ -80,9 +81,11 @@ def _listed(settings: PluginSettings, records: Iterable[Record], plugins: Plugin
     chosen = set[tuple[str, str]]()
     optional = set[tuple[str, str]]()
     for record in records:
-        (chosen if record.affects_learning else optional).add((record.kind, record.reference))
-    listed = _references({BLOCKS[1]: settings.optional})
-    optional |= {(kind, reference) for kind, reference in listed if _found(plugins, kind, reference) is None}
+        block = chosen if record.affects_learning else optional
+        block.add((record.kind, record.reference))
+    for kind, reference in _references({BLOCKS[1]: settings.optional}):
+        if _found(plugins, kind, reference) is None:
+            optional.add((kind, reference))
     return attrs.evolve(settings, chosen=_by_kind(chosen), optional=_by_kind(optional))
 
 
@@ -95,7 +98,7 @@ def _by_kind(references: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _named(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
     """Each record that the configuration names, a default included. One that is absent or unclear fails where used."""
-    for kind, reference in _names(attrs.evolve(config, preset=None)):
+    for kind, reference in _names(config):
         try:
             record = plugins.record_of_kind(kind, reference)
         except (NotInstalled, PluginError):
@@ -109,7 +112,7 @@ def _named(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
 
 
 def _names(value: Any) -> Iterator[tuple[str, str]]:
-    """The kind and the name of each record that settings name, at any depth."""
+    """The kind and the name of each record that settings name, at any depth. A preset is used up: it is not named."""
     if isinstance(value, Mapping):
         for each in value.values():
             yield from _names(each)
@@ -118,7 +121,7 @@ def _names(value: Any) -> Iterator[tuple[str, str]]:
             yield from _names(each)
     elif attrs.has(type(value)):
         for kind, name in _own_names(value):
-            if isinstance(name, str):
+            if isinstance(name, str) and kind != "preset":
                 yield kind, name
         for attribute in settings_fields(type(value)).values():
             yield from _names(getattr(value, attribute.name))
@@ -133,18 +136,19 @@ def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
             yield choice.kind, getattr(settings, fields[choice.key].name)
     for attribute in fields.values():
         info = field_info(attribute)
+        choice = info.chooses
         value = getattr(settings, attribute.name)
         if info.record is not None:
             yield info.record, value
-        if info.chooses is not None and info.chooses.by == "key":
-            yield info.chooses.kind, getattr(settings, fields[info.chooses.key].name)
-        elif info.chooses is not None:  # a mapping from names to blocks; false and null turn one off
-            claimed = info.chooses.by == "claim"
-            yield from (
-                (info.chooses.kind, name)
-                for name, block in value.items()
-                if block is not False and not (claimed and block is None)
-            )
+        if choice is not None and choice.by == "key":
+            yield choice.kind, getattr(settings, fields[choice.key].name)
+        elif choice is not None:
+            yield from ((choice.kind, name) for name, block in value.items() if not _is_off(choice, block))
+
+
+def _is_off(choice: Choice, block: Any) -> bool:
+    """Whether an entry of a mapping from names to blocks turns its record off: with false, or null beside a field."""
+    return block is False or (choice.by == "claim" and block is None)
 
 
 # ---------------------------------------------------------------- what a run finds when it is continued
@@ -168,7 +172,7 @@ def with_records_of(document: Document, saved: Document) -> Document:
                 merged = merged.with_entry(kind, both, None)
         if merged:
             own = own.with_entry(name, merged, None)
-    return attrs.evolve(document, data=document.data.with_entry("plugins", own, document.data.origins.get("plugins")))
+    return document.with_block("plugins", own)
 
 
 def _references(block: Mapping[str, Any], names: Iterable[str] = BLOCKS) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,75 @@
+"""Blocks that inherit: behaviors from ``default_settings``, and the environment of evaluations from ``environment``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config.document import Block, Document, merged, placed_like, with_value
+from rlcore.config.dump import NOT_INHERITED, plain, same_type
+from rlcore.config.problems import Problems, shown
+from rlcore.config.structure import build
+from rlcore.settings import EnvironmentSettings
+
+if TYPE_CHECKING:
+    from rlcore.config.choices import Choices
+
+
+def inherit_defaults(document: Document) -> Document:
+    """The document with ``default_settings`` merged under each behavior, as deep as both are mappings."""
+    defaults = document.data.get("default_settings")
+    behaviors = document.data.get("behaviors")
+    if not isinstance(defaults, Block) or not isinstance(behaviors, Block):
+        return document
+    complete = Block()
+    for name, own, origin in behaviors.entries():
+        complete.put(name, merged(own, defaults) if isinstance(own, Block) else own, origin)
+    return document.with_block("behaviors", complete)
+
+
+def with_environments(document: Document, choices: Choices, problems: Problems) -> Document:
+    """The document with the numbers of environments, and with the complete environment of evaluations.
+
+    Both are decided once, so that the configuration that a run writes loads to an equal one. ``num_envs`` of training
+    is 1 by default. The environment of evaluations has its own entries over those of ``environment``, with their
+    defaults.
+    """
+    environment = document.data.get("environment")
+    if isinstance(environment, Block) and environment.get("num_envs") is None:
+        environment = environment.with_entry("num_envs", 1, None)
+        document = document.with_block("environment", environment)
+    evaluation = document.data.get("evaluation")
+    if not isinstance(evaluation, Block):
+        return document
+    complete = _of_evaluations(evaluation.get("environment", Block()), environment, document, choices, problems)
+    origin = evaluation.origins.get("environment")
+    evaluation = evaluation.without("environment")
+    if complete is not None:
+        evaluation = evaluation.with_entry("environment", complete, origin)
+    return attrs.evolve(document, data=with_value(document.data, ("evaluation",), lambda _: evaluation))
+
+
+def _of_evaluations(
+    own: Any, environment: Any, document: Document, choices: Choices, problems: Problems
+) -> Block | None:
+    """The complete environment block of evaluations; None after a problem, or if a problem is to be found later."""
+    if not isinstance(own, Block):
+        problems.add(("evaluation", "environment"), f"must be a mapping, not {shown(own)}")
+        return None
+    if environment is None and not own:
+        missing = "there is no environment to evaluate in; give environment or evaluation.environment"
+        problems.add(("evaluation",), missing)
+        return None
+    if not isinstance(environment, Block):
+        return own or None
+    path = ("environment",)
+    built = build(EnvironmentSettings, environment, path, Problems(document), choices)
+    if built is None and not own:
+        return None
+    base = environment if built is None else placed_like(plain(built, path, secrets=True), environment)
+    if not same_type(own, base):
+        return own
+    for key in NOT_INHERITED:
+        base = base.without(key)
+    return merged(own, base)
