@@ -1,4 +1,4 @@
-"""Environments of Gymnasium for tests, and steps of environments with one behavior."""
+"""Environments of Gymnasium for tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from rlcore import Actions, AgentBatch, Environment, EpisodeSeeds
 
 
 class Scripted(gymnasium.Env[Any, Any]):
@@ -61,20 +59,3 @@ def register(env_id: str, *entry: Any, **how: Any) -> str:
     gymnasium.registry.pop(env_id, None)
     gymnasium.register(env_id, *entry, **how)
     return env_id
-
-
-def begin(environment: Environment, seeds: EpisodeSeeds | int = 3, episodes: Any = 0) -> AgentBatch:
-    """Reset the environments, all to one episode or each to its own."""
-    first = np.broadcast_to(np.asarray(episodes, np.int64), environment.num_envs).copy()
-    (batch,) = environment.reset(EpisodeSeeds(seeds) if isinstance(seeds, int) else seeds, first).values()
-    return batch
-
-
-def act(environment: Environment, choices: Any = 0, steps: int = 1) -> AgentBatch:
-    """Step with these discrete choices: one for all, one for each environment, or [S, branches]."""
-    ((name, spec),) = environment.behaviors.items()
-    chosen = np.asarray(choices, np.int64)
-    rows = np.broadcast_to(chosen if chosen.ndim == 2 else chosen.reshape(-1, 1), (spec.slots, len(spec.discrete)))
-    for _ in range(steps):
-        batch = environment.step({name: Actions(discrete=rows.copy())})[name]
-    return batch

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gym_play import Scripted, act, begin, register
+from gym_play import Scripted, register
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
+from one_behavior import act, begin
 
 from rlcore import AgentBatch, Environment, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.native import ADAPTERS

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gym_play import act, begin
+from one_behavior import act, begin
 
 from rlcore import ConfigError
 

@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from gym_play import act, begin
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from one_behavior import act, begin
 
 from rlcore import EpisodeSeeds, SavesState
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from gym_play import Scripted, act, begin, register
+from gym_play import Scripted, register
 from gymnasium import spaces
+from one_behavior import act, begin
 
 from rlcore import ConfigError, UnsupportedSpace
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gym_play import Scripted, begin
+from gym_play import Scripted
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from one_behavior import begin
 
 from rlcore import Actions, EpisodeSeeds, Run, load_checkpoint
 from rlcore_gymnasium.episode_info import final_info, final_info_of_vector

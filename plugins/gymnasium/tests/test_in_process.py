@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gym_play import act, begin
 from gymnasium import spaces
+from one_behavior import act, begin
 
 from rlcore import Actions, EnvironmentFailed, EpisodeSeeds
 from rlcore_devkit.playing import random_actions

@@ -12,9 +12,10 @@ from pathlib import Path
 import gymnasium
 import pytest
 import yaml
-from gym_play import act, begin, register
+from gym_play import register
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
+from one_behavior import act, begin
 
 from rlcore import ConfigError, EnvironmentFailed
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore

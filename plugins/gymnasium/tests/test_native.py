@@ -9,9 +9,9 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
-from gym_play import act, begin
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from one_behavior import act, begin
 
 from rlcore import EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.cartpole import CartPoleEnvironment

@@ -9,8 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from gym_play import act, begin, register
+from gym_play import register
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from one_behavior import act, begin
 
 from rlcore import ConfigError, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.parameter_settings import ParameterRoute

@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from gym_play import begin
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from numpy.typing import NDArray
+from one_behavior import begin
 
 from rlcore import AgentBatch, Environment, EpisodeSeeds, SavedValueError, SavesState, load_checkpoint, save_checkpoint
 from rlcore_devkit.playing import random_actions

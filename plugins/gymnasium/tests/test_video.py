@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gym_play import Scripted, act, begin, register
+from gym_play import Scripted, register
+from one_behavior import act, begin
 
 from rlcore import EnvironmentFailed, Run, RunStateError
 from rlcore_devkit.fixtures import run_rlcore

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from gym_play import act, begin
+from one_behavior import act, begin
 
 from rlcore import ConfigError, EpisodeSeeds
 from rlcore_devkit.fixtures import RunRlcore, run_rlcore

@@ -12,8 +12,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gym_play import Scripted, act, begin, register
+from gym_play import Scripted, register
 from gymnasium import wrappers as gw
+from one_behavior import act, begin
 
 from rlcore import (
     Actions,

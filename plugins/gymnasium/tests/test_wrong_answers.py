@@ -11,9 +11,10 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from gym_play import Scripted, act, begin, register
+from gym_play import Scripted, register
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from one_behavior import act, begin
 
 from rlcore import Environment, EnvironmentFailed, EpisodeSeeds
 from rlcore_gymnasium.native import ADAPTERS

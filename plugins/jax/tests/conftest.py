@@ -1,32 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from rlcore import Environment, EnvironmentSettings, ObservationSpec
-
-
-@pytest.fixture
-def make() -> Callable[..., Environment]:
-    """Create the environment of a run with one behavior ``Agent``: ``make("connect_four", 2, max_episode_steps=9)``."""
-    from rlcore_jax.games import make_environment
-    from rlcore_jax.settings import PgxSettings
-
-    def make(
-        game: str | None, copies: int = 2, parameters: Mapping[str, Any] | None = None, /, **options: Any
-    ) -> Environment:
-        run: Any = SimpleNamespace(
-            behavior_names=("Agent",),
-            num_envs=copies,
-            config=SimpleNamespace(environment_parameters=dict(parameters or {})),
-        )
-        return make_environment(EnvironmentSettings(id=game, options=PgxSettings(**options)), run)
-
-    return make
+from rlcore import ObservationSpec
 
 
 class WalkState(NamedTuple):

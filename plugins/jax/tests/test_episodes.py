@@ -5,16 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jax_worlds import playing
+from one_behavior import begin, move
+from workspace import ROOT
 
 from rlcore import Actions, Environment, EpisodeSeeds, RunStateError
 from rlcore_devkit.conformance.states import assert_equal
 from rlcore_devkit.playing import play
-from rlcore_torch import AsNumpy
 
 pytest.importorskip("jax", reason="JAX is not installed: pip install './plugins/jax[pgx]'")
 
@@ -26,28 +29,14 @@ LIMIT = 6
 def open_walk(walk: Any) -> Callable[..., Environment]:
     """Create N walks with a time limit: ``open_walk(reset_rows)``."""
     from rlcore_jax.program import Program
-    from rlcore_jax.tensors import JaxTensors
 
-    programs: dict[int | None, Program] = {}
-
-    def open_walk(reset_rows: int | None = None) -> Environment:
-        if reset_rows not in programs:
-            programs[reset_rows] = Program(walk, N, LIMIT, reset_rows)
-        return AsNumpy(JaxTensors(programs[reset_rows], "Agent"))
-
-    return open_walk
+    program = cache(lambda reset_rows: Program(walk, N, LIMIT, reset_rows))
+    return lambda reset_rows=None: playing(program(reset_rows))
 
 
-def begun(environment: Environment, first_env: int = 0, episode: int = 0) -> Any:
-    """Start the episode with the same number in all environments."""
-    seeds, numbers = EpisodeSeeds(3, first_env), np.full(environment.num_envs, episode, np.int64)
-    return environment.reset(seeds, numbers)["Agent"]
-
-
-def moved(environment: Environment, moves: np.ndarray[Any, Any]) -> Any:
-    """Step with moves [N], half of each in both parts of the action."""
-    halves = np.repeat(moves.astype(np.float32)[:, None] / 2, 2, axis=1)
-    return environment.step({"Agent": Actions(continuous=halves)})["Agent"]
+def moved(environment: Environment, moves: Any) -> Any:
+    """Step with moves, one for all or [N], half of each in both parts of the action."""
+    return move(environment, np.asarray(moves) / 2)
 
 
 def key_of(env: int, episode: int, step: int) -> Any:
@@ -71,9 +60,9 @@ def first(env: int, episode: int) -> np.float32:
 
 def test_random_numbers_follow_from_run_environment_episode_and_step(open_walk: Callable[..., Environment]) -> None:
     environment = open_walk()
-    place = begun(environment, first_env=7, episode=2).observations["place"][:, 0].copy()
+    place = begin(environment, EpisodeSeeds(3, 7), 2).observations["place"][:, 0].copy()
     assert place.tolist() == [first(7 + env, 2) for env in range(N)]
-    batch = moved(environment, np.zeros(N))
+    batch = moved(environment, 0)
     wanted = [place[env] + uniform(7 + env, 2, 1) for env in range(N)]
     np.testing.assert_allclose(batch.observations["place"][:, 0], wanted, rtol=1e-6)
 
@@ -84,7 +73,7 @@ def test_only_rows_that_ended_begin_again(
     open_walk: Callable[..., Environment], ends: list[int], reset_rows: int | None
 ) -> None:
     environment = open_walk(reset_rows)
-    place = begun(environment).observations["place"][:, 0].copy()
+    place = begin(environment).observations["place"][:, 0].copy()
     moves = np.zeros(N)
     moves[ends] = 9
     batch = moved(environment, moves)
@@ -104,7 +93,7 @@ def test_only_rows_that_ended_begin_again(
         wanted = first(env, 1) if env in ends else reached[env]
         np.testing.assert_allclose(seen[env], wanted, rtol=1e-6)
     # The next step draws with the numbers of its own episode.
-    again = moved(environment, np.zeros(N)).observations["place"][:, 0]
+    again = moved(environment, 0).observations["place"][:, 0]
     for env in range(N):
         numbers = (1, 1) if env in ends else (0, 2)
         np.testing.assert_allclose(again[env] - seen[env], uniform(env, *numbers), atol=2e-6)
@@ -112,9 +101,9 @@ def test_only_rows_that_ended_begin_again(
 
 def test_the_time_limit_truncates_where_the_task_does_not_end(open_walk: Callable[..., Environment]) -> None:
     environment = open_walk()
-    begun(environment)
+    begin(environment)
     for step in range(1, LIMIT):
-        batch = moved(environment, np.full(N, -1.0))
+        batch = moved(environment, -1)
         assert not batch.ended.size, step
     moves = np.full(N, -1.0)
     moves[1] = 50  # terminates in the very step of the limit
@@ -123,8 +112,8 @@ def test_the_time_limit_truncates_where_the_task_does_not_end(open_walk: Callabl
     assert batch.truncated.tolist() == [True, False, True, True, True]
     assert (batch.final_observations["place"][[0, 2, 3, 4], 0] < 1).all()
     for step in range(1, LIMIT):  # the limit counts the steps of the episode
-        assert not moved(environment, np.full(N, -1.0)).ended.size, step
-    assert moved(environment, np.full(N, -1.0)).truncated.all()
+        assert not moved(environment, -1).ended.size, step
+    assert moved(environment, -1).truncated.all()
 
 
 def test_the_number_of_rows_that_are_reset_together_changes_nothing(open_walk: Callable[..., Environment]) -> None:
@@ -140,16 +129,13 @@ def test_the_number_of_rows_that_are_reset_together_changes_nothing(open_walk: C
 def test_environments_of_a_block_play_what_they_play_among_all(
     open_walk: Callable[..., Environment], walk: Any
 ) -> None:
-    from rlcore_jax.program import Program
-    from rlcore_jax.tensors import JaxTensors
-
-    whole, block = open_walk(), AsNumpy(JaxTensors(Program(walk, 2, LIMIT), "Agent"))
-    ours, theirs = begun(whole), begun(block, first_env=3)
+    everything, block = open_walk(), playing(walk, 2, LIMIT)
+    ours, theirs = begin(everything), begin(block, EpisodeSeeds(3, first_env=3))
     for step in range(20):
         assert ours.take(np.array([3, 4])).observations["place"].tolist() == theirs.observations["place"].tolist()
         moves = np.linspace(-1, 2 + step % 3, N)
-        ours, theirs = moved(whole, moves), moved(block, moves[3:])
-    assert whole.episodes[3:].tolist() == block.episodes.tolist() != [0, 0]
+        ours, theirs = moved(everything, moves), moved(block, moves[3:])
+    assert everything.episodes[3:].tolist() == block.episodes.tolist() != [0, 0]
 
 
 def test_what_is_written_into_a_batch_does_not_reach_the_simulator(open_walk: Callable[..., Environment]) -> None:
@@ -163,43 +149,40 @@ def test_what_is_written_into_a_batch_does_not_reach_the_simulator(open_walk: Ca
 
 def test_actions_may_change_after_the_step(open_walk: Callable[..., Environment]) -> None:
     environment, other = open_walk(), open_walk()
-    begun(environment), begun(other)
+    begin(environment), begin(other)
     actions = Actions(continuous=np.full((N, 2), 0.25, np.float32))
     batch = environment.step({"Agent": actions})["Agent"]
     assert actions.continuous is not None
     actions.continuous.fill(9)
-    assert batch.observations["place"].tolist() == moved(other, np.full(N, 0.5)).observations["place"].tolist()
+    assert batch.observations["place"].tolist() == moved(other, 0.5).observations["place"].tolist()
 
 
 IN_A_NEW_PROCESS = """
 import sys
 import numpy as np
 from conftest import WalkState, walk
-from test_episodes import LIMIT, N, moved
-from rlcore_jax.tensors import JaxTensors
-from rlcore_jax.program import Program
-from rlcore_torch import AsNumpy
+sys.path.append(sys.argv[3])
+from test_episodes import LIMIT, N, moved, playing
 saved = dict(np.load(sys.argv[1]))
-environment = AsNumpy(JaxTensors(Program(walk.__wrapped__(), N, LIMIT), "Agent"))
+environment = playing(walk.__wrapped__(), N, LIMIT)
 environment.load_state_dict({"carry": saved})
-places = [moved(environment, np.full(N, 0.75)).observations["place"] for _ in range(12)]
+places = [moved(environment, 0.75).observations["place"] for _ in range(12)]
 np.save(sys.argv[2], np.stack(places))
 """
 
 
 def test_a_saved_state_continues_in_a_new_process(open_walk: Callable[..., Environment], tmp_path: Path) -> None:
     environment = open_walk()
-    begun(environment)
+    begin(environment)
     for _ in range(4):
         moved(environment, np.linspace(0, 2, N))
     state = environment.state_dict()  # type: ignore[attr-defined]
-    assert set(state["carry"]) == {
-        "state/place", "state/key", "state/moved", "keys", "episodes", "steps", "pending",
-    }  # fmt: skip
+    saved = "state/place state/key state/moved keys episodes steps pending"
+    assert set(state["carry"]) == set(saved.split())
     np.savez(tmp_path / "saved.npz", **state["carry"])
-    ours = np.stack([moved(environment, np.full(N, 0.75)).observations["place"] for _ in range(12)])
-    command = [sys.executable, "-c", IN_A_NEW_PROCESS, str(tmp_path / "saved.npz"), str(tmp_path / "places.npy")]
-    subprocess.run(command, check=True, cwd=Path(__file__).parent)
+    ours = np.stack([moved(environment, 0.75).observations["place"] for _ in range(12)])
+    files = [str(tmp_path / "saved.npz"), str(tmp_path / "places.npy"), str(ROOT / "tests/support")]
+    subprocess.run([sys.executable, "-c", IN_A_NEW_PROCESS, *files], check=True, cwd=Path(__file__).parent)
     assert np.load(tmp_path / "places.npy").tobytes() == ours.tobytes()
 
 
@@ -215,7 +198,7 @@ def test_a_state_that_does_not_fit_is_refused(
     open_walk: Callable[..., Environment], change: Callable[[dict[str, Any]], Any], message: str
 ) -> None:
     environment = open_walk()
-    begun(environment)
+    begin(environment)
     state = environment.state_dict()  # type: ignore[attr-defined]
     change(state["carry"])
     with pytest.raises(RunStateError, match=message):
@@ -226,9 +209,6 @@ def test_a_step_is_compiled_once(walk: Any, caplog: pytest.LogCaptureFixture) ->
     """Not once more for the state after a step, whose types are the strong ones, nor for a restored one."""
     import jax
     import jax.numpy as jnp
-
-    from rlcore_jax.program import Program
-    from rlcore_jax.tensors import JaxTensors
 
     class Traced(type(walk)):  # type: ignore[misc]
         steps = 0
@@ -241,13 +221,13 @@ def test_a_step_is_compiled_once(walk: Any, caplog: pytest.LogCaptureFixture) ->
             return super().step(state, action, key)
 
     simulator = Traced()
-    environment = AsNumpy(JaxTensors(Program(simulator, N, LIMIT), "Agent"))
-    begun(environment)
+    environment = playing(simulator, N, LIMIT)
+    begin(environment)
     for _ in range(3):
-        moved(environment, np.zeros(N))
+        moved(environment, 0)
     environment.load_state_dict(environment.state_dict())  # type: ignore[attr-defined]
     with jax.log_compiles():
-        moved(environment, np.zeros(N))
+        moved(environment, 0)
         assert "Compiling" not in caplog.text
         jax.jit(lambda number: number + 1)(1)
         assert "Compiling" in caplog.text

@@ -1,32 +1,29 @@
-"""Games of pgx: turns, masks and rewards of players, compared with pgx's own functions; and bad input."""
+"""Games of pgx: turns, masks and rewards of players, compared with pgx's own functions."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import jax_worlds
 import numpy as np
 import pytest
+from one_behavior import act, begin
 
-from rlcore import Actions, ConfigError, Environment, EnvironmentFailed, EpisodeSeeds, ObservationSpec
-from rlcore_torch import AsNumpy
+from rlcore import EnvironmentFailed, ObservationSpec
 
 pgx = pytest.importorskip("pgx", reason="pgx is not installed: pip install './plugins/jax[pgx]'")
 
-Make = Callable[..., Environment]
+make = partial(jax_worlds.make, jax_worlds.PGX)
 
 
-def chosen(actions: list[int]) -> dict[str, Actions]:
-    return {"Agent": Actions(discrete=np.array(actions, np.int64)[:, None])}
-
-
-def test_players_take_turns_and_both_end(make: Make) -> None:
+def test_players_take_turns_and_both_end() -> None:
     """A game of connect four that the first player wins, against pgx's own step of one game."""
     import jax
 
     environment = make("connect_four", 1)
-    batch = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Agent"]
+    batch = begin(environment, 0)
     spec = environment.behaviors["Agent"]
     assert spec.env_index.tolist() == [0, 0] and spec.team is not None and spec.team.tolist() == [0, 1]
     assert batch.needs_action is not None and batch.action_mask is not None
@@ -44,7 +41,7 @@ def test_players_take_turns_and_both_end(make: Make) -> None:
     for column in (0, 1, 0, 1, 0, 1, 0):
         actions = [6, 6]  # of the player who waits, which is ignored
         actions[mover] = column
-        batch = environment.step(chosen(actions))["Agent"]
+        batch = act(environment, actions)
         state = step(state, column)
         ended = bool(state.terminated)
         for player in (0, 1):
@@ -64,23 +61,22 @@ def test_players_take_turns_and_both_end(make: Make) -> None:
     assert environment.episodes.tolist() == [1]
 
 
-def test_the_mask_follows_what_was_played(make: Make) -> None:
+def test_the_mask_follows_what_was_played() -> None:
     environment = make("tic_tac_toe", 2)
-    batch = environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Agent"]
+    batch = begin(environment, 0)
     assert batch.action_mask.all()
-    batch = environment.step(chosen([4, 4, 7, 7]))["Agent"]
+    batch = act(environment, [4, 4, 7, 7])
     (acting,) = np.flatnonzero(batch.needs_action[:2])
     assert batch.action_mask[acting].tolist() == [field != 4 for field in range(9)]
     (acting,) = 2 + np.flatnonzero(batch.needs_action[2:])
     assert batch.action_mask[acting].tolist() == [field != 7 for field in range(9)]
 
 
-def test_an_action_against_the_rules_loses_the_game(make: Make) -> None:
+def test_an_action_against_the_rules_loses_the_game() -> None:
     environment = make("tic_tac_toe", 1)
-    batch = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Agent"]
+    batch = begin(environment, 0)
     first = int(batch.needs_action.argmax())
-    environment.step(chosen([4, 4]))
-    batch = environment.step(chosen([4, 4]))["Agent"]
+    batch = act(environment, 4, steps=2)
     assert batch.terminated.all()
     assert batch.reward[first] == 1 and batch.reward[1 - first] == -1
 
@@ -89,9 +85,7 @@ def test_rewards_are_added_up_until_the_player_acts_again() -> None:
     """Each move gives the players 1 and 10; player 0 moves twice, then player 1 once."""
     import jax.numpy as jnp
 
-    from rlcore_jax.program import Program
     from rlcore_jax.simulator import Result, View
-    from rlcore_jax.tensors import JaxTensors
 
     class Turns:
         """The state is the number of moves."""
@@ -113,60 +107,22 @@ def test_rewards_are_added_up_until_the_player_acts_again() -> None:
         def result(self, state: Any) -> Result:
             return Result(jnp.array([1.0, 10.0]), state >= 7)
 
-    environment = AsNumpy(JaxTensors(Program(Turns(), 1), "Agent"))
-    environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
-    rewards = [environment.step(chosen([0, 0]))["Agent"].reward.tolist() for _ in range(8)]
+    environment = jax_worlds.playing(Turns(), 1)
+    begin(environment, 0)
+    rewards = [act(environment).reward.tolist() for _ in range(8)]
     # Moves 1 to 7 of an episode, and the first of the next one.
     assert rewards == [[1, 0], [0, 20], [2, 0], [1, 0], [0, 30], [2, 0], [1, 20], [1, 0]]
 
 
-def test_minatar_has_no_mask_and_one_slot_for_each_environment(make: Make) -> None:
+def test_minatar_has_no_mask_and_one_slot_for_each_environment() -> None:
     environment = make("minatar-breakout", 3, observation="image", arguments={"sticky_action_prob": 0.0})
-    batch = environment.reset(EpisodeSeeds(0), np.zeros(3, np.int64))["Agent"]
+    batch = begin(environment, 0)
     spec = environment.behaviors["Agent"]
     assert spec.observations[0].kind == "image" and spec.observations[0].shape == (10, 10, 4)
     assert spec.discrete == (3,) and spec.team is None
     assert batch.needs_action is None and batch.action_mask is None
 
 
-@pytest.mark.parametrize(
-    ("game", "options", "key", "message"),
-    [
-        (None, {}, ("environment", "id"), "missing; name a game of pgx"),
-        ("conect_four", {}, ("environment", "id"), "did you mean 'connect_four'"),
-        (
-            "minatar-breakout",
-            {"arguments": {"sticky_prob": 0.1}},
-            ("environment", "options", "arguments", "sticky_prob"),
-            "it has use_minimal_action_set, sticky_action_prob",
-        ),
-        (
-            "tic_tac_toe",
-            {"arguments": {"size": 4}},
-            ("environment", "options", "arguments", "size"),
-            "it has none",
-        ),
-        (
-            "kuhn_poker",
-            {"observation": "image"},
-            ("environment", "options", "observation"),
-            r"shows \[7\] numbers, not \[height, width, channels\]",
-        ),
-    ],
-)
-def test_bad_input_is_refused(
-    make: Make, game: str | None, options: dict[str, Any], key: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message) as caught:
-        make(game, 2, **options)
-    assert caught.value.key == key
-
-
-def test_environment_parameters_are_refused(make: Make) -> None:
-    with pytest.raises(ConfigError, match="pgx tic_tac_toe has no such parameter; it has none"):
-        make("tic_tac_toe", 2, {"gravity": None})
-
-
-def test_an_error_of_the_simulator_becomes_one_line(make: Make) -> None:
+def test_an_error_of_the_simulator_becomes_one_line() -> None:
     with pytest.raises(EnvironmentFailed, match=r"pgx hex: cannot be made with .*wrong"):
         make("hex", 1, arguments={"size": "wrong"})

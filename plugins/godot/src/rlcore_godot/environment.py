@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,7 +39,7 @@ from rlcore_godot.launch import Launch, command_of
 from rlcore_godot.player import Player
 from rlcore_godot.settings import EDITOR_PORT, GodotSettings
 from rlcore_godot.spaces import LARGEST_FLOAT, Cast, Policy
-from rlcore_workers import PlayerEnded, PlayerFailed, Restarts, remove_logs
+from rlcore_workers import PlayerFailed, PlayerSupervisor, remove_logs
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -103,14 +102,6 @@ def make_environment(settings: GodotSettings, run: RunContext) -> GodotEnvironme
         raise
 
 
-@attrs.define(eq=False)
-class _Seat:
-    """A player, which may be replaced."""
-
-    player: Player
-    restarts: Restarts = attrs.field(factory=Restarts)
-
-
 class GodotEnvironment:
     """N games of one project.
 
@@ -146,13 +137,14 @@ class GodotEnvironment:
         self._kept = kept
         self._seeds = seeds
         self._first = seeds.first_env
-        self._seats: list[_Seat] = []
+        self._players: list[Player] = []
+        self._supervisors = [self._supervisor(env) for env in range(num_envs)]
         self._aborted = 0
         self._told: set[str] = set()
         try:
             for env in range(num_envs):
-                with self._failures(env, "its start"):
-                    self._seats.append(_Seat(self._player(env)))
+                with self._supervisors[env].ending_run("its start"):
+                    self._players.append(self._player(env))
             self._cast = self._greet(0)
             for env in range(1, num_envs):
                 self._greet(env)
@@ -173,40 +165,22 @@ class GodotEnvironment:
 
     def _greet(self, env: int) -> Cast:
         """Return the agents of a game. Raises EnvironmentFailed."""
-        with self._failures(env, "its start"):
-            return self._seats[env].player.greet()
+        with self._supervisors[env].ending_run("its start"):
+            return self._players[env].greet()
 
-    def _restart(self, env: int, doing: str, failure: PlayerFailed) -> dict[str, Any]:
-        """Replace a game that failed, within the limits, and return its first observations."""
-        seat = self._seats[env]
-        while True:
-            if isinstance(failure, PlayerEnded):
-                self._end(env, doing, failure)
-            seat.player.close()
-            refused = "the editor starts it" if self._launch.command is None else seat.restarts.refused(self._limits)
-            if refused is not None:
-                self._end(env, doing, failure, f"; it is not started again, because {refused}")
-            log.warning(
-                "%s failed in %s: %s; it is started again, and its open episodes are dropped",
-                self._called(env),
-                doing,
-                failure,
-            )
-            seat.restarts.add()
-            try:
-                return self._replace(env)
-            except PlayerFailed as again:
-                failure = again
-                doing = "its start"
+    def _supervisor(self, env: int) -> PlayerSupervisor:
+        launch = self._launch
+        number = self._first + env
+        name = f"{launch.game}: game {number} (environment {number})" if self.num_envs > 1 else launch.game
+        return PlayerSupervisor(name, name, log, launch.log(number), self._limits, launch.command is None)
 
     def _replace(self, env: int) -> dict[str, Any]:
         """Start a game again in place of one that was closed, and return its first observations."""
-        seat = self._seats[env]
-        seat.player = self._player(env)
-        if seat.player.greet() != self._cast:
-            raise seat.player.failed("has other agents than before; a game must begin with equal agents at every start")
-        seat.player.send_reset()
-        return seat.player.first()
+        player = self._players[env] = self._player(env)
+        if player.greet() != self._cast:
+            raise player.failed("has other agents than before; a game must begin with equal agents at every start")
+        player.send_reset()
+        return player.first()
 
     # ------------------------------------------------------------ the contract
 
@@ -214,39 +188,39 @@ class GodotEnvironment:
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
         batches = self._batches()
-        for env, seat in enumerate(self._seats):
-            with self._failures(env, "reset"):
+        for env, player in enumerate(self._players):
+            with self._supervisors[env].ending_run("reset"):
                 if self._settings.repeatable and not self._begins(env):
-                    seat.player.close()
-                    seat.player = self._player(env)
-                    seat.player.greet()
-                seat.player.send_reset()
-        for env, seat in enumerate(self._seats):
-            with self._failures(env, "reset"):
-                self._write_first(env, seat.player.first(), batches)
+                    player.close()
+                    player = self._players[env] = self._player(env)
+                    player.greet()
+                player.send_reset()
+        for env, player in enumerate(self._players):
+            with self._supervisors[env].ending_run("reset"):
+                self._write_first(env, player.first(), batches)
         self._shown = {name: batch.observations for name, batch in batches.items()}
         return batches
 
     def _begins(self, env: int) -> bool:
         """Whether a game has just been started with the seed of its episode."""
-        player = self._seats[env].player
+        player = self._players[env]
         return player.fresh and player.seed == self._seeds(env, int(self.episodes[env]))
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         failed: dict[int, PlayerFailed] = {}
-        for env, seat in enumerate(self._seats):
+        for env, player in enumerate(self._players):
             message: list[dict[str, Any]] = [{} for _ in range(self._cast.agents)]
             for name, policy in self._policies.items():
                 policy.write(actions[name], _rows(policy, env), message)
             try:
-                seat.player.send_actions(message)
+                player.send_actions(message)
             except PlayerFailed as failure:
                 failed[env] = failure
         batches = self._batches()
         ends: list[tuple[int, Ends]] = []
-        for env, seat in enumerate(self._seats):
+        for env, player in enumerate(self._players):
             try:
-                if env not in failed and (found := self._write_step(env, seat.player, batches)):
+                if env not in failed and (found := self._write_step(env, player, batches)):
                     ends.append((env, found))
             except PlayerFailed as failure:
                 failed[env] = failure
@@ -261,17 +235,17 @@ class GodotEnvironment:
 
     def stats(self) -> dict[str, float]:
         """Return how many games were started again, and how many episodes were dropped with them."""
-        restarts = sum(seat.restarts.count for seat in self._seats)
+        restarts = sum(supervisor.restarts.count for supervisor in self._supervisors)
         return {Tag.WORKER_RESTARTS: float(restarts), Tag.ABORTED_EPISODES: float(self._aborted)}
 
     def close(self) -> None:
         deadline = monotonic() + self._launch.end_seconds
-        for seat in self._seats:
-            seat.player.quit()
-        for seat in self._seats:
+        for player in self._players:
+            player.quit()
+        for player in self._players:
             with suppress(OSError):
-                seat.player.close(max(0.0, deadline - monotonic()))
-        self._seats = []
+                player.close(max(0.0, deadline - monotonic()))
+        self._players = []
         if self._kept is not None:
             self._kept.cleanup()
 
@@ -292,7 +266,7 @@ class GodotEnvironment:
             observations = _listed(message, "obs", self._cast.agents)
             self._write_observations(env, observations, batches)
         except BadGame as error:
-            raise self._seats[env].player.failed(str(error)) from error
+            raise self._players[env].failed(str(error)) from error
 
     def _write_observations(self, env: int, observations: list[Any], batches: Mapping[str, AgentBatch]) -> None:
         for name, policy in self._policies.items():
@@ -357,8 +331,10 @@ class GodotEnvironment:
     def _recover(self, env: int, failure: PlayerFailed, batches: Mapping[str, AgentBatch]) -> None:
         """Start a game again whose step failed; its open episodes are dropped."""
         self.episodes[env] += 1
-        message = self._restart(env, "step", failure)
-        with self._failures(env, "its start"):
+        supervisor = self._supervisors[env]
+        # Each look for the player finds the latest one: a game may fail again at its start.
+        message = supervisor.restart("step", failure, lambda: self._players[env].close(), lambda: self._replace(env))
+        with supervisor.ending_run("its start"):
             self._write_first(env, message, batches)
         for name, policy in self._policies.items():
             batch = batches[name]
@@ -369,23 +345,6 @@ class GodotEnvironment:
                 batch.aborted = np.zeros(len(batch.reward), np.bool_)
             batch.aborted[rows] = True
             self._aborted += len(policy.agents)
-
-    # ------------------------------------------------------------ errors
-
-    @contextmanager
-    def _failures(self, env: int, doing: str) -> Iterator[None]:
-        """Raise the error of the run for a game that fails in ``doing``."""
-        try:
-            yield
-        except PlayerFailed as failure:
-            self._end(env, doing, failure)
-
-    def _called(self, env: int) -> str:
-        number = self._first + env
-        return f"{self._launch.game}: game {number} (environment {number})" if self.num_envs > 1 else self._launch.game
-
-    def _end(self, env: int, doing: str, failure: PlayerFailed, why: str = "") -> NoReturn:
-        failure.end(self._called(env), doing, self._launch.log(self._first + env), why)
 
 
 def _names(cast: Cast, wanted: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gym_play import act, begin
+from one_behavior import act, begin
 
 from rlcore import ConfigError, EpisodeSeeds
 from rlcore_gymnasium.settings import ObservationSettings

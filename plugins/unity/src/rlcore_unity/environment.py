@@ -11,7 +11,7 @@ import selectors
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -41,7 +41,7 @@ from rlcore_unity.player import Launch, Player
 from rlcore_unity.server import PortTaken
 from rlcore_unity.settings import UnitySettings
 from rlcore_unity.statistics import Statistics
-from rlcore_workers import PlayerEnded, PlayerFailed, Restarts
+from rlcore_workers import PlayerFailed, PlayerSupervisor
 
 log = logging.getLogger("rlcore.plugin.unity")
 
@@ -56,11 +56,11 @@ class _Game:
     number: int
     player: Player
     channels: Channels
+    supervisor: PlayerSupervisor
     agents: dict[str, Seated] = attrs.field(factory=dict)  # by the player's name of behavior and team
     answered: list[str] = attrs.field(factory=list)  # behaviors of the latest message
     strangers: dict[str, Any] = attrs.field(factory=dict)  # actions for its agents of behaviors that are not known
     newcomers: dict[str, Counted] = attrs.field(factory=dict)  # agents of a behavior that other places have, by name
-    restarts: Restarts = attrs.field(factory=Restarts)
 
     @property
     def crowded(self) -> bool:
@@ -137,22 +137,19 @@ class UnityEnvironment:
         """Start all players side by side, and count the agents of each."""
         for number in range(self.num_envs):
             channels = Channels(number, self._settings, self.statistics, self._side_channels)
-            try:
+            supervisor = self._supervisor(number)
+            with supervisor.ending_run("its start"):
                 player = self._player(number)
-            except PlayerFailed as failure:
-                self._end(number, "its start", failure)
-            self._games.append(_Game(number, player, channels))
+            self._games.append(_Game(number, player, channels, supervisor))
         deadline = monotonic() + self._launch.start_seconds
         seats = []
         for game in self._games:
-            try:
+            with game.supervisor.ending_run("its start"):
                 game.player.greet(deadline)
                 game.channels.begin()
                 self._send_reset(game)
                 output = game.player.receive()
                 seats.append(Census(game.player, game.channels).take(output, wanted, self._settings.agents))
-            except PlayerFailed as failure:
-                self._end(game.number, "its start", failure)
         return seats
 
     def _player(self, number: int) -> Player:
@@ -180,44 +177,26 @@ class UnityEnvironment:
 
     def _restart(self, game: _Game, doing: str, failure: PlayerFailed) -> None:
         """Replace a player that failed, within the limits, and begin its first episodes."""
-        while True:
-            if isinstance(failure, PlayerEnded):
-                self._end(game.number, doing, failure)
-            game.player.close()
-            refused = game.restarts.refused(self._limits)
-            if self._launch.command is None:
-                refused = "the editor starts it"
-            if refused is not None:
-                self._end(game.number, doing, failure, f"; it is not started again, because {refused}")
-            log.warning(
-                "player %d failed in %s: %s; it is started again, and its open episodes are dropped",
-                game.number,
-                doing,
-                failure,
-            )
-            game.restarts.add()
-            for agents in game.agents.values():
-                self._aborted += agents.abort()
-            try:
-                game.player = self._player(game.number)
-                for agents in game.agents.values():
-                    agents.player = game.player
-                game.player.greet(monotonic() + self._launch.start_seconds)
-                game.channels.begin()
-                self._send_reset(game)
-                self._receive(game)
-                return
-            except PlayerFailed as again:
-                failure = again
-                doing = "its start"
+        game.supervisor.restart(doing, failure, lambda: game.player.close(), lambda: self._replace(game))
 
-    def _end(self, number: int, doing: str, failure: PlayerFailed, why: str = "") -> NoReturn:
-        """Raise the error of the run for a player that failed in ``doing``."""
+    def _replace(self, game: _Game) -> None:
+        for agents in game.agents.values():
+            self._aborted += agents.abort()
+        game.player = self._player(game.number)
+        for agents in game.agents.values():
+            agents.player = game.player
+        game.player.greet(monotonic() + self._launch.start_seconds)
+        game.channels.begin()
+        self._send_reset(game)
+        self._receive(game)
+
+    def _supervisor(self, number: int) -> PlayerSupervisor:
         place = self._settings.executable or "the editor"
-        which = f"player {number} of {place}" if self.num_envs > 1 else f"the player {place}"
-        if self._launch.command is None:
-            which = "the game in the editor"
-        failure.end(which, doing, self._launch.logs(number), why)
+        name = f"player {number} of {place}" if self.num_envs > 1 else f"the player {place}"
+        by_hand = self._launch.command is None
+        if by_hand:
+            name = "the game in the editor"
+        return PlayerSupervisor(name, f"player {number}", log, self._launch.logs(number), self._limits, by_hand)
 
     # ------------------------------------------------------------ the contract
 
@@ -275,7 +254,7 @@ class UnityEnvironment:
         return game.number + self.num_envs * int(self.episodes[game.number])
 
     def stats(self) -> dict[str, float]:
-        restarts = sum(game.restarts.count for game in self._games)
+        restarts = sum(game.supervisor.restarts.count for game in self._games)
         moved = sum(agents.moved for game in self._games for agents in game.agents.values())
         return {Tag.WORKER_RESTARTS: float(restarts), Tag.ABORTED_EPISODES: float(self._aborted + moved)}
 
@@ -346,7 +325,8 @@ class UnityEnvironment:
                 return
             exchanges += bool(game.without_place)
             if exchanges >= PATIENCE:
-                self._end(game.number, "a step", game.player.failed(_nobody_has_a_place(game, exchanges)))
+                with game.supervisor.ending_run("a step"):
+                    raise game.player.failed(_nobody_has_a_place(game, exchanges))
             self._send_actions(game, {})
 
     def _do_without(self, game: _Game, name: str, agents: Sequence[Any]) -> None:

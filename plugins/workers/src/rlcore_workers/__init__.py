@@ -7,7 +7,7 @@ one environment), :mod:`~rlcore_workers.overlap` (workers that step while the ru
 :mod:`~rlcore_workers.create` (how a run gets them), and the executor :mod:`~rlcore_workers.processes` with the program
 of its processes, :mod:`~rlcore_workers.child`, and their messages, :mod:`~rlcore_workers.channel`. An executor whose
 workers share no memory with the run sends rows with :mod:`~rlcore_workers.messages`. Environments that start a game or
-simulator have :mod:`~rlcore_workers.player_process`.
+simulator have :mod:`~rlcore_workers.player_process` and :mod:`~rlcore_workers.player_supervisor`.
 
 Importing this package is cheap: each name is imported from its module on first use. ``__init__.pyi`` lists the names.
 """

@@ -14,5 +14,6 @@ from .player_process import PlayerEnded as PlayerEnded
 from .player_process import PlayerFailed as PlayerFailed
 from .player_process import PlayerProcess as PlayerProcess
 from .player_process import remove_logs as remove_logs
+from .player_supervisor import PlayerSupervisor as PlayerSupervisor
 from .settings import WorkerSettings as WorkerSettings
 from .supervisor import Restarts as Restarts
