@@ -83,8 +83,8 @@ def equal(place: Any, whole: Any) -> None:
 RESUMES: dict[str, tuple[str, int, bool]] = {
     "before the checkpoint is read": (f"{DIRECTORY}:load_checkpoint", 1, False),
     "with the checkpoint read": (f"{DIRECTORY}:load_checkpoint", 1, True),
-    "with the state restored": ("rlcore.run.state:RunState.restore", 1, True),
-    "in the first update": ("rlcore.run.behaviors.behavior:BehaviorRun.add_update", 1, False),
+    "with the state restored": ("rlcore.run.state:TrainingState.restore", 1, True),
+    "in the first update": ("rlcore.run.behaviors.behavior:TrainedBehavior.add_update", 1, False),
     "in the first save": (f"{DIRECTORY}:write_checkpoint", 1, True),
 }
 

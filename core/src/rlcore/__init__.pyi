@@ -25,10 +25,10 @@ from .contracts.curriculum import Changes as Changes
 from .contracts.curriculum import Curriculum as Curriculum
 from .contracts.curriculum import EndedEpisodes as EndedEpisodes
 from .contracts.curriculum import EpisodeDraw as EpisodeDraw
+from .contracts.curriculum import EpisodeParameters as EpisodeParameters
 from .contracts.curriculum import LessonChange as LessonChange
 from .contracts.curriculum import ParameterSource as ParameterSource
 from .contracts.curriculum import PlayedParameters as PlayedParameters
-from .contracts.curriculum import RunParameters as RunParameters
 from .contracts.curriculum import SampledCurriculum as SampledCurriculum
 from .contracts.environment import Actions as Actions
 from .contracts.environment import AddsSlots as AddsSlots
@@ -199,11 +199,11 @@ from .run.saved.data import SavedSummary as SavedSummary
 from .run.saved.data import find_run as find_run
 from .run.saved.data import read_checkpoint as read_checkpoint
 from .run.saved.data import read_run as read_run
-from .run.saved.export import export_policies as export_policies
+from .run.saved.exporting import export_policies as export_policies
 from .run.saved.pruning import pruning as pruning
-from .run.saved.run import PolicySource as PolicySource
-from .run.saved.run import SavedRun as SavedRun
-from .run.saved.run import load_policies as load_policies
+from .run.saved.saved_run import PolicySource as PolicySource
+from .run.saved.saved_run import SavedRun as SavedRun
+from .run.saved.saved_run import load_policies as load_policies
 from .settings.blocks import BehaviorSettings as BehaviorSettings
 from .settings.blocks import CheckpointSettings as CheckpointSettings
 from .settings.blocks import CurriculumSettings as CurriculumSettings

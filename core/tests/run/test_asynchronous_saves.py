@@ -16,8 +16,8 @@ from rlcore.contracts.ranks import Ranks
 from rlcore.contracts.saved_values import SharedPart
 from rlcore.errors import RunStateError
 from rlcore.run import checkpoints, loop
-from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.state import RunState
+from rlcore.run.behaviors.behavior import TrainedBehavior
+from rlcore.run.state import TrainingState
 from rlcore.storage import checkpoints as stored
 from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
 from rlcore.storage.store import PendingSave
@@ -41,7 +41,7 @@ def writes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
             seen.append((self.step, observed[-1]))
         write(self)
 
-    def observe_and_move(ranks: Ranks, behaviors: Sequence[BehaviorRun], *rest: Any) -> None:
+    def observe_and_move(ranks: Ranks, behaviors: Sequence[TrainedBehavior], *rest: Any) -> None:
         with moved:
             observed.append(behaviors[0].steps)
             moved.notify_all()
@@ -86,20 +86,20 @@ def test_what_the_training_changes_meanwhile_is_copied_first(
     make_run: Any, files: Any, writes_meanwhile: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live, expected = np.zeros(3), {}
-    capture, observe = RunState.capture, loop._observe
+    capture, observe = TrainingState.capture, loop._observe
 
     def observe_and_change(*arguments: Any) -> None:
         live[:] += 1
         observe(*arguments)
 
-    def capture_all(self: RunState, *arguments: Any) -> dict[str, Any]:
+    def capture_all(self: TrainingState, *arguments: Any) -> dict[str, Any]:
         expected[self.steps] = live.tolist()
         state = capture(self, *arguments)
         state["Agent"] |= {"live": live, "rows": SharedPart({"live": live})}
         return state
 
     monkeypatch.setattr(loop, "_observe", observe_and_change)
-    monkeypatch.setattr(RunState, "capture", capture_all)
+    monkeypatch.setattr(TrainingState, "capture", capture_all)
     make_run(ASYNCHRONOUS, keep_checkpoints=0).train()
     saved = {step: load_checkpoint(files().path / "checkpoints" / str(step))["Agent"] for step in files().steps}
     for read in (lambda state: state["live"], lambda state: state["rows"]["live"]):

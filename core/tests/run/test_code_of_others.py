@@ -10,7 +10,7 @@ import pytest
 from rlcore.config.reading import read_document
 from rlcore.errors import ConfigError
 from rlcore.run.saved import provenance
-from rlcore.run.saved.run import SavedRun
+from rlcore.run.saved.saved_run import SavedRun
 from rlcore_devkit.fixtures import RunRlcore
 
 NAMED = {

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from rlcore.cli.run_options import typed_flags
-from rlcore.storage.store import RunStore
+from rlcore.storage.store import CheckpointStore
 from rlcore_devkit.fixtures import RunRlcore
 
 Write = Callable[..., Path]
@@ -87,16 +87,16 @@ def test_what_foreign_code_raises_is_told_with_the_way_to_its_traceback(
 def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = RunStore.saved
+    saved = CheckpointStore.saved
 
-    def save_and_interrupt(self: RunStore, *arguments: Any) -> Path:
+    def save_and_interrupt(self: CheckpointStore, *arguments: Any) -> Path:
         path = saved(self, *arguments)
         os.kill(os.getpid(), signal.SIGINT)
         return path
 
-    monkeypatch.setattr(RunStore, "saved", save_and_interrupt)
+    monkeypatch.setattr(CheckpointStore, "saved", save_and_interrupt)
     interrupted = run_rlcore("run", write())
-    monkeypatch.setattr(RunStore, "saved", saved)
+    monkeypatch.setattr(CheckpointStore, "saved", saved)
     assert interrupted.exit_code == 130
     words = shlex.split(interrupted.stdout.partition("; resume with: ")[2])
     assert words[:2] == ["rlcore", "run"]

@@ -12,7 +12,7 @@ from rlcore import hookimpl
 from rlcore.errors import PluginError
 from rlcore.plugins.core import read_status_file
 from rlcore.run.run import Run
-from rlcore.run.saved.run import load_policies
+from rlcore.run.saved.saved_run import load_policies
 from rlcore_devkit.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}

@@ -71,7 +71,7 @@ class Purposes:
 def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> None:
     from rlcore.config.load import load_config
     from rlcore.config.reading import read_document
-    from rlcore.run.saved.run import SavedRun
+    from rlcore.run.saved.saved_run import SavedRun
 
     purposes = Purposes()
     run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100, plugins={"purposes": purposes})

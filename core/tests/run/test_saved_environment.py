@@ -13,7 +13,7 @@ from rlcore import CurriculumSpec, hookimpl
 from rlcore.contracts.environment import Actions, Environment
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, EnvironmentFailed
-from rlcore.run.saved.run import SavedRun
+from rlcore.run.saved.saved_run import SavedRun
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 

@@ -16,7 +16,7 @@ from rlcore.cli.run_texts import behavior_text
 from rlcore.cli.terminal import fitted
 from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
-from rlcore.run.behaviors.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.description import BehaviorDescription
 from rlcore.settings import BehaviorSettings
 from rlcore_devkit.fixtures import RunRlcore
@@ -42,11 +42,11 @@ def test_environments_and_trainers_add_their_reasons_to_the_promise(make_run: An
     assert f"resume: {reasons}" in run_rlcore("status", run.directory.path).stdout
 
 
-def behavior(network: NetworkSize | None = None, **spec: Any) -> BehaviorRun:
+def behavior(network: NetworkSize | None = None, **spec: Any) -> TrainedBehavior:
     """A behavior whose trainer has nothing but the size of its network."""
     trainer: Any = type("Sized", (), {"steps": 0, "network_size": network})()
     settings = BehaviorSettings(trainer_type="sized", hyperparameters=None, max_steps=1_000_000)
-    return BehaviorRun(BehaviorSpec("Walker", **spec), settings, trainer)  # type: ignore[arg-type]
+    return TrainedBehavior(BehaviorSpec("Walker", **spec), settings, trainer)  # type: ignore[arg-type]
 
 
 def seen(*shapes: tuple[int, ...]) -> tuple[ObservationSpec, ...]:
@@ -66,7 +66,7 @@ def seen(*shapes: tuple[int, ...]) -> tuple[ObservationSpec, ...]:
         ),
     ],
 )
-def test_a_behavior_in_words(made: BehaviorRun, text: str) -> None:
+def test_a_behavior_in_words(made: TrainedBehavior, text: str) -> None:
     assert behavior_text(BehaviorDescription.of(made)) == text
 
 

@@ -105,7 +105,7 @@ def evaluate_command(
         refuse_code_of_others,
         refuse_names_of_others,
     )
-    from rlcore.run.saved.run import SavedRun
+    from rlcore.run.saved.saved_run import SavedRun
     from rlcore.storage.output import require_outside_runs
 
     for option, place in (("--video", video), ("--record", record)):

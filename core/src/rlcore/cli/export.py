@@ -58,8 +58,8 @@ def export_command(
     """
     limit_threads()
     from rlcore.config.overrides import apply_overrides
-    from rlcore.run.saved.export import Export, chosen_exporter, with_profile
-    from rlcore.run.saved.run import PolicySource
+    from rlcore.run.saved.exporting import Export, chosen_exporter, with_profile
+    from rlcore.run.saved.saved_run import PolicySource
 
     show_log()
     source = PolicySource.find(run)

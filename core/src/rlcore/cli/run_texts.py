@@ -11,7 +11,7 @@ from rlcore.errors import dotted
 
 if TYPE_CHECKING:
     from rlcore.plugins.discover import Plugin
-    from rlcore.run.behaviors.behavior import BehaviorRun
+    from rlcore.run.behaviors.behavior import TrainedBehavior
     from rlcore.run.description import BehaviorDescription, EnvironmentDescription, RunDescription
     from rlcore.run.evaluation.evaluations import Scores
     from rlcore.run.run import Run
@@ -150,7 +150,7 @@ def closing_line(run: Run) -> str:
     return line if run.outcome == "done" else f"{line}; resume with: {resuming(run)}"
 
 
-def reward_text(name: str, behavior: BehaviorRun) -> str:
+def reward_text(name: str, behavior: TrainedBehavior) -> str:
     """``CartPole mean reward 498.20 of the last 100 episodes``; says so before the first episode ended."""
     mean = behavior.mean_reward
     count = len(behavior.recent)

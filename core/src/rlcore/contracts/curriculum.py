@@ -203,7 +203,7 @@ class Curriculum(Protocol):
 # ---------------------------------------------------------------- how a run asks for parameters
 
 
-class RunParameters(BoundaryPart):
+class EpisodeParameters(BoundaryPart):
     """What the episodes of a training begin with: the part ``curricula`` of its boundaries.
 
     Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.
@@ -253,7 +253,7 @@ class PlayedParameters(Protocol):
         """The environments took a step, in which episodes may have begun."""
 
     def described(self, env: int, latest: bool) -> str:
-        """As :meth:`RunParameters.episode_described`."""
+        """As :meth:`EpisodeParameters.episode_described`."""
 
 
 @runtime_checkable
@@ -271,7 +271,7 @@ class ParameterSource(Protocol):
         behaviors: Mapping[str, Any],
         lesson_changed: Callable[[LessonChange], None],
         named: str,
-    ) -> RunParameters:
+    ) -> EpisodeParameters:
         """Return what chooses the parameters of a training, those of ``run.config.environment_parameters``.
 
         ``environment`` and ``behaviors`` are those of all ranks. ``lesson_changed`` is called within the step.

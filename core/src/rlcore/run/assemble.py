@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 
 from rlcore.config.load import located
-from rlcore.contracts.environment import SavesState
 from rlcore.contracts.policy import read_by
 from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import Ranks
@@ -21,19 +20,17 @@ from rlcore.run.boundaries import Boundaries
 from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state, make_writers
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import Evaluations
-from rlcore.run.export import Exports
-from rlcore.run.prepare import PreparedRun, plugin_files, run_context, with_seed
-from rlcore.run.saved.data import status_of_run
+from rlcore.run.exports import Exports
+from rlcore.run.prepare import Preparation, plugin_files, run_context, with_seed
+from rlcore.run.resume import restore, saved_state
 from rlcore.run.session import Notifications, Session
-from rlcore.run.state import LOST
 from rlcore.run.training import Training, outcome_of
-from rlcore.storage.checkpoints import models_at
-from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION, described
+from rlcore.storage.fingerprint import described
 
 log = logging.getLogger(__name__)
 
 
-def assemble(run: PreparedRun) -> Training:
+def assemble(run: Preparation) -> Training:
     """Join the ranks, create the run directory, environment, trainers and writers, and restore a resumed run.
 
     An error closes what was opened.
@@ -47,7 +44,7 @@ def assemble(run: PreparedRun) -> Training:
         raise
 
 
-def _join_ranks(run: PreparedRun) -> Ranks:
+def _join_ranks(run: Preparation) -> Ranks:
     """Meet the other ranks of the run, if there are some. Raises RanksFailed if one of them does not come."""
     launch = run.launch
     if launch is None or launch.size == 1:
@@ -59,7 +56,7 @@ def _join_ranks(run: PreparedRun) -> Ranks:
     return ranks
 
 
-def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
+def _assembled(run: Preparation, ranks: Ranks) -> Training:
     """Environments are closed last: the process may be ended because one hangs, and the directory must be in order."""
     training: Training | None = None
 
@@ -71,9 +68,9 @@ def _assembled(run: PreparedRun, ranks: Ranks) -> Training:
         run.directory.open()
         opened.callback(close_directory)
         with located(run.document):
-            saved = _saved_state(run, ranks)
+            saved = saved_state(run, ranks)
             training = _create(run, ranks, saved, environments)
-            _restore(training, saved)
+            restore(training, saved)
         with ProcessGenerators.kept():  # a resumed run starts twice: what plugins draw at a start must change nothing
             _open_outputs(training, opened)
             _report_start(training)
@@ -95,20 +92,7 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
         close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
 
 
-def _saved_state(run: PreparedRun, ranks: Ranks) -> dict[str, Any] | None:
-    """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
-    settings = run.config.checkpoint_settings
-    store = run.store
-    if not ranks.share(settings.resume or settings.inference):
-        return None
-    read = store.newest_state() if ranks.rank == 0 else None
-    saved = ranks.load_state(read)
-    if saved is not None and ranks.rank:
-        store.saved_step = sum(saved["run"]["steps"].values())
-    return saved
-
-
-def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
+def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
     """Create all but exporters and writers. The configuration of ``run`` has the seed of the run from here on."""
     plugins = run.plugins
     config = with_seed(run.config, None if saved is None else int(saved["run"]["seed"]))
@@ -138,106 +122,6 @@ def _create(run: PreparedRun, ranks: Ranks, saved: Mapping[str, Any] | None, env
     settings = None if context.inference else config.evaluation
     session = Session(run, context, state, notifications)
     return Training(session, Boundaries(session, Evaluations(settings, evaluator, session), Exports(session)))
-
-
-def _restore(training: Training, saved: Mapping[str, Any] | None) -> None:
-    """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
-    run = training.run
-    context = training.context
-    state = training.state
-    evaluations = training.evaluations
-    directory = run.directory
-    store = run.store
-    ranks = training.context.ranks
-    if saved is None:
-        _load_from_other_runs(training)
-        state.begin_episodes(0)
-    elif context.inference:
-        state.load_policies(saved, directory.path)
-        store.restore_status(context)
-        state.begin_episodes(0)
-    else:
-        places = next(filter(None, ranks.all_gather(state.other_places(saved))), None)
-        others = ranks.other_number(saved) or places
-        by = "with" if others is places else "by"
-        if others is not None:
-            then, now = others
-            state.restore(saved, directory.path, f"{by} {then}")
-            log.warning(
-                "the checkpoint was saved %s %s and is resumed %s %s: weights, optimizers, counters and lessons "
-                "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that "
-                "was never stopped",
-                by,
-                then,
-                by,
-                now,
-            )
-        else:
-            state.restore(saved, directory.path)
-        training.session.seconds_before = float(saved["run"]["wall_seconds"])
-        store.restore_status(context)
-        evaluations.overdue = saved["run"].get("overdue")
-        training.resumed_from = directory.checkpoints / str(store.saved_step)
-        run.configure(context, state.behaviors.values())
-        training.differences = _differences(training, saved)
-        if others is not None:
-            training.differences += (f"{others[1]} instead of {others[0]}",)
-    for behavior in state.behaviors.values():
-        behavior.set_boundaries()
-    for name, summary in (evaluations.overdue or {}).items():
-        state.behaviors[name].make_due(summary)
-    training.nothing_left = training.resumed_from is not None and training.finished
-    for part in () if training.nothing_left else state.parts:
-        part.begin(state.steps)
-    directory.begin(training.nothing_left)
-    if saved is None:
-        store.write_configuration()
-
-
-def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
-    found = training.run.store.differences(saved)
-    if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
-        lost = saved["run"][LOST]
-        found.append(
-            "new episodes, because the environment had ended or failed when the checkpoint was saved"
-            if lost
-            else "an environment that saves its state, instead of one that begins new episodes"
-        )
-    then = {name for name in saved["run"] if "/" in name}  # of plugins; no other entry has a slash
-    now = {part.name for part in training.state.parts_with("state_dict") if "/" in part.name}
-    found += [f"no part {name}" for name in sorted(then - now)] + [f"a new part {name}" for name in sorted(now - then)]
-    # Changes of the configuration alone are reported when the run has started.
-    if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
-        promise = training.promise.kind
-        after = training.promise.after(tuple(found)).kind
-        weakened = after if after == promise else f"{after} instead of {promise}"
-        path = training.run.directory.path
-        log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
-    if others := training.run.store.other_plugins(saved):
-        what = "nothing that is learned depends on that"
-        log.warning("%s: resumes with %s; %s", training.run.directory.path, ", ".join(others), what)
-    return tuple(found)
-
-
-def _load_from_other_runs(training: Training) -> None:
-    """Load the weights and lessons that a new run starts with."""
-    config = training.run.config
-    directory = training.run.directory
-    state = training.state
-    run_id = config.checkpoint_settings.initialize_from
-    other = config.checkpoint_settings.initialize_lessons_from
-    origin = f"checkpoint_settings.initialize_from {run_id!r}"
-    state.load_models(None if run_id is None else models_at(directory.path.parent / run_id, origin), origin)
-    if other is not None and state.curricula is not None:
-        origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
-        loaded = state.curricula.load_status(status_of_run(directory, training.run.plugins, other, origin))
-        lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
-        if loaded:
-            log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
-        else:
-            names = ", ".join(config.environment_parameters)
-            log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
 
 
 def _report_start(training: Training) -> None:

@@ -32,7 +32,7 @@ from rlcore.plugins.failures import blamed
 from rlcore.records import BoundaryPartSpec
 from rlcore.run.checkpoints import Checkpoints
 from rlcore.run.evaluation.evaluations import Evaluations
-from rlcore.run.export import Exports
+from rlcore.run.exports import Exports
 from rlcore.run.prepare import plugin_files
 from rlcore.run.session import Session
 from rlcore.run.summaries import Summaries

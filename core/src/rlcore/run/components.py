@@ -27,9 +27,9 @@ from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import failure
 from rlcore.plugins.known import ENVIRONMENT_ADVICE, PROGRAM
 from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
-from rlcore.run.behaviors.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.prepare import CloseDeadline, no_deadline
-from rlcore.run.state import RunState
+from rlcore.run.state import TrainingState
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExecutorSettings, RunConfig
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext)
 
 def make_behavior_runs(
     config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec]
-) -> dict[str, BehaviorRun]:
+) -> dict[str, TrainedBehavior]:
     """A trainer for every behavior of the environment, or of the recorded data that the run learns from."""
     offline = context.offline
     context.behaviors = dict(specs)
@@ -165,7 +165,7 @@ def make_behavior_runs(
                 key=("behaviors",),
             )
         trainer = plugins.create(record, settings=settings, behavior=spec, run=context)
-        runs[name] = BehaviorRun(spec, settings, trainer, context.seed, offline)
+        runs[name] = TrainedBehavior(spec, settings, trainer, context.seed, offline)
         runs[name].episodes.info = None if config.environment is None else config.environment.info
         if not record.turns and not context.inference:
             runs[name].checks.takes_no_turns = record.described
@@ -177,7 +177,7 @@ def make_state(
     plugins: Plugins,
     lesson_changed: Callable[[int, LessonChange], None],
     environment: Environment | None = None,
-) -> RunState:
+) -> TrainingState:
     """Create the environment, unless it is given, and trainers and curricula of a run, before the first episode.
 
     There is no environment if the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
@@ -185,14 +185,14 @@ def make_state(
     config = context.config
     if context.offline and not context.inference:
         specs = recorded_behaviors(config, plugins, context)
-        return RunState(context, None, make_behavior_runs(config, plugins, context, specs))
+        return TrainingState(context, None, make_behavior_runs(config, plugins, context, specs))
     if environment is None:
         environment = make_environment(config, plugins, context)
     name = environment_name(environment_settings(config), plugins)
     try:
         context.ranks.wait_for_all("starting the environments")
         behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
-        state = RunState(context, environment, behaviors, name)
+        state = TrainingState(context, environment, behaviors, name)
         if isinstance(environment, KeepsBatches) and environment.keep_batches([b.trainer for b in behaviors.values()]):
             state.on_device = environment
         for behavior in behaviors.values():
@@ -223,7 +223,7 @@ def make_state(
     return state
 
 
-def _require_updates_ahead(behaviors: Mapping[str, BehaviorRun]) -> None:
+def _require_updates_ahead(behaviors: Mapping[str, TrainedBehavior]) -> None:
     """Raise ConfigError for a trainer that cannot update while a step is under way."""
     for name, behavior in behaviors.items():
         if not getattr(behavior.trainer, "updates_while_stepping", False):

@@ -17,8 +17,8 @@ import attrs
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.discover import Plugin
-from rlcore.run.behaviors.behavior import BehaviorRun
-from rlcore.run.state import RunState
+from rlcore.run.behaviors.behavior import TrainedBehavior
+from rlcore.run.state import TrainingState
 from rlcore.storage.fingerprint import computing_of
 
 __all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
@@ -63,13 +63,13 @@ class ResumePromise:
         return ResumePromise("statistical", (*self.reasons, reason))
 
 
-def promise_of(context: RunContext, state: RunState) -> ResumePromise:
+def promise_of(context: RunContext, state: TrainingState) -> ResumePromise:
     """The promise that the configuration, the environment and the trainers of a run allow."""
     reasons = tuple(dict.fromkeys(_reasons(context, state)))
     return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_notes(state))
 
 
-def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
+def _reasons(context: RunContext, state: TrainingState) -> Iterator[str]:
     for name, behavior in state.behaviors.items():
         if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False:
             yield f"hyperparameters.save_replay_buffer of {name} is false"
@@ -81,11 +81,11 @@ def _reasons(context: RunContext, state: RunState) -> Iterator[str]:
         yield from getattr(behavior.trainer, "resume_limits", ())
 
 
-def _notes(state: RunState) -> tuple[str, ...]:
+def _notes(state: TrainingState) -> tuple[str, ...]:
     return (*getattr(state.environment, "resume_notes", ()), *_restarts(state))
 
 
-def _restarts(state: RunState) -> tuple[str, ...]:
+def _restarts(state: TrainingState) -> tuple[str, ...]:
     """What it costs that the environment cannot save its state: how often all episodes restart."""
     behaviors = [behavior for behavior in state.behaviors.values() if behavior.restarts]
     if not behaviors:
@@ -153,7 +153,9 @@ class BehaviorDescription:
     max_steps: int | None
 
     @classmethod
-    def of(cls, behavior: BehaviorRun, inference: bool = False, state: RunState | None = None) -> BehaviorDescription:
+    def of(
+        cls, behavior: TrainedBehavior, inference: bool = False, state: TrainingState | None = None
+    ) -> BehaviorDescription:
         """The description of a behavior that has started; ``inference``: the run only acts."""
         spec = behavior.spec
         everywhere = behavior if state is None else state.everywhere.get(spec.name, behavior)
@@ -201,7 +203,7 @@ class RunDescription:
 
     @classmethod
     def of(
-        cls, context: RunContext, state: RunState, plugins: tuple[Plugin, ...], resume: ResumePromise
+        cls, context: RunContext, state: TrainingState, plugins: tuple[Plugin, ...], resume: ResumePromise
     ) -> RunDescription:
         """The description of a run that has started."""
         settings = context.config.environment

@@ -15,7 +15,9 @@ from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.behavior import trainer_named
 from rlcore.run.components import make_state
-from rlcore.run.state import RunState
+from rlcore.run.other_runs import load_policies
+from rlcore.run.resume import restore_state
+from rlcore.run.state import TrainingState
 from rlcore.run.training import Training
 
 log = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ def add_wanted_slots(training: Training) -> None:
     if training.context.inference:
         _go_on_acting(training, captured, grown)
     else:
-        grown.restore(captured, training.run.directory.path, "with fewer slots")
+        restore_state(grown, captured, training.run.directory.path, "with fewer slots")
     for name, behavior in grown.behaviors.items():
         behavior.succeed(state.behaviors[name])
         behavior.set_boundaries()
@@ -74,9 +76,9 @@ def _refusals(training: Training) -> Iterator[str]:
             yield f"{trainer_named(behavior)} cannot continue with other slots"
 
 
-def _go_on_acting(training: Training, captured: Mapping[str, Any], grown: RunState) -> None:
+def _go_on_acting(training: Training, captured: Mapping[str, Any], grown: TrainingState) -> None:
     """Continue a run that acts and does not learn."""
-    grown.load_policies(captured, training.run.directory.path)
+    load_policies(grown, captured, training.run.directory.path)
     for name, behavior in grown.behaviors.items():
         behavior.load_without_slots(captured["run"]["behaviors"][name])
     grown.begin_episodes()

@@ -21,9 +21,9 @@ from rlcore.contracts.results import PhaseTimes
 from rlcore.contracts.trainer import Trainer
 from rlcore.errors import PluginError
 from rlcore.plugins.failures import blame, blamed
-from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.behaviors.behavior import TrainedBehavior, trainer_named
 from rlcore.run.behaviors.checks import check_actions
-from rlcore.run.state import RunState
+from rlcore.run.state import TrainingState
 
 Batches = Mapping[str, AgentBatch]
 
@@ -34,7 +34,7 @@ FRAMES = 4
 
 
 def learn(
-    state: RunState,
+    state: TrainingState,
     stop_requested: Callable[[], bool],
     boundary_reached: Callable[[], bool],
     times: PhaseTimes,
@@ -155,7 +155,7 @@ def _send(environment: SendsSteps, actions: Mapping[str, Actions]) -> BaseExcept
     return None
 
 
-def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes) -> bool:
+def _update_if_ready(behavior: TrainedBehavior, trainer: Trainer, times: PhaseTimes) -> bool:
     """Update the trainer of the behavior if it has enough to learn from. Returns whether it has."""
     try:
         if not trainer.ready():
@@ -172,7 +172,7 @@ def _update_if_ready(behavior: BehaviorRun, trainer: Trainer, times: PhaseTimes)
     return True
 
 
-def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: BaseException) -> Environment:
+def _lose_environment(state: TrainingState, actions: Mapping[str, Actions], error: BaseException) -> Environment:
     """Raise the error of a step that failed: of a trainer whose actions are wrong, else of the environment.
 
     In a run of several ranks, return what takes the place of the environment until all ranks stop.
@@ -184,19 +184,19 @@ def _lose_environment(state: RunState, actions: Mapping[str, Actions], error: Ba
     return state.lose_environment("in step", error)
 
 
-def update_what_is_ready(state: RunState, times: PhaseTimes) -> None:
+def update_what_is_ready(state: TrainingState, times: PhaseTimes) -> None:
     """Take the updates that are due after the environment was lost within a step, in place of the loop."""
     for behavior in state.behaviors.values():
         while behavior.learning and _update_if_ready(behavior, behavior.trainer, times):
             pass
 
 
-def _check_actions(behaviors: Sequence[BehaviorRun], actions: Mapping[str, Actions]) -> None:
+def _check_actions(behaviors: Sequence[TrainedBehavior], actions: Mapping[str, Actions]) -> None:
     for each in behaviors:
         check_actions(each.spec, actions[each.name], each.batch.needs_action, trainer_named(each), each.steps)
 
 
-def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
+def _note_who_acts(behaviors: Sequence[TrainedBehavior], idle: IdleGroups) -> None:
     for number, behavior in enumerate(behaviors):
         acts = behavior.batch.needs_action
         if acts is None or acts.any():
@@ -204,7 +204,7 @@ def _note_who_acts(behaviors: Sequence[BehaviorRun], idle: IdleGroups) -> None:
 
 
 def _observe(
-    ranks: Ranks, behaviors: Sequence[BehaviorRun], batches: Batches, actions: dict[str, Actions], on_device: bool
+    ranks: Ranks, behaviors: Sequence[TrainedBehavior], batches: Batches, actions: dict[str, Actions], on_device: bool
 ) -> None:
     """Have trainers observe what a step returned."""
     for behavior in behaviors:
@@ -224,14 +224,14 @@ def _observe(
             blame(trainer_named(behavior), "in observe", error)
 
 
-def _record(ranks: Ranks, behavior: BehaviorRun, batch: AgentBatch) -> None:
+def _record(ranks: Ranks, behavior: TrainedBehavior, batch: AgentBatch) -> None:
     """Add a step to the episodes of the behavior."""
     finished = behavior.episodes.record(batch, getattr(behavior.trainer, "learning_slots", None))
     if finished is not None:
         ranks.episodes_finished(behavior, finished)
 
 
-def _count_episodes(state: RunState) -> None:
+def _count_episodes(state: TrainingState) -> None:
     """Add the steps whose batches stayed on a device, since this was last done, to the episodes of the behaviors."""
     for name, batches in ({} if state.on_device is None else state.on_device.played()).items():
         for batch in batches:

@@ -25,14 +25,14 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.known import PROGRAM
 from rlcore.plugins.stops import StopRequests
-from rlcore.run.behaviors.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.saved.provenance import directory_to_continue, raise_with_absent_plugins, with_records_of_run
 from rlcore.run.timers import Timers
 from rlcore.settings import CheckpointSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.mark import read_mark
-from rlcore.storage.store import RunStore
+from rlcore.storage.store import CheckpointStore
 
 # Entered around one close(), with what is closed and how many seconds that may take.
 CloseDeadline = Callable[[str, float], AbstractContextManager[None]]
@@ -44,7 +44,7 @@ def no_deadline(what: str, seconds: float) -> AbstractContextManager[None]:
 
 
 @attrs.define(eq=False)
-class PreparedRun:
+class Preparation:
     """A checked configuration, and what a run of it has from its beginning to its end.
 
     A run and its training share it. The training does not know the run: no cycle keeps a dropped run, and its lock.
@@ -64,7 +64,7 @@ class PreparedRun:
     offline: bool
     launch: Launch | None
     directory: RunDirectory
-    store: RunStore
+    store: CheckpointStore
     timers: Timers = attrs.field(factory=Timers)
     stops: StopRequests = attrs.field(factory=StopRequests)
     given: Any = None
@@ -74,7 +74,7 @@ class PreparedRun:
         """A :data:`CloseDeadline`: the one that is set when something is closed."""
         return self.close_deadline(what, seconds)
 
-    def configure(self, context: RunContext, behaviors: Iterable[BehaviorRun] = ()) -> None:
+    def configure(self, context: RunContext, behaviors: Iterable[TrainedBehavior] = ()) -> None:
         """Have checkpoints state the configuration that starts this run again.
 
         It has no ``resume``, ``checkpoint``, ``force`` and ``inference``, and states the intervals of checkpoints that
@@ -95,14 +95,16 @@ class PreparedRun:
 
 def prepare(
     config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any = None
-) -> PreparedRun:
+) -> Preparation:
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
     config, plugins, document = _checked(config, plugins, given)
     offline = learns_offline(config, plugins)
     launch = launched()
     directory = directory_of_rank(launch, config.checkpoint_settings)
     config = attrs.evolve(config, checkpoint_settings=directory.settings)
-    return PreparedRun(config, document, plugins, offline, launch, directory, RunStore(directory, plugins), given=given)
+    return Preparation(
+        config, document, plugins, offline, launch, directory, CheckpointStore(directory, plugins), given=given
+    )
 
 
 def _checked(

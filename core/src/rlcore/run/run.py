@@ -26,7 +26,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.stops import Stop
 from rlcore.run.assemble import assemble
-from rlcore.run.behaviors.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.description import RunDescription
 from rlcore.run.evaluation.evaluations import Scores
 from rlcore.run.growing import add_wanted_slots
@@ -260,7 +260,7 @@ class Run:
         return self._started.evaluations.scores
 
     @property
-    def behaviors(self) -> dict[str, BehaviorRun]:
+    def behaviors(self) -> dict[str, TrainedBehavior]:
         """The behaviors of the environment, or of the recorded data; empty before the run has started."""
         return {} if self._training is None else self._training.behaviors
 

@@ -16,8 +16,8 @@ from rlcore.contracts.stats import StatSummary, StatsWindow
 from rlcore.errors import PluginError
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
-from rlcore.run.prepare import PreparedRun
-from rlcore.run.state import RunState
+from rlcore.run.prepare import Preparation
+from rlcore.run.state import TrainingState
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +74,9 @@ class Notifications:
 class Session:
     """A run while it trains: what is created once, and what changes from epoch to epoch."""
 
-    prepared: PreparedRun
+    prepared: Preparation
     context: RunContext
-    state: RunState  # another one when agents got slots
+    state: TrainingState  # another one when agents got slots
     notifications: Notifications
     times: PhaseTimes = attrs.field(init=False, factory=PhaseTimes)  # of the epoch
     steps_per_second: float = attrs.field(init=False, default=0.0)  # of the epoch, when it has ended

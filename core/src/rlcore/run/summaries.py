@@ -7,7 +7,7 @@ import attrs
 from rlcore.contracts.environment import ReportsStats
 from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.stats import StatSummary, Tag
-from rlcore.run.behaviors.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.components import OpenWriter
 from rlcore.run.evaluation.evaluations import Evaluations
 from rlcore.run.session import Session
@@ -44,7 +44,7 @@ class Summaries(BoundaryPart):
             with self._session.notifications.failing_later():
                 writer.flush(step, self._session.prepared.plugins.strict)
 
-    def _due_of(self, behavior: BehaviorRun) -> bool:
+    def _due_of(self, behavior: TrainedBehavior) -> bool:
         """Whether a summary of ``behavior`` is due at this step.
 
         It is due when the behavior's steps pass a multiple of ``summary_freq`` or reach ``max_steps``, and when an
@@ -54,7 +54,7 @@ class Summaries(BoundaryPart):
             return True
         return behavior.summary_due
 
-    def _summarize(self, behavior: BehaviorRun) -> dict[str, StatSummary]:
+    def _summarize(self, behavior: TrainedBehavior) -> dict[str, StatSummary]:
         """One summary of ``behavior``, of everything since the one before."""
         session = self._session
         run = session.prepared

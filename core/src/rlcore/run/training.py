@@ -14,12 +14,12 @@ from typing import Any, Literal
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import EpochResult, steps_per_second
 from rlcore.errors import EnvironmentEnded, RlcoreError, RunStateError, one_line
-from rlcore.run.behaviors.behavior import BehaviorRun
+from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.boundaries import Boundaries
 from rlcore.run.description import ResumePromise, promise_of
 from rlcore.run.loop import learn, update_what_is_ready, watching
 from rlcore.run.session import Session
-from rlcore.run.state import RunState
+from rlcore.run.state import TrainingState
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,11 @@ class Training:
             behavior.ended_at = behavior.steps
 
     @property
-    def state(self) -> RunState:
+    def state(self) -> TrainingState:
         return self.session.state
 
     @property
-    def behaviors(self) -> dict[str, BehaviorRun]:
+    def behaviors(self) -> dict[str, TrainedBehavior]:
         return self.state.behaviors
 
     @property

@@ -1,8 +1,8 @@
 """The entries in the state of a checkpoint: checks before they are used, what agents see and do, and models.
 
 The manifest's checksums find damage. The checks find what checksums cannot: a checkpoint that other software wrote, one
-that was edited by hand, or one of a training that had diverged. :meth:`rlcore.run.state.RunState.capture` makes the
-state. It describes the behaviors of a run, so that a policy can be read and used where there is no environment.
+that was edited by hand, or one of a training that had diverged. :meth:`rlcore.run.state.TrainingState.capture` makes
+the state. It describes the behaviors of a run, so that a policy can be read and used where there is no environment.
 """
 
 from __future__ import annotations

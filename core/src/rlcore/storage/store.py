@@ -101,7 +101,7 @@ def _of_plugins(step: int) -> Iterator[None]:
         raise PluginError(f"checkpoint of step {step}: {what}") from error
 
 
-class RunStore:
+class CheckpointStore:
     """Reads and writes the files of a run, in a directory whose lock this process holds.
 
     The checkpoint is the truth, the training status a view of the newest one: it is written after the checkpoint and

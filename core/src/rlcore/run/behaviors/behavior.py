@@ -182,7 +182,7 @@ class EpisodeStatistics:
 
 
 @attrs.define(eq=False, slots=False)
-class BehaviorRun:
+class TrainedBehavior:
     """The state that the loop keeps for each behavior."""
 
     spec: BehaviorSpec
@@ -452,7 +452,7 @@ class BehaviorRun:
         self.episodes.finished = saved_count(state, "finished")
         self._load_statistics(state)
 
-    def succeed(self, other: BehaviorRun) -> None:
+    def succeed(self, other: TrainedBehavior) -> None:
         """Take over from the same behavior with other slots what no checkpoint has."""
         self.ended_at = other.ended_at
         self.evaluated = other.evaluated
@@ -478,6 +478,6 @@ def one_two_five(number: float) -> int:
     return max(each * power for each in (1, 2, 5) if each == 1 or each * power <= number)
 
 
-def trainer_named(behavior: BehaviorRun) -> str:
+def trainer_named(behavior: TrainedBehavior) -> str:
     """The owner of errors of the trainer of ``behavior``."""
     return f"behavior {behavior.name!r}: trainer {behavior.settings.trainer_type!r}"

@@ -18,11 +18,11 @@ from rlcore import (
     Environment,
     EnvironmentParameter,
     EpisodeDraw,
+    EpisodeParameters,
     FinishedEpisodes,
     LessonChange,
     ParameterSampler,
     RunContext,
-    RunParameters,
     RunStateError,
     StatSummary,
     Tag,
@@ -48,7 +48,7 @@ _TAKEN = frozenset(
 )
 
 
-class TrainingCurricula(RunParameters):
+class TrainingCurricula(EpisodeParameters):
     """All curricula of a run, by type, side by side: P is the number of parameters of all together.
 
     Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.

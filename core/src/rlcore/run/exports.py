@@ -29,7 +29,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure
 from rlcore.records import ExporterSpec
-from rlcore.run.behaviors.behavior import BehaviorRun, trainer_named
+from rlcore.run.behaviors.behavior import TrainedBehavior, trainer_named
 from rlcore.run.session import Session
 from rlcore.settings import ExportSettings, RunConfig
 from rlcore.storage.checkpoints import find_checkpoints
@@ -178,7 +178,7 @@ class Exports(BoundaryPart):
             if failures and session.prepared.plugins.strict:
                 raise failures[0]
 
-    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, at_end: bool) -> PluginError | None:
+    def _export(self, opened: OpenExporter, behavior: TrainedBehavior, step: int, at_end: bool) -> PluginError | None:
         """Export one policy, and note the result. Returns the error of an exporter that failed."""
         reference = opened.spec.reference
         name = behavior.name
@@ -203,7 +203,7 @@ class Exports(BoundaryPart):
             self.results.append(ExportResult(reference, name, step, None if problem else file, problem, report))
         return failure
 
-    def _write(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, at_end: bool) -> str | None:
+    def _write(self, opened: OpenExporter, behavior: TrainedBehavior, step: int, file: str, at_end: bool) -> str | None:
         """Export one policy as ``file`` of the run directory, and return the exporter's report."""
         prepared = self._session.prepared
         directory = prepared.directory

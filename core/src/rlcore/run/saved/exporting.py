@@ -17,9 +17,9 @@ from rlcore.files.paths import user_path
 from rlcore.plugins.call import Plugins
 from rlcore.records import ExporterSpec
 from rlcore.run.components import settings_of
-from rlcore.run.export import OpenExporter, about_export
+from rlcore.run.exports import OpenExporter, about_export
 from rlcore.run.saved.data import configuration_sha256
-from rlcore.run.saved.run import PolicySource, SavedRun
+from rlcore.run.saved.saved_run import PolicySource, SavedRun
 from rlcore.settings.fields import settings_fields
 from rlcore.storage.output import require_output
 

@@ -1,0 +1,248 @@
+"""Restores a run from a checkpoint, in one order, which :func:`restore` and :func:`restore_state` show.
+
+1. The checkpoint is read by rank 0; each rank gets what it saved.
+2. Parts of the boundaries load their state, in the order of :mod:`rlcore.run.boundaries`.
+3. Trainers and statistics of the behaviors do, and then which behaviors act.
+4. The environment does; one that cannot starts the episodes it was in again, with equal seeds and parameters.
+5. Generators of the process are set last: what was restored may have drawn from them.
+6. Plugins get their sections of the status.
+7. What is due is set: summaries, checkpoints, and what an abandoned evaluation left.
+
+In a run with other environments, agents or ranks, 2 and 3 restore what was learned, and new episodes start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.contracts.environment import Environment, SavesState
+from rlcore.contracts.process_generators import ProcessGenerators
+from rlcore.contracts.ranks import Ranks
+from rlcore.contracts.saved_values import loading_state, saved_mapping
+from rlcore.contracts.trainer import PortableTrainer
+from rlcore.errors import EnvironmentFailed, RunStateError
+from rlcore.plugins.failures import blamed
+from rlcore.plugins.known import PACKAGES
+from rlcore.run.behaviors.behavior import TrainedBehavior
+from rlcore.run.other_runs import load_from_other_runs, load_into_trainer, load_policies, require_alike
+from rlcore.run.prepare import Preparation
+from rlcore.run.state import LOST, TrainingState
+from rlcore.run.training import Training
+from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
+
+log = logging.getLogger(__name__)
+
+
+def saved_state(run: Preparation, ranks: Ranks) -> dict[str, Any] | None:
+    """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
+    settings = run.config.checkpoint_settings
+    store = run.store
+    if not ranks.share(settings.resume or settings.inference):
+        return None
+    read = store.newest_state() if ranks.rank == 0 else None
+    saved = ranks.load_state(read)
+    if saved is not None and ranks.rank:
+        store.saved_step = sum(saved["run"]["steps"].values())
+    return saved
+
+
+def restore(training: Training, saved: Mapping[str, Any] | None) -> None:
+    """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
+    run = training.run
+    state = training.state
+    if saved is None:
+        load_from_other_runs(training)
+        state.begin_episodes(0)
+    elif training.context.inference:
+        load_policies(state, saved, run.directory.path)
+        run.store.restore_status(training.context)
+        state.begin_episodes(0)
+    else:
+        _resume(training, saved)
+    for behavior in state.behaviors.values():
+        behavior.set_boundaries()
+    for name, summary in (training.evaluations.overdue or {}).items():
+        state.behaviors[name].make_due(summary)
+    training.nothing_left = training.resumed_from is not None and training.finished
+    for part in () if training.nothing_left else state.parts:
+        part.begin(state.steps)
+    run.directory.begin(training.nothing_left)
+    if saved is None:
+        run.store.write_configuration()
+
+
+def _resume(training: Training, saved: Mapping[str, Any]) -> None:
+    """Continue the run that saved the state ``saved``."""
+    run = training.run
+    context = training.context
+    state = training.state
+    places = next(filter(None, context.ranks.all_gather(other_places(state, saved))), None)
+    others = context.ranks.other_number(saved) or places
+    if others is None:
+        restore_state(state, saved, run.directory.path)
+    else:
+        by = "with" if others is places else "by"
+        then, now = others
+        restore_state(state, saved, run.directory.path, f"{by} {then}")
+        log.warning(
+            "the checkpoint was saved %s %s and is resumed %s %s: weights, optimizers, counters and lessons "
+            "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that "
+            "was never stopped",
+            by,
+            then,
+            by,
+            now,
+        )
+    training.session.seconds_before = float(saved["run"]["wall_seconds"])
+    run.store.restore_status(context)
+    training.evaluations.overdue = saved["run"].get("overdue")
+    training.resumed_from = run.directory.checkpoints / str(run.store.saved_step)
+    run.configure(context, state.behaviors.values())
+    training.differences = _differences(training, saved)
+    if others is not None:
+        training.differences += (f"{others[1]} instead of {others[0]}",)
+
+
+def restore_state(run: TrainingState, saved: Mapping[str, Any], where: Path, saved_with: str | None = None) -> None:
+    """Restore what :meth:`TrainingState.capture` saved. ``where`` is the run directory, for messages.
+
+    With ``saved_with``, such as ``with 3 agents of 'Walk'``, the checkpoint is of a run with other environments,
+    agents or ranks: what belongs to these is not restored, and new episodes start. ``run.episodes`` of ``saved``
+    are the numbers of episodes then, or that of the latest.
+    """
+    state = saved["run"]
+    portable = saved_with is not None
+    checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
+    require_alike(run, state, where, "behaviors", "environment_parameters")
+    for name, behavior in run.behaviors.items():
+        _require_sections(saved[name], behavior, where)
+        if portable and (run.environment is None or not isinstance(behavior.trainer, PortableTrainer)):
+            raise RunStateError(
+                f"{where}: was saved {saved_with}, and trainer {behavior.settings.trainer_type!r} cannot continue "
+                "with another number; resume with as many"
+            )
+    for part in run.parts_with("load_state_dict"):
+        load_part = part.load_learned if portable else part.load_state_dict
+        if state.get(part.name) is not None:
+            with loading_state(checkpoint, part.described):
+                load_part(state[part.name])
+    for name, behavior in run.behaviors.items():
+        load_behavior = behavior.load_without_slots if portable else behavior.load_state_dict
+        load_into_trainer(behavior, "load_learned" if portable else "load_state_dict", saved[name], checkpoint)
+        with loading_state(checkpoint, f"behavior {name!r}"):
+            load_behavior(state["behaviors"][name])
+    if portable:
+        run.begin_episodes(int(np.max(state["episodes"], initial=0)) + 1)
+        return
+    if run.acting is not None:
+        with loading_state(checkpoint, "acting"):
+            run.acting.load_state_dict(saved_mapping(state, "acting"))
+    if state[LOST]:
+        run.begin_episodes(np.asarray(state["episodes"]) + 1)
+        return
+    if run.environment is not None:
+        _restore_environment(run, run.environment, state, checkpoint)
+    with loading_state(checkpoint, "generators"):
+        ProcessGenerators.load_state_dict(state["generators"])
+
+
+def _restore_environment(
+    run: TrainingState, environment: Environment, state: Mapping[str, Any], checkpoint: str
+) -> None:
+    curricula = run.curricula
+    if isinstance(environment, SavesState) and state["environment"] is not None:
+        owner = run.environment_name.rstrip(",")
+        doing = "load_state_dict"
+        with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
+            batches = environment.load_state_dict(state["environment"])
+    else:
+        if curricula is not None:
+            curricula.replay()
+        doing = "reset"
+        with blamed(run.environment_name, "in reset", EnvironmentFailed):
+            batches = run.reset(environment, np.asarray(state["episodes"]))
+    if curricula is not None:
+        run.context.ranks.episodes_of_all(environment.episodes)
+        curricula.resume()
+    for behavior in run.behaviors.values():
+        _, behavior.batch = run.first_batch(behavior, batches, doing)
+
+
+def other_places(run: TrainingState, saved: Mapping[str, Any]) -> tuple[str, str] | None:
+    """How many environments and agents a checkpoint has, and how many there are here; None if they are the same.
+
+    Both are in words. Agents that come and go are counted at each start, and a scene may have been built again.
+    """
+    state = saved["run"]
+    environment = run.environment
+    if environment is None or state["episodes"] is None:
+        return None
+    then = np.size(state["episodes"])
+    now = environment.num_envs
+    if then != now:
+        return f"environment.num_envs {then}", f"{now}"
+    for name, behavior in run.behaviors.items():
+        places = state[SPECS].get(name)
+        if places is None:
+            continue
+        spec = behavior.spec
+        count = len(places["env_index"])
+        if count != spec.slots:
+            return f"{count} agents of {name!r}", f"{spec.slots}"
+        for what in ("env_index", "team", "group"):
+            if not np.array_equal(_places(places.get(what)), _places(getattr(spec, what))):
+                return (
+                    f"other {what.removesuffix('_index')}s of the agents of {name!r}",
+                    "those of this environment",
+                )
+    return None
+
+
+def _places(column: Any) -> Any:
+    """An array over slots; an empty one for one that a behavior does not have."""
+    return () if column is None else np.asarray(column)
+
+
+def _require_sections(saved: Mapping[str, Any], behavior: TrainedBehavior, where: Path) -> None:
+    """Raise RunStateError for the entry of a block, such as ``self_play``, that the behavior does not have any more.
+
+    The trainer inside may have another number of slots, and its own message would be about that.
+    """
+    for key in saved:
+        if ("behavior", key) in PACKAGES and key not in behavior.settings.sections:
+            raise RunStateError(
+                f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
+                "resume with the block of the run, or start a new run with initialize_from"
+            )
+
+
+def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
+    found = training.run.store.differences(saved)
+    if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
+        lost = saved["run"][LOST]
+        found.append(
+            "new episodes, because the environment had ended or failed when the checkpoint was saved"
+            if lost
+            else "an environment that saves its state, instead of one that begins new episodes"
+        )
+    then = {name for name in saved["run"] if "/" in name}  # of plugins; no other entry has a slash
+    now = {part.name for part in training.state.parts_with("state_dict") if "/" in part.name}
+    found += [f"no part {name}" for name in sorted(then - now)] + [f"a new part {name}" for name in sorted(now - then)]
+    # Changes of the configuration alone are reported when the run has started.
+    if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
+        promise = training.promise.kind
+        after = training.promise.after(tuple(found)).kind
+        weakened = after if after == promise else f"{after} instead of {promise}"
+        path = training.run.directory.path
+        log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
+    if others := training.run.store.other_plugins(saved):
+        what = "nothing that is learned depends on that"
+        log.warning("%s: resumes with %s; %s", training.run.directory.path, ", ".join(others), what)
+    return tuple(found)
