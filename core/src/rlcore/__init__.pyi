@@ -167,7 +167,6 @@ from .plugins.installing import pip_install as pip_install
 from .plugins.process_state import watch_process as watch_process
 from .plugins.processes import python_command as python_command
 from .plugins.registry import Registry as Registry
-from .plugins.select import Selection as Selection
 from .plugins.select import selection_from as selection_from
 from .plugins.stops import Stop as Stop
 from .plugins.stops import StopRequests as StopRequests

@@ -13,7 +13,6 @@ from rlcore import (
     CurriculumSpec,
     Plugin,
     Plugins,
-    Selection,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -21,6 +20,7 @@ from rlcore import (
     selection_from,
 )
 from rlcore.errors import ConfigError, NotInstalled, PluginError
+from rlcore.plugins.select import Selection
 from rlcore.settings import PluginSettings, RunConfig
 
 pytestmark = pytest.mark.smoke

@@ -19,7 +19,7 @@ from rlcore.config.structure import build
 from rlcore.errors import KeyPath
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.discover import LOCAL_PREFIX, anchored, is_free
-from rlcore.plugins.select import Selection, block_problems, is_local, selection_from
+from rlcore.plugins.select import Selection, block_problems, selection_from
 from rlcore.settings import PluginSettings
 
 MAX_REFERENCES = 1_000
@@ -183,7 +183,7 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
         for choice in selection.choices
         if not choice.on and not any(map(choice.matches, plugins.found))
     ]
-    local = {choice.reference: choice.on for choice in selection.choices if is_local(choice)}
+    local = {choice.reference: choice.on for choice in selection.choices if choice.local}
     return attrs.evolve(
         settings,
         autoload=selection.autoload,

@@ -23,7 +23,7 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.select import Choice, Selection, decide, is_local, needs, obstacles, require_unobstructed, unmatched
+from rlcore.plugins.select import PluginChoice, Selection, decide, needs, obstacles, require_unobstructed, unmatched
 from rlcore.records import ConfigSection, EvaluationSection, Record
 
 if TYPE_CHECKING:
@@ -64,18 +64,16 @@ def require_distributions(plugins: Plugins, required: str) -> None:
     let everything pass.
     """
     loaded = {plugin.label for plugin in plugins.loaded}
-    for name in filter(None, (part.strip() for part in required.split(","))):
+    for name in [part.strip() for part in required.split(",") if part.strip()]:
         own = [plugin for plugin in plugins.found if canonical(plugin.distribution) == canonical(name)]
         if not own:
             known = sorted({plugin.distribution for plugin in plugins.found if plugin.distribution})
             near = did_you_mean(name, known)
             raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, of which no plugin is installed{near}; install it")
-        for plugin in own:
-            if plugin.label not in loaded:
-                broken = plugins.broken.get(plugin.label)
-                off = needs(plugin) or f"is turned off ({plugin.why}); turn it on with -p {plugin.label}"
-                reason = broken or f"{plugin.described} {off}"
-                raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, whose hooks are not active: {reason}")
+        for plugin in [plugin for plugin in own if plugin.label not in loaded]:
+            off = needs(plugin) or f"is turned off ({plugin.why}); turn it on with -p {plugin.label}"
+            reason = plugins.broken.get(plugin.label) or f"{plugin.described} {off}"
+            raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, whose hooks are not active: {reason}")
 
 
 class Plugins(Registry):
@@ -109,8 +107,9 @@ class Plugins(Registry):
         ``name`` is NAME, DIST/NAME, ``module:acme.hooks`` or the name of a record; None means all. By default, all
         installed plugins are on, and a local one that ``name`` means. Raises PluginError if no plugin has the name.
         """
-        asked = () if not name else (Choice(name, True, "-p"),)
-        selection = selection if selection is not None else Selection(choices=tuple(filter(is_local, asked)))
+        asked = [PluginChoice(name, True, "-p")] if name else []
+        if selection is None:
+            selection = Selection(choices=tuple(choice for choice in asked if choice.local))
         plugins = cls(selection, decide(installed(), selection), tolerant=True)
         plugins.load()
         chosen = [plugin for plugin in plugins.found if all(choice.matches(plugin) for choice in asked)]
@@ -332,20 +331,21 @@ class Plugins(Registry):
         hook = "rlcore_report_status"
         sections: dict[str, Any] = {}
         # Whose each section is, and whose each key of a behavior's section: one owner can have it.
-        taken: dict[tuple[str, ...], str] = {(name,): "rlcore" for name in ("metadata", *parameters)}
-        taken |= {(name, key): "rlcore" for name in behaviors for key in ("checkpoints", "final_checkpoint")}
+        owners: dict[tuple[str, ...], str] = {(name,): "rlcore" for name in ("metadata", *parameters)}
+        owners |= {(name, key): "rlcore" for name in behaviors for key in ("checkpoints", "final_checkpoint")}
         for owner, implementation in self._manager.each(hook):
             reported = _json_mapping(self._manager.one(implementation, hook, run=run), f"{owner.described}: {hook}")
             for name, section in (reported or {}).items():
                 shared = name in behaviors
                 if shared and not isinstance(section, Mapping):
                     raise PluginError(f"{owner.described}: the status section of behavior {name!r} is not a mapping")
-                for place in [(name, key) for key in section] if shared else [(name,)]:
-                    if place in taken:
-                        rivals = f"{owner.described} and {taken[place]}"
+                places: list[tuple[str, ...]] = [(name, key) for key in section] if shared else [(name,)]
+                for place in places:
+                    if place in owners:
+                        rivals = f"{owner.described} and {owners[place]}"
                         what = ".".join(place)
                         raise PluginError(f"{rivals} both report the status section {what!r}")
-                    taken[place] = owner.described
+                    owners[place] = owner.described
                 sections[name] = {**sections.get(name, {}), **section} if shared else section
         return sections
 

@@ -164,7 +164,8 @@ class JsonlWriter:
                 step,
                 behavior,
             )
-        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+        self._file.write(text.encode() + b"\n")
         self._file.flush()
 
     def flush(self) -> None:
@@ -222,8 +223,11 @@ def _whose(line: bytes) -> tuple[str, int]:
 
 
 def _described(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:SHOWN_LINES])) + (", ..." if len(numbers) > SHOWN_LINES else "")
-    return f"line {shown} cannot be read" if len(numbers) == 1 else f"{len(numbers)} lines cannot be read ({shown})"
+    if len(numbers) == 1:
+        return f"line {numbers[0]} cannot be read"
+    first = ", ".join(map(str, numbers[:SHOWN_LINES]))
+    more = ", ..." if len(numbers) > SHOWN_LINES else ""
+    return f"{len(numbers)} lines cannot be read ({first}{more})"
 
 
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:

@@ -128,12 +128,12 @@ class Plugin:
 
     def required(self, error: BaseException) -> str:
         """Return ``; pip install NAME, which DIST requires`` if ``error`` is about such a NAME; else an empty text."""
-        absent = canonical(str(error.name).partition(".")[0]) if isinstance(error, ModuleNotFoundError) else ""
-        if absent not in self.needs:
-            return ""
         from rlcore.plugins.installing import pip_install
 
-        return f"; {pip_install(absent)}, which {self.distribution} requires"
+        if not isinstance(error, ModuleNotFoundError):
+            return ""
+        absent = canonical(str(error.name).partition(".")[0])
+        return f"; {pip_install(absent)}, which {self.distribution} requires" if absent in self.needs else ""
 
     @property
     def asked(self) -> bool:
@@ -152,7 +152,8 @@ def installed() -> tuple[Plugin, ...]:
     The first of two distributions with one name counts, as it does for imports. The metadata are read again after a
     directory of ``sys.path`` has changed.
     """
-    return _installed(tuple((place, _changed(place)) for place in map(os.path.abspath, sys.path)))
+    places = [os.path.abspath(entry) for entry in sys.path]
+    return _installed(tuple((place, _changed(place)) for place in places))
 
 
 def _changed(place: str) -> int | None:
@@ -187,7 +188,8 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
         requirements = about.get_all("Requires-Dist") or ()
         others = {text: other for text in requirements if (other := _required_here(text))}
         of_extra = [text for text in requirements if text not in others]
-        lacks = not all(_is_installed(other) for text in of_extra if (other := _required_here(text, entry_point.name)))
+        libraries = filter(None, [_required_here(text, entry_point.name) for text in of_extra])
+        lacks = not all(map(_is_installed, libraries))
         installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
         found = list(metadata.distributions(name=name))
         versions = {each.version for each in found} if len(found) > 1 else {version}
@@ -219,7 +221,9 @@ def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
 def _required_here(requirement: str, extra: str = "") -> str:
     """The canonical name of the distribution; empty if a marker, such as that of another extra, does not hold here."""
     parsed = Requirement(requirement)
-    return canonical(parsed.name) if not parsed.marker or parsed.marker.evaluate({"extra": extra}) else ""
+    if parsed.marker and not parsed.marker.evaluate({"extra": extra}):
+        return ""
+    return canonical(parsed.name)
 
 
 def _is_installed(distribution: str) -> bool:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rlcore.plugins.select import Selection
 
 FACTORIES = "factories"  # of a checkpoint's run: a list of mappings with these keys, whose values are texts
-FACTORY_FIELDS: tuple[str, ...] = ("hook", "name", "module", "distribution", "version")
+_OF_PLUGIN = ("name", "module", "distribution", "version")
+FACTORY_FIELDS: tuple[str, ...] = ("hook", *_OF_PLUGIN)
 _NOT_LEARNED = "rlcore_create_stats_writer"  # it changes no number of a training
 _ONLY_TRAINING = "rlcore_create_reward_provider"
 
@@ -46,16 +47,16 @@ class FactoryPlugins:
 
     def to_json(self) -> list[dict[str, str]]:
         """The entry of a checkpoint; :meth:`require` reads it."""
-        found = sorted(self.found.items(), key=lambda item: item[0])
-        return [
-            {"hook": hook} | {name: getattr(plugin, name) for name in FACTORY_FIELDS[1:]} for (hook, _), plugin in found
-        ]
+        entries = []
+        for hook, label in sorted(self.found):
+            plugin = self.found[hook, label]
+            entries.append({"hook": hook, **{name: getattr(plugin, name) for name in _OF_PLUGIN}})
+        return entries
 
     def require(self, run: Mapping[str, Any]) -> None:
         """Require the plugins in the entry ``run`` of a checkpoint."""
-        self.required = tuple(
-            (each["hook"], Plugin(*(each[name] for name in FACTORY_FIELDS[1:]))) for each in run[FACTORIES]
-        )
+        entries = [dict(entry) for entry in run[FACTORIES]]
+        self.required = tuple((entry.pop("hook"), Plugin(**entry)) for entry in entries)
 
     def check(
         self, hook: str, training: bool, now: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
@@ -66,8 +67,8 @@ class FactoryPlugins:
         """
         if hook == _ONLY_TRAINING and not training:
             return
-        for required_by, plugin in self.required:
-            if required_by == hook and not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
+        for plugin in [plugin for required_by, plugin in self.required if required_by == hook]:
+            if not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
                 raise PluginError(
                     f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
                     f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"

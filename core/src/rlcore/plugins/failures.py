@@ -166,8 +166,8 @@ def require_protocol(value: object, protocol: type, described: str) -> None:
     if missing:
         from rlcore.plugins.contract import PORTING, added
 
-        new = [*filter(None, (added(f"{protocol.__name__}.{member}") for member in missing))]
-        hint = "; ".join(["", *new, PORTING]) if len(new) == len(missing) else ""
+        new = list(filter(None, [added(f"{protocol.__name__}.{member}") for member in missing]))
+        hint = "".join(f"; {text}" for text in [*new, PORTING]) if len(new) == len(missing) else ""
         raise PluginError(
             f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
             f"it lacks {', '.join(missing)}{hint}"

@@ -34,10 +34,12 @@ def pip_install(*requirements: str, upgrade: bool = False) -> str:
     root = checkout()
     places = {} if root is None else _places(root, requirements)
     if root is not None and any(places.values()):
-        words += ["-c", _shown(root / CONSTRAINTS, root).removeprefix("./")]
+        words += ["-c", _relative(root / CONSTRAINTS, root).removeprefix("./")]
     for requirement, place in (places or dict.fromkeys(requirements)).items():
-        extras = (_REQUIREMENT.fullmatch(requirement) or {2: ""})[2]
-        words.append(requirement if place is None or root is None else _shown(place, root) + (extras or ""))
+        if place is None or root is None:
+            words.append(requirement)
+        else:
+            words.append(_relative(place, root) + _extras(requirement))
     return shlex.join(words)
 
 
@@ -74,6 +76,12 @@ def _places(root: Path, requirements: tuple[str, ...]) -> dict[str, Path | None]
     return found
 
 
+def _extras(requirement: str) -> str:
+    """``[images]`` of ``rlcore-gymnasium[images]``."""
+    match = _REQUIREMENT.fullmatch(requirement)
+    return (match[2] or "") if match else ""
+
+
 def _name(requirement: str) -> str:
     match = _REQUIREMENT.fullmatch(requirement)
     return re.sub(r"[-_.]+", "-", match[1]).lower() if match else requirement
@@ -89,7 +97,8 @@ def _directory(root: Path, distribution: str) -> Path | None:
 def _needs(place: Path) -> list[str]:
     """The distributions of rlcore that the one in ``place`` requires."""
     project = tomllib.loads((place / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [name for name in map(_name, project.get("dependencies", ())) if name.startswith(f"{_CORE}-")]
+    names = map(_name, project.get("dependencies", ()))
+    return [name for name in names if name.startswith(f"{_CORE}-")]
 
 
 def _is_installed(distribution: str) -> bool:
@@ -100,7 +109,8 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-def _shown(path: Path, root: Path) -> str:
+def _relative(path: Path, root: Path) -> str:
+    """The path as it is written here: relative in the checkout, absolute outside."""
     here = Path.cwd()
     if not here.is_relative_to(root):
         return str(path)

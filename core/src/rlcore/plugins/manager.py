@@ -214,7 +214,8 @@ class HookManager(pluggy.PluginManager):
 
     def _create(self, hook: str, default: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
         left_out = self._left_out
-        asked = [each for each in self.implementations(hook) if not any(each.plugin is plugin for plugin in left_out)]
+        without = {id(plugin) for plugin in left_out}
+        asked = [each for each in self.implementations(hook) if id(each.plugin) not in without]
         # Pluggy asks `tryfirst` implementations before the function below, which it calls only if none answers.
         answered = [each for each in asked if each.tryfirst and not each.wrapper]
         inner: Any = None
@@ -251,10 +252,8 @@ class HookManager(pluggy.PluginManager):
 
     def _raised_by(self, error: BaseException, hook: str) -> str | None:
         """The pluggy name of the plugin whose implementation of ``hook`` raised ``error``, from its traceback."""
-        by_code = {
-            getattr(implementation.function, "__code__", None): implementation.plugin_name
-            for implementation in self.implementations(hook)
-        }
+        implementations = self.implementations(hook)
+        by_code = {getattr(each.function, "__code__", None): each.plugin_name for each in implementations}
         blamed = None
         traceback = error.__traceback__
         while traceback is not None:  # the last match is the innermost: a wrapper only passes on what was thrown
@@ -333,7 +332,8 @@ def problems(plugin: object, manager: HookManager, only: str | None = None) -> l
             answered |= set() if options["wrapper"] else {hook}
         elif not options["optionalhook"]:
             answer = successor(hook)
-            found.append(f"unknown hook {hook!r}{f'; {answer}; {PORTING}' if answer else _near(hook, specifications)}")
+            advice = f"; {answer}; {PORTING}" if answer else _near(hook, specifications)
+            found.append(f"unknown hook {hook!r}{advice}")
     if STORES in answered and "rlcore_read_status" not in answered:
         found.append(f"{STORES} needs rlcore_read_status beside it: no command can read what it stores")
     return found
@@ -350,7 +350,7 @@ def _marked(plugin: object, hooks: Iterable[str]) -> Iterator[tuple[str, Any, di
     # The unmodified reading: HookManager's own sees the rlcore_ prefix only.
     options_of = pluggy.PluginManager(ENTRY_POINT_GROUP).parse_hookimpl_opts
     own = getattr(plugin, "__name__", type(plugin).__module__)
-    for name in filter(lambda name: _is_function(plugin, name), dir(plugin)):
+    for name in [name for name in dir(plugin) if _is_function(plugin, name)]:
         function = getattr(plugin, name)
         options = options_of(plugin, name)
         if options is not None:

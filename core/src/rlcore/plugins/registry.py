@@ -67,8 +67,8 @@ class Registry:
 
     def records_of(self, label: str) -> tuple[Record, ...]:
         """All records of one plugin, by kind and name."""
-        every = (record for kind in self.kinds for record in self.records(kind))
-        return tuple(record for record in every if record.plugin is not None and record.plugin.label == label)
+        every = [record for kind in self.kinds for record in self.records(kind)]
+        return tuple(record for record in every if record.plugin and record.plugin.label == label)
 
     def record(self, record_class: type[R], reference: str) -> R:
         """Return the record of this class called NAME or DIST/NAME, or called so when it was in another distribution.
@@ -84,7 +84,9 @@ class Registry:
             reference = self.selection.meant(record_class.kind, reference)
         source, _, name = reference.rpartition("/")
         records = self.records(record_class.kind)
-        matches = [record for record in records if record.name == name and (not source or _is_of(source, record))]
+        matches = [record for record in records if record.name == name]
+        if source:
+            matches = [record for record in matches if _is_of(source, record)]
         if not matches:
             self._unknown(record_class, reference, records, used=written != reference)
         if len(matches) > 1:
@@ -180,13 +182,16 @@ class Registry:
         """A warning for each name that means one record by default, and that another plugin has too."""
         found = []
         for kind, name in DEFAULTS:
-            rivals = [record for record in self.records(kind) if record.name == name] if kind in self.kinds else []
+            if kind not in self.kinds:
+                continue
+            rivals = [record for record in self.records(kind) if record.name == name]
             meant = _default_of(rivals) if len(rivals) > 1 else None
-            if meant is not None:
-                others = [record for record in rivals if record is not meant]
-                owners = " and ".join(each.plugin.described for each in others if each.plugin is not None)
-                what = f"{meant.called or kind} {name!r} means {meant.reference}, although {owners} has one too"
-                found.append(f"{what}; write {' or '.join(each.reference for each in others)} for the other")
+            if meant is None:
+                continue
+            others = [record for record in rivals if record is not meant]
+            owners = " and ".join(each.plugin.described for each in others if each.plugin)
+            what = f"{meant.called or kind} {name!r} means {meant.reference}, although {owners} has one too"
+            found.append(f"{what}; write {' or '.join(each.reference for each in others)} for the other")
         return tuple(found)
 
     @property
@@ -200,9 +205,11 @@ class Registry:
         It says what to install; it is empty if there is no such plugin. Without ``kind``, any kind counts.
         """
         packages = {package for (of, each), package in PACKAGES.items() if each == name and kind in ("", of)}
-        lacking = (each for each in self.found if each.state == f"needs {each.lacks}")
-        found = (f"{name!r} {needs(each)}" for each in lacking if each.lacks in packages or each.name == name)
-        return next(found, "")
+        for plugin in self.found:
+            lacking = plugin.state == f"needs {plugin.lacks}"
+            if lacking and (plugin.lacks in packages or plugin.name == name):
+                return f"{name!r} {needs(plugin)}"
+        return ""
 
     def _unknown(
         self, record_class: type[Record], reference: str, records: Sequence[Record], used: bool = False
@@ -259,10 +266,7 @@ class Registry:
             now = self._manager.implementing(spec.hook)
             noted.check(spec.hook, run.purpose == "train", now, self.found, self.selection)
 
-        def target_called(spec: Record, **given: Any) -> Any:
-            return spec.create(**given)
-
-        answer = self._manager.create(spec.hook, target_called, without=without, spec=spec, **arguments)
+        answer = self._manager.create(spec.hook, _call_target, without=without, spec=spec, **arguments)
         if answer.makers:
             named = " or ".join(dict.fromkeys(plugin.described for plugin in answer.makers))
             spec.require(answer.value, f"{named}: {spec.hook}")
@@ -301,10 +305,16 @@ class Registry:
         return cast("Recordings", found)
 
 
+def _call_target(spec: Record, **arguments: Any) -> Any:
+    """Core's own answer to the factory hooks of records."""
+    return spec.create(**arguments)
+
+
 def _consented(record: Record, owner: Plugin) -> Record:
     """The record of a writer is ``default_on`` only in rlcore's distributions and in plugins that the user named."""
-    own = canonical(owner.distribution) in OWN_DISTRIBUTIONS
-    if isinstance(record, StatsWriterSpec) and not own and (not owner.asked or owner.required_by):
+    of_rlcore = canonical(owner.distribution) in OWN_DISTRIBUTIONS
+    named = owner.asked and not owner.required_by
+    if isinstance(record, StatsWriterSpec) and not (of_rlcore or named):
         return attrs.evolve(record, default_on=False)
     return record
 
@@ -322,7 +332,7 @@ def _refuse_core_keys(records: Sequence[Record], owner: Plugin) -> None:
 def _default_of(rivals: Sequence[Record]) -> Record | None:
     """The record that a name means by default, so that an installed plugin cannot end runs that never named it."""
     owner = DEFAULTS.get((rivals[0].kind, rivals[0].name))
-    found = [each for each in rivals if each.plugin is not None and canonical(each.plugin.distribution) == owner]
+    found = [each for each in rivals if each.plugin and canonical(each.plugin.distribution) == owner]
     return found[0] if len(found) == 1 else None
 
 
@@ -337,7 +347,7 @@ def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
 
 def _provides(plugin: Plugin, kind: str, name: str) -> bool:
     """Whether a plugin that is off is known to provide a record, without importing it."""
-    package = PACKAGES.get((kind, name), "").partition("[")[0]
+    package, _, _ = PACKAGES.get((kind, name), "").partition("[")
     return canonical(plugin.distribution) == package or plugin.name == name
 
 

@@ -28,15 +28,19 @@ _ALL_OF = "/*"  # every plugin of a distribution
 
 
 @attrs.frozen
-class Choice:
+class PluginChoice:
     """One plugin turned on or off by NAME, DIST/NAME or ``module:...``; ``why`` is where that was said."""
 
     reference: str
     on: bool
     why: Why
 
+    @property
+    def local(self) -> bool:
+        return self.reference.startswith(LOCAL_PREFIX)
+
     def matches(self, plugin: Plugin) -> bool:
-        if self.reference.startswith(LOCAL_PREFIX):
+        if self.local:
             return plugin.label == self.reference
         distribution, _, name = self.reference.rpartition("/")
         if distribution and canonical(distribution) != canonical(plugin.distribution):
@@ -59,27 +63,12 @@ class Selection:
     """
 
     autoload: bool = True
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[PluginChoice, ...] = ()
     autoload_why: Why = "autoload"
     lenient: bool = False
     records: frozenset[tuple[str, str]] = frozenset()
 
-    @property
-    def enable(self) -> tuple[str, ...]:
-        """The references of plugins that are turned on, without local ones."""
-        return tuple(choice.reference for choice in self.choices if choice.on and not is_local(choice))
-
-    @property
-    def disable(self) -> tuple[str, ...]:
-        """The references of plugins that are turned off."""
-        return tuple(choice.reference for choice in self.choices if not choice.on)
-
-    @property
-    def local(self) -> tuple[str, ...]:
-        """The references of local plugins (``module:...``) that are turned on."""
-        return tuple(choice.reference for choice in self.choices if choice.on and is_local(choice))
-
-    def last(self, plugin: Plugin) -> Choice | None:
+    def last(self, plugin: Plugin) -> PluginChoice | None:
         """The choice that counts for ``plugin``, which need not be installed; None if no source names it."""
         return next((choice for choice in reversed(self.choices) if choice.matches(plugin)), None)
 
@@ -90,13 +79,14 @@ class Selection:
 
     def meant(self, kind: str, name: str) -> str:
         """DIST/NAME of the record that a run used under ``name``; ``name`` itself if there is none, or several."""
-        found = [reference for of, reference in self.records if of == kind and reference.rpartition("/")[2] == name]
+        of_kind = [reference for record_kind, reference in self.records if record_kind == kind]
+        found = [reference for reference in of_kind if reference.rpartition("/")[2] == name]
         return found[0] if len(found) == 1 else name
 
     def anchored(self, config_dir: Path | None) -> Selection:
         """A copy with absolute paths of local files; the configuration's are relative to ``config_dir``."""
 
-        def absolute(choice: Choice) -> Choice:
+        def absolute(choice: PluginChoice) -> PluginChoice:
             base = config_dir if choice.why == "config" else None
             return attrs.evolve(choice, reference=anchored(choice.reference, base))
 
@@ -104,7 +94,8 @@ class Selection:
 
     def without_local_of_config(self) -> tuple[Selection, tuple[str, ...]]:
         """A copy without the local files and modules that the configuration names, and the names that were left out."""
-        left_out = [choice for choice in self.choices if choice.on and choice.why == "config" and is_local(choice)]
+        of_config = [choice for choice in self.choices if choice.on and choice.why == "config"]
+        left_out = [choice for choice in of_config if choice.local]
         kept = tuple(choice for choice in self.choices if choice not in left_out)
         names = (choice.reference.removeprefix(LOCAL_PREFIX) for choice in left_out)
         return attrs.evolve(self, choices=kept), tuple(dict.fromkeys(names))
@@ -139,11 +130,12 @@ def selection_from(
     records = _records(config)
     if no_plugins:
         return Selection(autoload=False, choices=tuple(asked), autoload_why="-p", records=records)
-    # type: bool, Why, list[Choice]
+    # type: bool, Why, list[PluginChoice]
     autoload = True
     why: Why = "autoload"
-    choices: list[Choice] = []
-    choices += [Choice(name.rpartition("/")[0] + _ALL_OF, True, "config") for name in used if "/" in name]
+    choices: list[PluginChoice] = []
+    distributions = [name.rpartition("/")[0] for name in used if "/" in name]
+    choices += [PluginChoice(distribution + _ALL_OF, True, "config") for distribution in distributions]
     if config is not None:
         if not config.autoload:
             autoload = False
@@ -155,13 +147,16 @@ def selection_from(
             raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {switch!r}")
         autoload = switch == "1"
         why = ENV_AUTOLOAD
-    choices += [_choice(text, ENV_PLUGINS) for text in environ.get(ENV_PLUGINS, "").split(",") if text.strip()]
+    named = environ.get(ENV_PLUGINS, "").split(",")
+    choices += [_choice(text, ENV_PLUGINS) for text in named if text.strip()]
     return Selection(autoload, tuple(choices + asked), why, records=records)
 
 
 def _records(config: PluginSettings | None) -> frozenset[tuple[str, str]]:
-    blocks = () if config is None else (config.chosen, config.optional)
-    return frozenset((kind, each) for block in blocks for kind, references in block.items() for each in references)
+    if config is None:
+        return frozenset()
+    listed = [*config.chosen.items(), *config.optional.items()]
+    return frozenset((kind, reference) for kind, references in listed for reference in references)
 
 
 def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...]:
@@ -178,10 +173,12 @@ def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...
     waiting = sorted((plugin for plugin in decided if plugin.on), key=lambda plugin: not plugin.asked)
     for plugin in waiting:  # grows: a required plugin may require more
         for index, other in enumerate(decided):
-            if not (other.on or other.lacks or selection.off(other)) and plugin.needs_distribution_of(other):
+            free = not (other.on or other.lacks or selection.off(other))
+            if free and plugin.needs_distribution_of(other):
                 decided[index] = attrs.evolve(other, on=True, why=plugin.why, required_by=plugin.label)
                 waiting.append(decided[index])
-    return tuple(attrs.evolve(plugin, refused=_refusal(plugin, decided) if plugin.on else None) for plugin in decided)
+    refusals = [_refusal(plugin, decided) if plugin.on else None for plugin in decided]
+    return tuple(attrs.evolve(plugin, refused=why) for plugin, why in zip(decided, refusals, strict=True))
 
 
 def _refusal(plugin: Plugin, decided: Sequence[Plugin]) -> str | None:
@@ -207,8 +204,9 @@ def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple
     Plugins are missing, or several that are on have one name. It is fatal, so that nothing may be loaded at all, if a
     source asks for the name.
     """
+    turned_off = [choice for choice in selection.choices if not choice.on]
     for plugin in plugins:
-        if plugin.essential and any(not choice.on and choice.matches(plugin) for choice in selection.choices):
+        if plugin.essential and any(choice.matches(plugin) for choice in turned_off):
             advice = "turn off a writer with 'stats: {name: false}'"
             yield f"{plugin.described} is rlcore itself and cannot be turned off; {advice}", (plugin,), True
     for choice, message in _missing(plugins, selection):
@@ -227,37 +225,40 @@ def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple
 
 def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
     """A warning for each name that may be misspelled: of a plugin turned off, or one that a lenient selection needs."""
-    missing = _missing(plugins, selection)
-    lenient = ("config",) if selection.lenient else ()
-    return tuple(dict.fromkeys(message for choice, message in missing if not choice.on or choice.why in lenient))
+    doubtful = []
+    for choice, message in _missing(plugins, selection):
+        if not choice.on or (selection.lenient and choice.why == "config"):
+            doubtful.append(message)
+    return tuple(dict.fromkeys(doubtful))
 
 
-def _missing(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[Choice, str]]:
+def _missing(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[PluginChoice, str]]:
     """The last choice of each name that is of no installed plugin, with the message about it.
 
     Turning off a local file or module, or what another source turns on, is allowed. So is a DIST/NAME in the
     configuration: it is a local plugin's, or reported at its key.
     """
-    names = {plugin.name for plugin in plugins if plugin.distribution} | {plugin.label for plugin in plugins}
+    installed = {plugin.name for plugin in plugins if plugin.distribution}
+    names = installed | {plugin.label for plugin in plugins}
     turned_on = {choice.reference for choice in selection.choices if choice.on}
     last = {choice.reference: choice for choice in selection.choices}
     for choice in last.values():
         known = choice.reference.endswith(_ALL_OF) or any(map(choice.matches, plugins))
-        if known or (not choice.on and (is_local(choice) or choice.reference in turned_on)):
+        if known or (not choice.on and (choice.local or choice.reference in turned_on)):
             continue
         hint = did_you_mean(choice.reference, names)
         if choice.on and not hint:
-            hint = f"; installed: {', '.join(sorted({plugin.name for plugin in plugins if plugin.distribution}))}"
+            hint = f"; installed: {', '.join(sorted(installed))}"
         asked = f"asked for by {choice.why}" if choice.on else f"turned off by {choice.why}"
         yield choice, f"plugin {choice.reference!r} ({asked}) is not installed{hint}"
 
 
-def _from_config(config: PluginSettings) -> list[Choice]:
+def _from_config(config: PluginSettings) -> list[PluginChoice]:
     for key, index, problem in block_problems(config):
         raise ConfigError(f"plugins.{key}[{index}]: {problem}")
     return [
         *(_choice(text, "config") for text in config.enable),
-        *(Choice(LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX), True, "config") for text in config.local),
+        *(PluginChoice(LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX), True, "config") for text in config.local),
         *(_choice(f"no:{text}", "config") for text in config.disable),
     ]
 
@@ -279,13 +280,13 @@ def block_problems(config: PluginSettings) -> Iterator[tuple[str, int, str]]:
                 yield key, index, problem
 
 
-def _choice(text: str, why: Why) -> Choice:
+def _choice(text: str, why: Why) -> PluginChoice:
     text = text.strip()
     problem = reference_problem(text)
     if problem:
         raise ConfigError(problem)
     reference = text.removeprefix("no:")
-    return Choice(reference, reference == text, why)
+    return PluginChoice(reference, reference == text, why)
 
 
 def reference_problem(text: str) -> str | None:
@@ -298,13 +299,11 @@ def reference_problem(text: str) -> str | None:
     return f"{text.strip()!r} is not a plugin: write NAME, DIST/NAME, or {LOCAL_PREFIX}{reference or 'acme.hooks'}"
 
 
-def is_local(choice: Choice) -> bool:
-    return choice.reference.startswith(LOCAL_PREFIX)
-
-
 def _local_plugins(selection: Selection) -> list[Plugin]:
-    modules = dict.fromkeys(reference.removeprefix(LOCAL_PREFIX) for reference in selection.local)
-    return [Plugin(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
+    local = [choice.reference for choice in selection.choices if choice.on and choice.local]
+    modules = {reference.removeprefix(LOCAL_PREFIX) for reference in local}
+    names = {module: Path(module).stem if is_file(module) else module for module in sorted(modules)}
+    return [Plugin(name, module) for module, name in names.items()]
 
 
 def require_unobstructed(plugins: Sequence[Plugin], selection: Selection) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rlcore import Plugin, Plugins, Preset, Selection, config_from_mapping, load_plugins
+from rlcore import Plugin, Plugins, Preset, config_from_mapping, load_plugins
 from rlcore_devkit.conformance.rules import Rules, doctor
 
 
@@ -26,7 +26,7 @@ class PluginConformance(Rules):
 
     def installed(self) -> Plugin:
         """Return the installed plugin."""
-        found = [each for each in load_plugins(Selection()).found if self.plugin in (each.name, each.label)]
+        found = [each for each in load_plugins().found if self.plugin in (each.name, each.label)]
         assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
         assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.label for each in found]}"
         return found[0]
@@ -34,7 +34,7 @@ class PluginConformance(Rules):
     def loaded(self) -> Plugins:
         """Return the plugin, loaded together with the plugins whose hooks it may implement."""
         plugin = self.installed()
-        plugins = load_plugins(Selection())
+        plugins = load_plugins()
         assert plugin.label not in plugins.broken, plugins.broken[plugin.label]
         return plugins
 
