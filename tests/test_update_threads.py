@@ -52,7 +52,7 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_gradient_step_that_is_only_compared_leaves_no_trace(make_trainer: MakeTrainer, name: str) -> None:
     trainer = make_trainer(name, None)
-    learn(trainer, ENVIRONMENTS[name](4), 60)
+    learn(trainer, ENVIRONMENTS[name](4), 20)
     sampler = trainer.sampler.sample(trainer.buffer, 32, trainer.generator, 0.0)
     batch = trainer.reader.read(sampler.rows, sampler.weight)
     before = copied(trainer.state_dict())
@@ -91,7 +91,7 @@ def test_a_training_equals_one_with_a_single_thread(
             return step(*given)
 
         monkeypatch.setattr(trainer, "learn", counted)
-        stats = learn(trainer, ENVIRONMENTS[name](4), 80)
+        stats = learn(trainer, ENVIRONMENTS[name](4), 50)
         found.append({"state": copied(trainer.state_dict()), "stats": stats})
         assert set(used) == ({1} if chosen else {1, 2})
     assert used[-1] == 2  # it was chosen
@@ -113,5 +113,5 @@ def test_gradient_steps_of_a_derived_trainer_are_not_compared(
     monkeypatch.setattr("rlcore_sac.trainer.SACTrainer", CountingSAC)
     trainer = make_trainer("sac", None)
     assert isinstance(trainer, CountingSAC) and SACTrainer.gradient_step in THREADS.methods
-    learn(trainer, identity_hybrid(4), 60)
+    learn(trainer, identity_hybrid(4), 30)
     assert 0 < trainer.count == trainer.gradient_steps

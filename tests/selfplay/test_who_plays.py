@@ -167,7 +167,7 @@ def test_a_wrong_answer_of_a_sampler_of_opponents_is_refused(answer: Any, proble
 def test_snapshots_stay_while_anyone_plays_as_them_and_places_are_used_again() -> None:
     world = World("independent", 8, (1, 1), seed=6)
     trainer = made(world, save_steps=20, swap_steps=16, window=2)
-    play(world, trainer, 2_000)
+    play(world, trainer, 800)
     for place in np.unique(np.concatenate([trainer.ghosts.assigned.ravel(), trainer.ghosts.place])):
         assert place == -1 or trainer.ghosts.pool.members[place] is not None
     assert len(trainer.ghosts.pool.members) <= 12, "places are not used again"
