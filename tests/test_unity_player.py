@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import unity_faults
+from unity_contract import Action, ForbiddenAction, Report
 from unity_games import make_game
 from unity_player import Package
-from unity_worlds import Action, ForbiddenAction, Report, make_world
+from unity_worlds import make_world
 
 from rlcore import EpisodeSeeds
 

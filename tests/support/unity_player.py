@@ -52,9 +52,12 @@ from uuid import UUID
 
 import numpy as np
 from plain_grpc import PlainClient
+from unity_contract import Action, Behavior, ForbiddenAction, Report, Sensor, World
+from unity_crowds import FastWorld
 from unity_faults import Fault, fault_of
 from unity_tally import Tally, written
-from unity_worlds import Action, Behavior, FastWorld, ForbiddenAction, Goals, Report, Sensor, World, make_world
+from unity_walks import Goals
+from unity_worlds import make_world
 
 from rlcore_unity.mlagents_messages import (
     ENGINE_CONFIGURATION,
@@ -337,7 +340,7 @@ class Player:
                     self.world.parameters.set(key, "value", reader.read_float32())
                 else:
                     self._hear_sampler(key, reader)
-                heard.setdefault("parameters", []).append([key, *self.world.parameters.given[key]])
+                heard.setdefault("parameters", []).append([key, *self.world.parameters.settings[key]])
             elif channel != TRAINING_ANALYTICS:
                 heard.setdefault("channels", []).append([str(channel), payload.hex()])
                 if str(channel) == self.options.echo:

@@ -29,7 +29,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from unity_worlds import Action, Array, Behavior, ForbiddenAction, Parameters, Report, Sensor
+from unity_contract import Action, Array, Behavior, Report, Sensor, World
 
 RIGHT = 0.1  # for an action that fits, of each decision
 
@@ -98,23 +98,23 @@ class Field:
     results: Mapping[int, float] | None = None  # of each team; None for the time limit
 
 
-class SceneWorld:
-    """A scene; a :class:`unity_worlds.World`."""
+class SceneWorld(World):
+    """A scene."""
 
     def __init__(self, name: str, seed: int, fields: int) -> None:
         """As many ``fields``, or 0 for Unity's number."""
         name, _, how = name.partition("/")
         scene = scenes()[name]
-        self.rules, self.late = RULES[name], how == "late"
-        self.parameters, self.statistics = Parameters(), list[tuple[str, float, int]]()
-        self.generator = np.random.default_rng(seed)
+        self.rules = RULES[name]
+        self.late = how == "late"
         self.roles: dict[str, Any] = {key: role for key, role in scene.roles.items() if "Heuristic" not in key}
         self.switches = name == "WallJump"
-        self.behaviors: Mapping[str, Behavior] = {
+        behaviors = {
             f"{key}?team={team}": behavior_of(role)
             for key, role in self.roles.items()
             for team in sorted({*role.teams})
         }
+        super().__init__(behaviors, seed)
         self.tick = self.made = 0
         self.pending: list[Report] = []  # ends that the next message has
         self.known: dict[str, None] = {}  # behaviors that are subscribed
@@ -198,14 +198,12 @@ class SceneWorld:
 
     def _fits(self, member: Member, action: Action) -> float:
         """1 for an action that fits the goal, -1 for another one."""
-        start = 0
-        for option, options in zip(action.discrete, self.behaviors[member.behavior].branches, strict=True):
-            if member.mask is not None and member.mask[start + option]:
-                raise ForbiddenAction(f"option {option} is forbidden for agent {member.agent}")
-            start += options
+        self.behaviors[member.behavior].check(action, member.mask, member.agent)
         if action.continuous:
-            return 1.0 if action.continuous[0] * member.goal > 0 else -1.0
-        return 1.0 if action.discrete[0] == int(member.goal > 0) else -1.0
+            fits = action.continuous[0] * member.goal > 0
+        else:
+            fits = action.discrete[0] == int(member.goal > 0)
+        return 1.0 if fits else -1.0
 
     def _judge(self, field: Field) -> None:
         """Decide whether the episode of a field ends, in one of the steps until the next decision."""

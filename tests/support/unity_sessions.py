@@ -28,7 +28,7 @@ class Session:
 
     Attributes:
         name: What it shows.
-        crowd: Options of ``unity_worlds.Crowd``, or the ``scene`` and its ``behaviors``.
+        crowd: Options of ``unity_crowds.Crowd``, or the ``scene`` and its ``behaviors``.
         package: As which package the player speaks.
         announced: The version of ML-Agents' Python package that the player is told.
         oracle: The version of ML-Agents' Python package to compare with: 0.28.0 reads images with channels last, as

@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 import numpy as np
+from unity_contract import HISTOGRAM, MOST_RECENT, SUM
 from unity_sessions import Session, actions_of, canonical
-from unity_worlds import HISTOGRAM, MOST_RECENT, SUM
 
 from rlcore import (
     Actions,

@@ -52,7 +52,7 @@ class Tally:
         self._open = {}
 
     def send(self, reports: Iterable[Any]) -> None:
-        """The player sends these :class:`unity_worlds.Report`."""
+        """The player sends these :class:`unity_contract.Report`."""
         if not self.rounds:
             return
         for report in reports:

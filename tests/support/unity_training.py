@@ -22,9 +22,10 @@ from typing import Any
 
 import attrs
 import numpy as np
+from unity_contract import Action, Behavior, Report
 from unity_loader import Agent, UnityModel
 from unity_player import make_player
-from unity_worlds import Action, Behavior, Report, make_world
+from unity_worlds import make_world
 
 Decide = Callable[[str, Sequence[Report]], Sequence[Action]]
 STEP = re.compile(r"\. Step: (\d+)\.")
