@@ -28,7 +28,8 @@ from rlcore.run.prepare import prepare
 from rlcore_torch.off_policy.replay_rings import sample_rows
 from rlcore_torch.off_policy.replay_sampler import JoinedReplay
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
-from rlcore_torch.ranks.episodes import RunRanks, _evaluation, refuse_wrappers
+from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
+from rlcore_torch.ranks.evaluation import _evaluation
 from rlcore_torch.ranks.refusals import refuse_in_ranks
 from rlcore_torch.ranks.torch_ranks import gather_rows
 

@@ -295,4 +295,6 @@ class Body(ObservationEncoders):
         """``layers`` applied to x [B, in] by :func:`dense`, in float32 or bfloat16; the result is float32."""
         with self._autocast(x):
             x = dense(x, layers, self.activation, activate_last=activate_last, frozen=frozen)
-        return x.float() if self.bf16 else x
+        if self.bf16:
+            return x.float()
+        return x

@@ -105,4 +105,6 @@ class SquashedGSDE(FeatureNoise, SquashedGaussian):
 
     def _limited(self, mean: Tensor) -> Tensor:
         limit = self.gsde.clip_mean
-        return mean if limit is None else mean.clamp(-limit, limit)
+        if limit is None:
+            return mean
+        return mean.clamp(-limit, limit)

@@ -54,17 +54,23 @@ class PolicyHead(nn.Module):
     @property
     def noise_size(self) -> int:
         """The standard normal numbers that one draw of the continuous parts needs."""
-        return 0 if self.distribution is None else self.distribution.noise_size
+        if self.distribution is None:
+            return 0
+        return self.distribution.noise_size
 
     @property
     def held_size(self) -> int:
         """The standard normal numbers that an agent keeps for ``distribution.hold`` steps while it explores."""
-        return 0 if self.distribution is None else self.distribution.held_size
+        if self.distribution is None:
+            return 0
+        return self.distribution.held_size
 
     @property
     def hold(self) -> int:
         """Environment steps for which an agent that explores keeps its noise."""
-        return 1 if self.distribution is None else self.distribution.hold
+        if self.distribution is None:
+            return 1
+        return self.distribution.hold
 
     def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts, features that are read among them, and the logits [B, logits].

@@ -62,13 +62,17 @@ class ObservationInputs(nn.Module):
             rows = _rows(observations[o.name], lead)  # [B, *shape]
             columns.append(rows.reshape(-1, o.size).to(torch.float32))
         images = [_rows(observations[o.name], lead) for o in self.images]
-        return (beside(columns), *images) if columns else tuple(images)
+        if columns:
+            return (beside(columns), *images)
+        return tuple(images)
 
     def columns(self, observations: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return the vector observations of R rows, not normalized, side by side: [R, vector_size]."""
         parts = [observations[o.name].reshape(-1, o.size) for o in self.vectors]
         x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        return x if x.dtype == np.float32 else x.astype(np.float32)
+        if x.dtype == np.float32:
+            return x
+        return x.astype(np.float32)
 
     def forward(self, raw: Inputs) -> Inputs:
         """Normalize the vector part of ``raw``. Called once per rollout or sample, not in every network."""
@@ -149,7 +153,9 @@ class LearnerInputs:
         critics_columns, critics_images = vector_and_images(of_critics, critics.vectors)
         columns = (*actor_columns, *critics_columns)
         images = (*actor_images, *critics_images)
-        return (torch.cat(columns, dim=1), *images) if columns else images
+        if columns:
+            return (torch.cat(columns, dim=1), *images)
+        return images
 
 
 def vector_and_images(inputs: Inputs, vectors: Sequence[ObservationSpec]) -> tuple[Inputs, Inputs]:
@@ -160,7 +166,9 @@ def vector_and_images(inputs: Inputs, vectors: Sequence[ObservationSpec]) -> tup
 
 def beside(parts: list[Tensor]) -> Tensor:
     """Return ``parts``, each [B, any number], side by side."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts, dim=1)
 
 
 def _rows(array: NDArray[Any] | Tensor, lead: int) -> Tensor:

@@ -87,7 +87,9 @@ def hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Module
         parts.append(Dropout(settings.dropout))
     if settings.layer_norm:
         parts.append(nn.LayerNorm(units))
-    return layer if len(parts) == 1 else nn.Sequential(*parts)
+    if len(parts) == 1:
+        return layer
+    return nn.Sequential(*parts)
 
 
 class Dropout(nn.Module):

@@ -61,7 +61,9 @@ class Actor(nn.Module):
     @property
     def learner_inputs(self) -> AnyInputs:
         """Makes inputs from all observations, for minibatches; those that the policy reads alone are ``inputs``."""
-        return self.inputs if self.privileged is None else LearnerInputs(self.inputs, self.privileged)
+        if self.privileged is None:
+            return self.inputs
+        return LearnerInputs(self.inputs, self.privileged)
 
     def of_actor(self, inputs: Inputs) -> Inputs:
         """Return what the policy reads of the ``inputs`` of a minibatch."""
@@ -78,7 +80,9 @@ class Actor(nn.Module):
     @property
     def memory_size(self) -> int:
         """M, the numbers that each row remembers from step to step; 0 without memory."""
-        return 0 if self.memory is None else self.memory.memory_size
+        if self.memory is None:
+            return 0
+        return self.memory.memory_size
 
     @property
     def remembering(self) -> Sequence[Body]:
@@ -127,7 +131,9 @@ class ActorCritic(Actor):
 
     @property
     def remembering(self) -> Sequence[Body]:
-        return (self.actor,) if self.critic is self.actor else (self.actor, self.critic)
+        if self.critic is self.actor:
+            return (self.actor,)
+        return (self.actor, self.critic)
 
     def value(self, inputs: Inputs) -> Tensor:
         """Return the values by reward provider, [B, value_heads]."""

@@ -67,7 +67,9 @@ class Recurrent(nn.Module):
 
     def _first(self, state: Any, count: int) -> Any:
         """The state of the first ``count`` sequences of ``state``."""
-        return tuple(part[:, :count] for part in state) if self.has_cell else state[:, :count]
+        if self.has_cell:
+            return tuple(part[:, :count] for part in state)
+        return state[:, :count]
 
     def forward(self, x: Tensor, memory: Tensor, segments: Segments) -> Tensor:
         """Return the outputs [P, features] at P places of sequences ``x`` [P, F].

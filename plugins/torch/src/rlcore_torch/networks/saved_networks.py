@@ -46,7 +46,9 @@ def _kind(value: Any, exact: bool = False) -> str:
     """``(64, 4)``, for an array of anything but float32 with its type; always with it if it must be ``exact``."""
     if not isinstance(value, np.ndarray):
         return f"a {type(value).__name__}"
-    return f"{value.dtype} {value.shape}" if exact or value.dtype != np.float32 else f"{value.shape}"
+    if exact or value.dtype != np.float32:
+        return f"{value.dtype} {value.shape}"
+    return f"{value.shape}"
 
 
 def fitted_normalizers(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -64,7 +64,9 @@ class MemorySettings:
     @property
     def lead(self) -> int:
         """Steps of burn-in before a sequence, at most."""
-        return self.sequence_length // 2 if self.burn_in is None else self.burn_in
+        if self.burn_in is None:
+            return self.sequence_length // 2
+        return self.burn_in
 
 
 @attrs.frozen(kw_only=True)
@@ -343,7 +345,9 @@ class NetworkSettings(PolicySettings):
     @property
     def widths(self) -> tuple[int, ...]:
         """Width of each hidden layer."""
-        return (self.hidden_units,) * self.num_layers if self.hidden_layers is None else self.hidden_layers
+        if self.hidden_layers is None:
+            return (self.hidden_units,) * self.num_layers
+        return self.hidden_layers
 
     @property
     def of_critic(self) -> NetworkSettings:

@@ -292,7 +292,9 @@ class BatchReader:
         return torch.from_numpy(array).to(self.device)
 
     def _optional(self, array: NDArray[Any] | None) -> Tensor | None:
-        return None if array is None else self._tensor(array)
+        if array is None:
+            return None
+        return self._tensor(array)
 
 
 class _Unrolled:

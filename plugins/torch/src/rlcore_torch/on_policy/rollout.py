@@ -213,7 +213,9 @@ class RolloutBuffer:
     @property
     def size(self) -> int:
         """Closed transitions over all slots."""
-        return int(self.cursor.sum()) if self.ragged else self.row * len(self.cursor)
+        if self.ragged:
+            return int(self.cursor.sum())
+        return self.row * len(self.cursor)
 
     def restart(self) -> None:
         """Forgets the closed transitions; the current observation, and what was done at it, stays."""
@@ -240,7 +242,9 @@ class RolloutBuffer:
 
     def as_values(self, numbers: Tensor | NDArray[Any]) -> Large:
         """Return ``numbers`` in the form in which advantages of this rollout are computed: arrays."""
-        return to_numpy(numbers) if isinstance(numbers, Tensor) else numbers
+        if isinstance(numbers, Tensor):
+            return to_numpy(numbers)
+        return numbers
 
     @property
     def observations(self) -> dict[str, NDArray[Any]]:
@@ -254,7 +258,9 @@ class RolloutBuffer:
 
     def lengths(self) -> NDArray[np.int64]:
         """Closed transitions of each slot, [S]; rows past them hold nothing."""
-        return self.cursor.copy() if self.ragged else np.full(len(self.cursor), self.row, np.int64)
+        if self.ragged:
+            return self.cursor.copy()
+        return np.full(len(self.cursor), self.row, np.int64)
 
     def finals(self) -> tuple[Pairs, dict[str, Large]]:
         """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last and remembered, each [K, *shape]."""
@@ -272,7 +278,9 @@ class RolloutBuffer:
 
     def cut_rows(self) -> Pairs:
         """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, not an end."""
-        return np.concatenate(self.cuts) if self.cuts else _NO_PAIRS
+        if self.cuts:
+            return np.concatenate(self.cuts)
+        return _NO_PAIRS
 
     def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:
         """Return the observations that follow the first ``rows`` rows, [rows, S, *shape]: the final one if kept."""

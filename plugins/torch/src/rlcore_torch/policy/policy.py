@@ -295,7 +295,9 @@ def acting_behavior(behavior: BehaviorSpec, model: Actor) -> BehaviorSpec:
     """Return ``behavior`` with the observations that the policy reads."""
     read = [observation.name for observation in (*model.inputs.vectors, *model.inputs.images)]
     own = tuple(observation for observation in behavior.observations if observation.name in read)
-    return behavior if own == behavior.observations else attrs.evolve(behavior, observations=own)
+    if own == behavior.observations:
+        return behavior
+    return attrs.evolve(behavior, observations=own)
 
 
 class ActorSnapshot(ActorPolicy):
@@ -326,4 +328,6 @@ class ActorSnapshot(ActorPolicy):
 
     def make_stack(self) -> ActorStack | None:
         """Return an empty stack for snapshots of this shape; None if there is none."""
-        return None if self.stack_kind is None else ActorStack(self)
+        if self.stack_kind is None:
+            return None
+        return ActorStack(self)

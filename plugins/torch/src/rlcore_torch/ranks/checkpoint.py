@@ -111,7 +111,9 @@ def _tree(leaves: Mapping[TreePath, Any]) -> Any:
     if () in leaves:
         leaf = leaves[()]
         if isinstance(leaf, Mapping) and leaf.keys() == {_EMPTY}:
-            return {} if leaf[_EMPTY] == "mapping" else []
+            if leaf[_EMPTY] == "mapping":
+                return {}
+            return []
         return leaf
     below: dict[str | int, dict[TreePath, Any]] = {}
     for (key, *rest), leaf in leaves.items():

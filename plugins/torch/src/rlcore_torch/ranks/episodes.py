@@ -21,13 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import (
-    BehaviorEvaluation,
     ConfigError,
     Environment,
-    EnvironmentFailed,
     EvaluationResult,
     FinishedEpisodes,
-    OpponentEvaluation,
     Parameters,
     Ranks,
     SlotShare,
@@ -35,12 +32,13 @@ from rlcore import (
     StopRequests,
     TrainerWrapper,
 )
+from rlcore_torch.ranks.evaluation import lead_evaluation
 from rlcore_torch.ranks.lost import LostEnvironments
+from rlcore_torch.ranks.slots import numbered_slots
 from rlcore_torch.ranks.step_count import StepCount
 
 SECONDS = 0.5  # between two agreements whether to stop, about
 MOST_STEPS = 256  # of the environments between two agreements, for those that suddenly become slow
-BEAT_SECONDS = 1.0  # between two signs of life of rank 0 while it plays, with which the ranks agree whether to stop
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 
@@ -122,47 +120,13 @@ class RunRanks(Ranks):
         Raises EnvironmentFailed for slots in another order.
         """
         parts = [np.asarray(part, np.int64) for part in self.all_gather(env_index + first_env)]
-        joined = np.concatenate(parts)
-        begin = sum(len(part) for part in parts[: self.rank])
-        own = slice(begin, begin + len(env_index))
-        if all((np.diff(part) >= 0).all() for part in parts):
-            return SlotShare(len(joined), np.arange(own.start, own.stop), joined)
-        agents = np.concatenate([_agents(part) for part in parts])
-        order = np.lexsort((joined, agents))  # of the run, by agent and then by environment
-        numbers = np.empty(len(order), np.int64)
-        numbers[order] = np.arange(len(order))
-        if not (np.diff(numbers[own]) > 0).all():
-            raise EnvironmentFailed(
-                "the environment's slots are neither in the order of the environments nor agent by agent, and cannot "
-                "be numbered over several ranks; run it in one process"
-            )
-        return SlotShare(len(joined), numbers[own], joined[order])
+        return numbered_slots(parts, self.rank)
 
     def lead(
         self, play: Callable[[Callable[[], bool]], EvaluationResult | None], stop_requested: Callable[[], bool]
     ) -> EvaluationResult | None:
         """Return what ``play`` returns in rank 0, which gives signs of life meanwhile: it may take long."""
-        beat = monotonic()
-        stop = False
-
-        def stopping() -> bool:
-            nonlocal beat, stop
-            if not stop and monotonic() - beat >= BEAT_SECONDS:
-                stop = self.any(stop_requested())
-                self.share(None)
-                beat = monotonic()
-            return stop
-
-        if self.rank == 0:
-            result = play(stopping)
-            self.any(stop_requested())
-            self.share({"result": None if result is None else attrs.asdict(result)})
-            return result
-        message: Any = None
-        while message is None:
-            self.any(stop_requested())  # rank 0 abandons the evaluation then
-            message = self.share(None)
-        return None if message["result"] is None else _evaluation(message["result"])
+        return lead_evaluation(self, play, stop_requested)
 
     # ------------------------------------------------------------ the steps of a run
 
@@ -312,7 +276,10 @@ class RunRanks(Ranks):
 
     def _aborted(self, behavior: Any) -> NDArray[np.int64] | None:
         lost = behavior.batch.aborted
-        return None if lost is None else self._joined[behavior.name].spec.numbers[lost]
+        if lost is None:
+            return None
+        numbers: NDArray[np.int64] = self._joined[behavior.name].spec.numbers[lost]
+        return numbers
 
     def _take(self) -> dict[str, list[dict[str, Any]]]:
         taken = self._ended
@@ -365,29 +332,3 @@ def refuse_wrappers(trainer: Any, behavior: str) -> None:
                 key=("behaviors", behavior),
             )
         trainer = trainer.trainer
-
-
-def _agents(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[S] how many earlier slots are in the same environment."""
-    order = np.argsort(env_index, kind="stable")
-    ordered = env_index[order]
-    first = np.searchsorted(ordered, ordered)
-    agents = np.empty(len(order), np.int64)
-    agents[order] = np.arange(len(order)) - first
-    return agents
-
-
-def _evaluation(shared: Mapping[str, Any]) -> EvaluationResult:
-    behaviors = {name: BehaviorEvaluation(**_tuples(each)) for name, each in shared["behaviors"].items()}
-    opponents = {name: OpponentEvaluation(**_tuples(each)) for name, each in shared["opponents"].items()}
-    return EvaluationResult(behaviors, opponents, shared["score_against"])
-
-
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _tuple(value) for name, value in fields.items()}
-
-
-def _tuple(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _tuple(each) for name, each in value.items()}
-    return tuple(value) if isinstance(value, list) else value

@@ -118,14 +118,11 @@ class TorchRanks(RunRanks):
 
     def share(self, value: T) -> T:
         """Return the value of rank 0 to all ranks."""
-        message = _bytes(encoded(value if self.rank == 0 else None))
-        size = torch.tensor([len(message)])
-        with self._exchange():
-            dist.broadcast(size, 0)
-            if self.rank:
-                message = torch.empty(int(size), dtype=torch.uint8)
-            dist.broadcast(message, 0)
-        return value if self.rank == 0 else decoded(message.numpy().data)
+        if self.rank == 0:
+            self.all_gather(value)
+            return value
+        first: T = self.all_gather(None)[0]
+        return first
 
     def wait_for_all(self, doing: str) -> None:
         """Wait until all ranks have come here, for ten minutes at most.
@@ -209,7 +206,9 @@ class TorchRanks(RunRanks):
                 return [0]
             name = self._store.get("name").decode()
             self._store.set(f"{name}/{self.rank}", own)
-            return [] if self._has(f"{name}/{own}") else [0]
+            if self._has(f"{name}/{own}"):
+                return []
+            return [0]
 
         if self.rank == 0:
             self._store.set("name", own)

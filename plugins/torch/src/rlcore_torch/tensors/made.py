@@ -36,4 +36,6 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Envir
     named = f"environment {type(made).__name__}"
     if isinstance(made, RslRlTensors):
         return cast(Environment, UnsavedAsNumpy(made, f"environment {type(made.env).__name__}"))
-    return cast(Environment, AsNumpy(made, named)) if isinstance(made, TensorEnvironment) else None
+    if isinstance(made, TensorEnvironment):
+        return cast(Environment, AsNumpy(made, named))
+    return None

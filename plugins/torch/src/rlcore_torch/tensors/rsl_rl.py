@@ -114,7 +114,9 @@ class RslRlTensors:
     def _first(self) -> Any:
         """Return the observations of a reset, which may come with extras."""
         found = self.env.reset()
-        return found[0] if isinstance(found, tuple) else found
+        if isinstance(found, tuple):
+            return found[0]
+        return found
 
     def _groups(self, observations: Any) -> dict[str, Tensor]:
         """Return copies of observations by name: an environment may change its own ones in the next step."""

@@ -1,0 +1,44 @@
+"""How the slots of a behavior are numbered over several ranks: as in a run in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import EnvironmentFailed, SlotShare
+
+__all__ = ["numbered_slots"]
+
+
+def numbered_slots(env_indices: Sequence[NDArray[np.int64]], rank: int) -> SlotShare:
+    """Return the share of ``rank``, where ``env_indices`` has the environment of each slot [S], rank by rank.
+
+    Raises EnvironmentFailed for slots in another order than environment by environment, or agent by agent.
+    """
+    env_index = np.concatenate(env_indices)  # [S*]
+    first = sum(len(part) for part in env_indices[:rank])
+    own = slice(first, first + len(env_indices[rank]))
+    if all((np.diff(part) >= 0).all() for part in env_indices):
+        return SlotShare(len(env_index), np.arange(own.start, own.stop), env_index)
+    agents = np.concatenate([_agents(part) for part in env_indices])
+    order = np.lexsort((env_index, agents))  # of the run, by agent and then by environment
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    if not (np.diff(numbers[own]) > 0).all():
+        raise EnvironmentFailed(
+            "the environment's slots are neither in the order of the environments nor agent by agent, and cannot "
+            "be numbered over several ranks; run it in one process"
+        )
+    return SlotShare(len(env_index), numbers[own], env_index[order])
+
+
+def _agents(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[S] how many earlier slots are in the same environment."""
+    order = np.argsort(env_index, kind="stable")
+    ordered = env_index[order]
+    first = np.searchsorted(ordered, ordered)
+    agents = np.empty(len(order), np.int64)
+    agents[order] = np.arange(len(order)) - first
+    return agents
