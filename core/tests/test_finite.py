@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.saved_values import first_non_finite, hide_overflow_warnings
+from rlcore.contracts.finite import first_non_finite, hide_overflow_warnings
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

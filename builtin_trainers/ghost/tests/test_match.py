@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from table_game import Always, Table
 
-from rlcore.contracts.environment import Actions, BehaviorSpec
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult, OpponentEvaluation
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares
 from rlcore_ghost import Match, RandomPolicy

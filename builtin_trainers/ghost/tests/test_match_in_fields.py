@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from table_game import Always
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play, shares
 from rlcore_ghost import Match
 

@@ -24,7 +24,7 @@ from rlcore.config.dump import dump_config
 from rlcore.config.load import config_from_mapping, load_config
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.reading import parse_document
-from rlcore.contracts.environment import Actions
+from rlcore.contracts.batches import Actions
 from rlcore.errors import ConfigError, PluginError, UnsupportedSpace
 from rlcore.plugins.call import Plugins, load_plugins
 from rlcore.plugins.select import selection_from

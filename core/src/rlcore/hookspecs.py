@@ -55,8 +55,9 @@ from rlcore.records import (
 )
 
 if TYPE_CHECKING:
+    from rlcore.contracts.behavior_spec import BehaviorSpec
     from rlcore.contracts.curriculum import LessonChange, ParameterSource
-    from rlcore.contracts.environment import BehaviorSpec, Environment
+    from rlcore.contracts.environment import Environment
     from rlcore.contracts.ranks import Launch, Ranks
     from rlcore.contracts.recordings import Recordings
     from rlcore.contracts.results import BehaviorResult, EvaluationResult

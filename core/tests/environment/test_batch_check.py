@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.run.behaviors.checks import FEW_NUMBERS, FIRST_BATCHES, BatchCheck
 

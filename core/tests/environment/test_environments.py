@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import Actions, Environment
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.environment import Environment
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore_devkit import EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
 from rlcore_devkit.environments import (

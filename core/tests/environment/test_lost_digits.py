@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.run.behaviors.checks import BatchCheck
 
 SPEC = BehaviorSpec(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 
 SEEN = ObservationSpec("seen", (2,), np.float32)
 SLOTS = [[0, 1, 2, 3], [3, 1], [2], [0, 2], []]

@@ -10,7 +10,7 @@ import numpy as np
 from stub_plugin import NumpySettings, NumpyTrainer
 
 from rlcore import TrainerSpec, hookimpl
-from rlcore.contracts.saved_values import FrozenState
+from rlcore.contracts.states import FrozenState
 from rlcore.settings import setting
 
 

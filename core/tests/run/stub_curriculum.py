@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import CurriculumSpec, EnvironmentSpec, hookimpl
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.contracts.seeding import EpisodeUniforms
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import RunContext

@@ -12,14 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import ConfigSection, EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.contracts.environment import (
-    Actions,
-    AgentBatch,
-    BehaviorSpec,
-    ObservationSpec,
-    Parameters,
-    refuse_unknown_parameters,
-)
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
+from rlcore.contracts.environment import Parameters, refuse_unknown_parameters
 from rlcore.contracts.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
 from rlcore.errors import RunStateError
 from rlcore.plugins.context import RunContext

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlcore.contracts.ranks import Ranks
-from rlcore.contracts.saved_values import SharedPart
+from rlcore.contracts.states import SharedPart
 from rlcore.errors import RunStateError
 from rlcore.run import checkpoints, loop
 from rlcore.run.behaviors.behavior import TrainedBehavior

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import AgentBatch
+from rlcore.contracts.batches import AgentBatch
 from rlcore.errors import EnvironmentFailed
 from rlcore.run.run import Run
 from rlcore_devkit.conformance.states import copied

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.saved_values import FrozenState
+from rlcore.contracts.states import FrozenState
 from rlcore.storage.checkpoint import FORMAT_VERSION, load_checkpoint
 from rlcore.storage.checkpoints import save_checkpoint
 from rlcore_devkit.fixtures import RunRlcore

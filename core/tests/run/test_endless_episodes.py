@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play
 from rlcore_devkit.environments import ArrayEnvironment

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.saved_values import FrozenState, saved_array, saved_mapping
+from rlcore.contracts.saved_values import saved_array, saved_mapping
+from rlcore.contracts.states import FrozenState
 from rlcore.errors import RunStateError
 from rlcore.files.writing import sweep
 from rlcore.storage import frozen_files

@@ -17,7 +17,8 @@ import rlcore.run.behaviors.behavior
 import rlcore.run.boundaries
 import rlcore.run.training
 from rlcore import EnvironmentSpec
-from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.errors import PluginError, TrainingDiverged
 from rlcore_devkit.environments import ArrayEnvironment
 

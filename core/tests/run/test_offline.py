@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rlcore.config.problems import ConfigErrors
-from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins.context import RunContext
 from rlcore.run.run import Run

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch
+from rlcore.contracts.batches import Actions, AgentBatch
 from rlcore.contracts.policy import MemoryPolicy, Player, Policy
 from rlcore.contracts.results import EvaluationResult
 from rlcore.run.evaluation.episodes import PlayedEnvironment, play

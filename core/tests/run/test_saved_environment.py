@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlcore import CurriculumSpec, hookimpl
-from rlcore.contracts.environment import Actions, Environment
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.environment import Environment
 from rlcore.contracts.seeding import EpisodeSeeds
 from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.run.saved.saved_run import SavedRun

@@ -8,7 +8,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from rlcore.contracts.saved_values import SavedValueError, fill, non_finite, saved_array, saved_count, saved_float
+from rlcore.contracts.saved_values import SavedValueError, fill, saved_array, saved_count, saved_float
+from rlcore.contracts.states import non_finite
 from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 
 STATE = {

@@ -14,7 +14,7 @@ import yaml
 
 from rlcore.cli.run_texts import behavior_text
 from rlcore.cli.terminal import fitted
-from rlcore.contracts.environment import BehaviorSpec, ObservationSpec
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.trainer import NetworkSize
 from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.description import BehaviorDescription

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rlcore import hookimpl
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.trainer import PartialTrainer, Trainer, TrainerWrapper
 from rlcore.run.run import Run
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import AgentBatch
+from rlcore.contracts.batches import AgentBatch
 from rlcore.errors import EnvironmentFailed, UnsupportedSpace
 from rlcore_devkit import TinyCorridor
 

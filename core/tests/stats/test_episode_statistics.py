@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import AgentBatch
+from rlcore.contracts.batches import AgentBatch
 from rlcore.run.behaviors.behavior import HELD_STEPS, EpisodeStatistics
 
 

@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from rlcore import Plugins, hookimpl
-from rlcore.contracts.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import Actions
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.recordings import Recording, RecordingAbout
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore_devkit.fixtures import plugins

@@ -8,7 +8,8 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore_offline import SlotRecorder, recording_problem
 
 SLOTS, STEPS = 3, 60

@@ -70,8 +70,8 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
 
 def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]) -> int:
     """Trains the run that ``make`` makes until it ends. Returns the exit code."""
+    from rlcore.contracts.finite import hide_overflow_warnings
     from rlcore.contracts.ranks import launched
-    from rlcore.contracts.saved_values import hide_overflow_warnings
 
     hide_overflow_warnings()
     own_process = bool(click.get_current_context().obj)

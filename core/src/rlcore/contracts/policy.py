@@ -18,7 +18,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.saved_values import fill, saved_count
 from rlcore.contracts.seeding import derive_seed
 from rlcore.errors import UnsupportedExport

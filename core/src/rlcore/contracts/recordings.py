@@ -15,7 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec
 
 
 @attrs.frozen(eq=False)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rlcore.contracts.environment import AgentBatch, BehaviorSpec
+    from rlcore.contracts.batches import AgentBatch
+    from rlcore.contracts.behavior_spec import BehaviorSpec
     from rlcore.contracts.policy import Policy
 
 

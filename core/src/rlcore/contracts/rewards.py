@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions
+from rlcore.contracts.batches import Actions
 from rlcore.errors import PluginError
 
 

@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.saved_values import mapped
+from rlcore.contracts.states import mapped
 
 # Environments [M] and blocks [M] to the numbers of all their episodes.
 MakeBlocks = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]

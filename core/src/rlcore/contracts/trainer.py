@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch
+from rlcore.contracts.batches import Actions, AgentBatch
 from rlcore.contracts.policy import Policy, Snapshot
 
 

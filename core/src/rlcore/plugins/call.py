@@ -418,7 +418,7 @@ def _require_usable(record: Record, attribute: str) -> None:
 
 def _json_mapping(answer: Any, what: str, answered_by: str = "") -> dict[str, Any] | None:
     """A copy of an answer that must be a JSON mapping or None."""
-    from rlcore.contracts.saved_values import json_values
+    from rlcore.contracts.states import json_values
 
     try:
         copied = json_values(answer)

@@ -18,7 +18,7 @@ from rlcore.plugins.stops import Stop, StopRequests
 from rlcore.records import RewardProviderSpec
 
 if TYPE_CHECKING:
-    from rlcore.contracts.environment import BehaviorSpec
+    from rlcore.contracts.behavior_spec import BehaviorSpec
     from rlcore.contracts.ranks import Ranks
     from rlcore.contracts.recordings import Recording, Recordings
     from rlcore.contracts.results import PhaseTimes

@@ -232,7 +232,7 @@ def _described(numbers: Sequence[int]) -> str:
 
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     """Core's own ``rlcore_write_status``. Raises RunStateError."""
-    from rlcore.contracts.saved_values import json_values
+    from rlcore.contracts.states import json_values
 
     text = json.dumps(json_values(status), indent=4, allow_nan=False) + "\n"
     path = directory / STATUS_FILE

@@ -24,8 +24,8 @@ from rlcore.plugins.select import Selection, needs
 from rlcore.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
+    from rlcore.contracts.behavior_spec import BehaviorSpec
     from rlcore.contracts.curriculum import ParameterSource
-    from rlcore.contracts.environment import BehaviorSpec
     from rlcore.contracts.recordings import Recordings
     from rlcore.settings.blocks import BehaviorSettings
 

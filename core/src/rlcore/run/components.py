@@ -15,8 +15,9 @@ from typing import Any
 import attrs
 
 from rlcore.config.rules import behavior_name_problems, behaviors_problem, workers_problem
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.curriculum import LessonChange
-from rlcore.contracts.environment import BehaviorSpec, Environment, KeepsBatches, SavesState, SendsSteps
+from rlcore.contracts.environment import Environment, KeepsBatches, SavesState, SendsSteps
 from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.seeding import EpisodeSeeds

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from rlcore import __version__
-from rlcore.contracts.environment import BehaviorSpec
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.policy import ExportAbout, Exporter, Policy, read_by
 from rlcore.contracts.results import ExportResult

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from rlcore.contracts.environment import Actions, AgentBatch, Environment, SendsSteps
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.environment import Environment, SendsSteps
 from rlcore.contracts.ranks import IdleGroups, Ranks
 from rlcore.contracts.results import PhaseTimes
 from rlcore.contracts.trainer import Trainer

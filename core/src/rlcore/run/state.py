@@ -18,14 +18,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.batches import AgentBatch
 from rlcore.contracts.curriculum import EpisodeParameters
-from rlcore.contracts.environment import AgentBatch, Environment, KeepsBatches, SavesState
+from rlcore.contracts.environment import Environment, KeepsBatches, SavesState
 from rlcore.contracts.parts import BoundaryPart
 from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.results import BehaviorResult
-from rlcore.contracts.saved_values import non_finite
 from rlcore.contracts.seeding import EpisodeSeeds
+from rlcore.contracts.states import non_finite
 from rlcore.errors import EnvironmentEnded, EnvironmentFailed, RlcoreError, TrainingDiverged
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, failure

@@ -21,19 +21,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rlcore.contracts.saved_values import (
-    COUNT,
-    EACH,
-    STORED_DTYPES,
-    TEXT,
-    FrozenState,
-    Kind,
-    StatePart,
-    TreePath,
-    has_form,
-    mapped,
-    storable,
-)
+from rlcore.contracts.saved_values import COUNT, EACH, TEXT, Kind, has_form
+from rlcore.contracts.states import STORED_DTYPES, FrozenState, StatePart, TreePath, mapped, storable
 from rlcore.errors import RunStateError, repeating
 from rlcore.files.paths import is_file_name
 from rlcore.files.reading import MAX_BYTES, DamagedFile, is_whole, open_regular, parse_json, read_object

@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from rlcore.contracts.environment import BehaviorSpec, ObservationKind, ObservationSpec
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationKind, ObservationSpec
 from rlcore.contracts.saved_values import (
     COUNT,
     EACH,
@@ -25,11 +25,11 @@ from rlcore.contracts.saved_values import (
     TEXT,
     Kind,
     SavedValueError,
-    non_finite,
     require_form,
     saved_array,
     saved_mapping,
 )
+from rlcore.contracts.states import non_finite
 from rlcore.errors import RunStateError
 from rlcore.plugins.factories import FACTORIES, FACTORY_FIELDS
 

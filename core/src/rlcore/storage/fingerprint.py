@@ -28,7 +28,7 @@ from rlcore import __version__
 from rlcore.config.dump import dump_config
 from rlcore.config.problems import shown
 from rlcore.config.used_records import listed_records
-from rlcore.contracts.saved_values import TreePath, leaves, mapped
+from rlcore.contracts.states import TreePath, leaves, mapped
 from rlcore.errors import dotted
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import Plugin

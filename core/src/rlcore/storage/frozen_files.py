@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 from safetensors.numpy import save_file
 
-from rlcore.contracts.saved_values import SharedPart, StatePart
+from rlcore.contracts.states import SharedPart, StatePart
 from rlcore.files.reading import DamagedFile, open_regular
 from rlcore.files.writing import fsync_file
 

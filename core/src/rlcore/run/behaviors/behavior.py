@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.results import BehaviorResult, FinishedEpisodes
 from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_mapping

@@ -16,8 +16,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.contracts.saved_values import LARGEST, not_finite_as_float32
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
+from rlcore.contracts.finite import LARGEST, not_finite_as_float32
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, TrainingDiverged, UnsupportedSpace
 from rlcore.run.behaviors.precision import DigitCheck
 

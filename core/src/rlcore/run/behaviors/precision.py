@@ -10,7 +10,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.environment import AgentBatch, ObservationSpec
+from rlcore.contracts.batches import AgentBatch
+from rlcore.contracts.behavior_spec import ObservationSpec
 
 # float32 has no fractions of a hundredth from here on. Below, a change as small as a rounding error is usually one.
 LARGE = 2.0**16

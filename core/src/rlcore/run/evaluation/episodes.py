@@ -9,8 +9,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.curriculum import PlayedParameters
-from rlcore.contracts.environment import Actions, AgentBatch, BehaviorSpec, DrawsParameters, Environment, Parameters
+from rlcore.contracts.environment import DrawsParameters, Environment, Parameters
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.recordings import EpisodeRecorder

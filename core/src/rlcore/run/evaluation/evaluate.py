@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 
+from rlcore.contracts.behavior_spec import BehaviorSpec, spec_mismatch
 from rlcore.contracts.curriculum import PlayedParameters
-from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
+from rlcore.contracts.environment import Environment
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.recordings import EpisodeRecorder

@@ -18,7 +18,8 @@ from rlcore.config.document import Document
 from rlcore.config.load import load_config
 from rlcore.config.plugin_choice import left_out, load_plugins_for
 from rlcore.config.reading import read_document
-from rlcore.contracts.environment import BehaviorSpec, Environment, spec_mismatch
+from rlcore.contracts.behavior_spec import BehaviorSpec, spec_mismatch
+from rlcore.contracts.environment import Environment
 from rlcore.contracts.policy import Policy, read_by
 from rlcore.contracts.recordings import EpisodeRecorder, RecordingAbout
 from rlcore.contracts.results import EvaluationResult
