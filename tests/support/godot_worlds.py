@@ -42,15 +42,15 @@ def project_of(version: int, directory: Path) -> Path:
     return folder
 
 
-def nothing(environment: Environment) -> dict[str, Actions]:
-    """Actions that add up to 0."""
-    return {
-        name: Actions(
-            np.zeros((spec.slots, spec.continuous), np.float32) if spec.continuous else None,
-            np.zeros((spec.slots, len(spec.discrete)), np.int64),
-        )
-        for name, spec in environment.behaviors.items()
-    }
+def idle(environment: Environment, steps: int = 1) -> dict[str, AgentBatch]:
+    """Step with actions that add up to 0."""
+    actions = {}
+    for name, spec in environment.behaviors.items():
+        continuous = np.zeros((spec.slots, spec.continuous), np.float32) if spec.continuous else None
+        actions[name] = Actions(continuous, np.zeros((spec.slots, len(spec.discrete)), np.int64))
+    for _ in range(steps):
+        batches = environment.step(actions)
+    return batches
 
 
 def begun(environment: Environment) -> dict[str, AgentBatch]:

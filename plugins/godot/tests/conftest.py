@@ -33,24 +33,23 @@ def make(tmp_path: Path) -> Iterator[Callable[..., GodotEnvironment]]:
     made: list[GodotEnvironment] = []
 
     def make(
-        *args: str, num_envs: int = 1, behaviors: tuple[str, ...] = (), limits: Any = None, purpose: str = "train",
-        **settings: Any,
-    ) -> GodotEnvironment:  # fmt: skip
+        *args: str, num_envs: int = 1, behaviors: tuple[str, ...] = (), limits: Any = None, **settings: Any
+    ) -> GodotEnvironment:
         if not settings.keys() & {"project", "executable"}:
             settings["executable"] = str(PLAYER)
+        env_settings = EnvSettings(**{"timeout_wait": 20, **(limits or {})})
+        config = SimpleNamespace(environment_parameters={}, env_settings=env_settings)
         run: Any = SimpleNamespace(
             behavior_names=behaviors,
             num_envs=num_envs,
             first_env=0,
             stop_requested=False,
             seed=1,
-            purpose=purpose,
+            purpose="train",
             directory=tmp_path,
             working_directory=tmp_path,
             own_files=lambda *patterns: None,
-            config=SimpleNamespace(
-                environment_parameters={}, env_settings=EnvSettings(**{"timeout_wait": 20, **(limits or {})})
-            ),
+            config=config,
         )
         made.append(make_environment(GodotSettings(args=list(args), **settings), run))
         return made[-1]

@@ -75,10 +75,8 @@ def test_a_repeatable_game_plays_equal_episodes_after_equal_seeds(godot: Game, m
 def test_an_engine_that_fails_is_one_message_with_its_last_lines(
     godot: Game, make: Make, fault: str, message: str
 ) -> None:
-    pole = make(
-        "--world=pole", f"--fault={fault}", "--at=3", **godot, timeout=1.5,
-        limits={"max_lifetime_restarts": 0},
-    )  # fmt: skip
+    limits = {"max_lifetime_restarts": 0}
+    pole = make("--world=pole", f"--fault={fault}", "--at=3", **godot, timeout=1.5, limits=limits)
     with pytest.raises(EnvironmentFailed, match=message) as caught:
         list(play(pole, 10))
     assert f"the fault {fault} begins" in str(caught.value)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from godot_worlds import begun, nothing
+from godot_worlds import begun, idle
 
 from rlcore import Actions, Environment, EpisodeSeeds
 
@@ -56,8 +56,7 @@ def test_observations_are_those_of_each_agent_at_each_decision(make: Make) -> No
     environment = make()
     batches = begun(environment)
     assert batches["walker"].observations["obs"].tolist() == [[0, 0, 0], [1, 0, 0]]
-    batches = environment.step(nothing(environment))
-    batches = environment.step(nothing(environment))
+    batches = idle(environment, steps=2)
     walker = batches["walker"]
     assert walker.observations["obs"].tolist() == [[0, 0, 2], [1, 0, 2]]
     assert walker.observations["camera_2d"].tolist() == np.full((2, 2, 3, 3), 2).tolist()
@@ -73,7 +72,7 @@ def test_an_agent_ends_alone_with_its_final_observation_and_begins_its_next_epis
     step, episode = [0, 0, 0], [0, 0, 0]
     ends = 0
     for _ in range(20):
-        batches = environment.step(nothing(environment))
+        batches = idle(environment)
         for agent, (name, row) in enumerate((("walker", 0), ("walker", 1), ("flyer", 0))):
             step[agent] += 1
             over, cut = step[agent] == LENGTHS[agent], episode[agent] % 2 == 1
@@ -103,8 +102,7 @@ def test_a_plain_end_counts_as_the_file_says_and_its_final_observation_is_the_la
 ) -> None:
     environment = make("--ends=plain", done_means=means)
     begun(environment)
-    for _ in range(3):
-        batches = environment.step(nothing(environment))
+    batches = idle(environment, steps=3)
     walker = batches["walker"]
     flags = {"terminated": walker.terminated.tolist(), "truncated": walker.truncated.tolist()}
     assert flags.pop(means) == [True, False]
@@ -119,7 +117,7 @@ def test_an_episode_that_is_cut_without_a_final_observation_says_so_once(
 ) -> None:
     environment = make("--ends=cut")
     begun(environment)
-    truncated = [bool(environment.step(nothing(environment))["walker"].truncated[0]) for _ in range(12)]
+    truncated = [bool(idle(environment)["walker"].truncated[0]) for _ in range(12)]
     assert [place for place, cut in enumerate(truncated, 1) if cut] == [6, 12]
     assert caplog.text.count("sends no terminal_observation") == 1
 
@@ -127,7 +125,7 @@ def test_an_episode_that_is_cut_without_a_final_observation_says_so_once(
 def test_a_reset_in_the_middle_begins_episodes_without_rewards_and_ends(make: Make) -> None:
     environment = make()
     begun(environment)
-    environment.step(nothing(environment))
+    idle(environment)
     batches = environment.reset(EpisodeSeeds(1), np.array([7]))
     assert environment.episodes.tolist() == [7]
     assert batches["walker"].observations["obs"].tolist() == [[0, 1, 0], [1, 1, 0]]
@@ -138,7 +136,7 @@ def test_a_repeatable_game_starts_again_at_a_reset_and_others_do_not(make: Make)
     """A game that starts again counts its episodes from 0."""
     repeatable = make(repeatable=True)
     begun(repeatable)
-    repeatable.step(nothing(repeatable))
+    idle(repeatable)
     assert begun(repeatable)["flyer"].observations["obs"].tolist() == [[2, 0, 0]]
     assert not repeatable.resume_limits
     assert make().resume_limits

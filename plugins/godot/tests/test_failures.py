@@ -14,12 +14,14 @@ import numpy as np
 import psutil
 import pytest
 import yaml
-from godot_worlds import begun, nothing
+from godot_worlds import begun, idle
 
 from rlcore import ConfigError, Environment, EnvironmentEnded, EnvironmentFailed, Tag
 
 Make = Callable[..., Environment]
-MESSAGES: dict[str, str] = yaml.safe_load((Path(__file__).parent / "data/faults.yaml").read_text("utf-8"))
+DATA = Path(__file__).parent / "data"
+MESSAGES: dict[str, str] = yaml.safe_load((DATA / "faults.yaml").read_text("utf-8"))
+WRONG_GAMES = yaml.safe_load((DATA / "wrong_games.yaml").read_text("utf-8"))
 QUICK = ("start_exit", "crash", "half", "huge", "obs_godot_nan", "image_short", "two_answers", "info_names_path")
 NO_RESTARTS = {"max_lifetime_restarts": 0}
 
@@ -40,7 +42,7 @@ def failed(make: Make, fault: str, **settings: Any) -> EnvironmentFailed:
     def one_step() -> None:
         environment = make(f"--fault={fault}", limits=limits, timeout=1.0, **settings)
         begun(environment)
-        environment.step(nothing(environment))
+        idle(environment)
 
     with pytest.raises(EnvironmentFailed) as caught:
         one_step()
@@ -79,9 +81,9 @@ def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
     times.write_text("1")
     environment = make("--fault=exit", "--at=2", f"--times={times}", num_envs=2)
     begun(environment)
-    environment.step(nothing(environment))
+    idle(environment)
     with caplog.at_level(logging.WARNING):
-        batches = environment.step(nothing(environment))
+        batches = idle(environment)
     walker = batches["walker"]
     assert walker.aborted is not None
     lost = int(np.flatnonzero(walker.aborted)[0] // 2)
@@ -96,16 +98,16 @@ def test_a_game_that_dies_is_started_again_and_only_its_episodes_are_dropped(
     assert said.endswith("; it is started again, and its open episodes are dropped")
     assert environment.stats() == {Tag.WORKER_RESTARTS: 1.0, Tag.ABORTED_EPISODES: 3.0}
     for _ in range(6):
-        batches = environment.step(nothing(environment))
+        batches = idle(environment)
         assert batches["walker"].aborted is None
 
 
 def test_a_game_that_is_closed_is_not_started_again_and_no_failure(make: Make) -> None:
     environment = make("--fault=leave", "--at=2")
     begun(environment)
-    environment.step(nothing(environment))
+    idle(environment)
     with pytest.raises(EnvironmentEnded, match=r"godot_player\.py was closed$"):
-        environment.step(nothing(environment))
+        idle(environment)
 
 
 def test_a_game_has_time_to_close_its_files(make: Make, tmp_path: Path) -> None:
@@ -119,9 +121,9 @@ def test_a_game_has_time_to_close_its_files(make: Make, tmp_path: Path) -> None:
 def test_a_game_that_fails_too_often_ends_the_run_with_the_limit(make: Make) -> None:
     environment = make("--fault=exit", limits={"max_lifetime_restarts": 1, "restarts_rate_limit_n": -1})
     begun(environment)
-    environment.step(nothing(environment))
+    idle(environment)
     with pytest.raises(EnvironmentFailed, match=r"not started again, because env_settings.max_lifetime_restarts is 1"):
-        environment.step(nothing(environment))
+        idle(environment)
 
 
 def test_a_port_that_is_taken_is_an_error_of_the_file(make: Make) -> None:
@@ -144,20 +146,7 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"executable": "gane"}, "there is no such file; did you mean 'game'"),
-        ({"executable": "folder"}, "is a folder, not an exported game; it has a project.godot: write it as project"),
-        ({"executable": "text"}, "may not be executed; chmod"),
-        ({"executable": "game.pck"}, "is a pack, which an engine plays"),
-        ({"project": "fodler"}, "there is no such folder; did you mean 'folder'"),
-        ({"project": "empty"}, "has no project.godot"),
-        ({"project": "folder", "engine": "no-engine"}, "there is no such program"),
-        ({"project": "folder", "engine": "./game"}, "is Godot 3.2.1.stable, and .* is a project of Godot 4"),
-        ({"project": "folder", "engine": "./game", "physics_ticks": 60}, "is 60, and .* has 120"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), WRONG_GAMES)
 def test_a_game_that_is_not_there_is_an_error_of_the_file(
     make: Make, tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:

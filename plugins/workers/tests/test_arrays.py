@@ -1,4 +1,4 @@
-"""Batches of several workers, in shared memory and by messages, are joined into the batch of one process."""
+"""Batches of several workers, in shared memory and by messages, are put together into the batch of one process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def drawn(random: np.random.Generator, spec: BehaviorSpec) -> AgentBatch:
     terminated, truncated = random.random((2, slots)) < random.choice([0.0, 0.4])
     batch = AgentBatch(observed(slots), random.random(slots).astype(np.float32), terminated, truncated)
     batch.final_observations = observed(len(batch.ended)) if batch.ended.size else None
-    given = {
+    optional = {
         "needs_action": random.random(slots) < 0.5,
         "action_mask": mask(slots),
         "group_reward": random.random(slots).astype(np.float32),
@@ -66,7 +66,7 @@ def drawn(random: np.random.Generator, spec: BehaviorSpec) -> AgentBatch:
         "life_lost": random.random(slots) < 0.3,
         "final_action_mask": mask(len(batch.ended)),
     }
-    for what, array in given.items():
+    for what, array in optional.items():
         setattr(batch, what, array if random.random() < 0.5 else None)
     if batch.ended.size:
         batch.final_info = {"won": random.random(len(batch.ended))} if random.random() < 0.5 else None
@@ -77,18 +77,18 @@ def require_equal(found: AgentBatch, expected: AgentBatch) -> None:
     np.testing.assert_equal(attrs.asdict(found, recurse=False), attrs.asdict(expected, recurse=False))
 
 
-def with_defaults(own: AgentBatch, whole: AgentBatch) -> AgentBatch:
+def with_defaults(part_batch: AgentBatch, complete: AgentBatch) -> AgentBatch:
     """The batch of a worker beside those of others, which have arrays that it leaves out."""
-    filled = attrs.evolve(own)
+    filled = attrs.evolve(part_batch)
     for what, default in OPTIONAL_DEFAULTS.items():
-        beside = getattr(whole, what)
-        rows = len(own.ended) if what == "final_action_mask" else len(own.reward)
+        beside = getattr(complete, what)
+        rows = len(part_batch.ended) if what == "final_action_mask" else len(part_batch.reward)
         if beside is None or (what == "final_action_mask" and not rows):
             setattr(filled, what, None)
-        elif getattr(own, what) is None:
+        elif getattr(part_batch, what) is None:
             setattr(filled, what, np.full((rows, *beside.shape[1:]), default, beside.dtype))
-    if whole.final_info is not None and own.ended.size and own.final_info is None:
-        filled.final_info = {"won": np.full(len(own.ended), np.nan)}
+    if complete.final_info is not None and part_batch.ended.size and part_batch.final_info is None:
+        filled.final_info = {"won": np.full(len(part_batch.ended), np.nan)}
     return filled
 
 
@@ -120,7 +120,7 @@ def test_the_whole_batch_has_the_rows_of_each_worker_and_messages_equal_shared_m
             arrays.put_actions(actions)
             arrays.begin[:], arrays.parameters[:] = step + np.arange(5), step * np.ones((5, 2))
         infos: dict[int, Any] = {}
-        owns: list[dict[str, AgentBatch]] = []
+        of_parts: list[dict[str, AgentBatch]] = []
         for number, (local, far) in enumerate(parts):
             there[number].accept(here[number].request())
             for each in (local, far):
@@ -129,19 +129,19 @@ def test_the_whole_batch_has_the_rows_of_each_worker_and_messages_equal_shared_m
             assert far.begin.tolist() == local.begin.tolist()
             assert far.parameters.tolist() == local.parameters.tolist()
             batches = {name: drawn(random, spec) for name, spec in part(len(local.begin), interleaved).items()}
-            owns.append(batches)
+            of_parts.append(batches)
             for each in (local, far):
                 info = each.put(batches, step + np.arange(len(local.begin)))
                 infos |= {} if info is None else {number: info}
             here[number].take(there[number].answer())
         assert sent.episodes.tolist() == shared.episodes.tolist() == [step + n for n in (0, 1, 0, 1, 2)]
-        for name, joined_batch in shared.batches(infos).items():
-            require_equal(sent.batches(infos)[name], joined_batch)
-            for mine, batches in zip(slots, owns, strict=True):
-                require_equal(joined_batch.take(mine[name]), with_defaults(batches[name], joined_batch))
+        for name, complete in shared.batches(infos).items():
+            require_equal(sent.batches(infos)[name], complete)
+            for mine, batches in zip(slots, of_parts, strict=True):
+                require_equal(complete.take(mine[name]), with_defaults(batches[name], complete))
             for what in set(OPTIONAL_DEFAULTS) - {"final_action_mask"}:
-                left_out = all(getattr(batches[name], what) is None for batches in owns)
-                assert (getattr(joined_batch, what) is None) == left_out
+                left_out = all(getattr(batches[name], what) is None for batches in of_parts)
+                assert (getattr(complete, what) is None) == left_out
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b""])
@@ -163,7 +163,7 @@ def spec(env_index: list[int], **more: Any) -> BehaviorSpec:
     return BehaviorSpec("A", (SEEN,), discrete=(3,), env_index=np.array(env_index), **more)
 
 
-def joined(parts: list[list[int]], bounds: list[int]) -> RunArrays:
+def arrays_of(parts: list[list[int]], bounds: list[int]) -> RunArrays:
     layout = Layout.of([{"A": spec(part)} for part in parts], bounds, parameters=1)
     arrays = RunArrays(layout, bytearray(layout.size))
     arrays.fill_defaults()
@@ -174,26 +174,26 @@ def batch(ends: list[bool], **changed: Any) -> AgentBatch:
     rows = np.arange(len(ends), dtype=np.float32)
     over = np.array(ends)
     seen = np.stack([rows, -rows], 1)
-    whole = AgentBatch({"seen": seen}, rows * 2, over, np.zeros(len(rows), np.bool_))
-    whole.final_observations = {"seen": seen[over]} if over.any() else None
+    complete = AgentBatch({"seen": seen}, rows * 2, over, np.zeros(len(rows), np.bool_))
+    complete.final_observations = {"seen": seen[over]} if over.any() else None
     for name, value in changed.items():
-        setattr(whole, name, value)
-    return whole
+        setattr(complete, name, value)
+    return complete
 
 
 def test_aborted_rows_and_rows_without_a_worker() -> None:
-    arrays = joined([[0, 1], [0]], [0, 2, 3])
+    arrays = arrays_of([[0, 1], [0]], [0, 2, 3])
     arrays.part(0).put({"A": batch([True, False], aborted=np.array([False, True]))}, np.zeros(2, np.int64))
     arrays.part(1).put({"A": batch([False], reward=np.ones(1, np.float32))}, np.zeros(1, np.int64))
     lost = arrays.batches({}, lost={1})["A"].aborted
     assert lost is not None and lost.tolist() == [False, True, True]
-    told = arrays.batches({})["A"].aborted
-    assert told is not None and told.tolist() == [False, True, False]
+    reported = arrays.batches({})["A"].aborted
+    assert reported is not None and reported.tolist() == [False, True, False]
     arrays.silence(0)
-    whole = arrays.batches({})["A"]
-    assert whole.needs_action is not None and whole.needs_action.tolist() == [False, False, True]
-    assert whole.ended.size == 0 and whole.reward.tolist() == [0, 0, 1]
-    assert not whole.observations["seen"].any()  # of a worker that may have failed while it wrote
+    complete = arrays.batches({})["A"]
+    assert complete.needs_action is not None and complete.needs_action.tolist() == [False, False, True]
+    assert complete.ended.size == 0 and complete.reward.tolist() == [0, 0, 1]
+    assert not complete.observations["seen"].any()  # of a worker that may have failed while it wrote
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_aborted_rows_and_rows_without_a_worker() -> None:
 )
 def test_a_batch_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(EnvironmentFailed) as failed:
-        joined([[0, 1]], [0, 2]).part(0).put({"A": batch([False] * 2, **change)}, np.zeros(2, np.int64))
+        arrays_of([[0, 1]], [0, 2]).part(0).put({"A": batch([False] * 2, **change)}, np.zeros(2, np.int64))
     assert message in str(failed.value)
 
 
@@ -228,7 +228,7 @@ def test_numbers_that_are_not_finite_are_refused_with_their_environment(
     envs: list[int], change: dict[str, Any], message: str
 ) -> None:
     """As in one process; a worker counts its own slots, and does not know at which step of the run it is."""
-    arrays = joined([[0, 1], envs], [0, 2, 4])
+    arrays = arrays_of([[0, 1], envs], [0, 2, 4])
     with pytest.raises(NonFiniteError) as failed:
         arrays.part(1).put({"A": batch([False, True], **change)}, np.zeros(2, np.int64))
     first, second = (2 + env for env in envs)
@@ -240,7 +240,7 @@ def test_numbers_that_are_not_finite_are_refused_with_their_environment(
 @pytest.mark.filterwarnings("ignore:overflow encountered in dot")
 def test_large_numbers_that_are_finite_are_accepted() -> None:
     large = batch([False] * 2, observations={"seen": np.full((2, 2), 3e38, np.float32)})
-    joined([[0, 1]], [0, 2]).part(0).put({"A": large}, np.zeros(2, np.int64))
+    arrays_of([[0, 1]], [0, 2]).part(0).put({"A": large}, np.zeros(2, np.int64))
 
 
 def test_groups_of_different_workers_are_different_groups_and_other_behaviors_are_refused() -> None:

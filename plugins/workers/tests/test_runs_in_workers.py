@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from rlcore import (
     Actions,
@@ -25,6 +26,8 @@ from rlcore.run.prepare import run_context
 from rlcore_workers import WorkerFailed
 from rlcore_workers.alone import LONGEST, MEASURED, SKIPPED, StepsAlone
 from rlcore_workers.supervisor import Restarts
+
+REFUSALS = yaml.safe_load((Path(__file__).parent / "data/refusals.yaml").read_text("utf-8"))
 
 
 def make(path: Path, workers: Any, name: str = "corridor", num_envs: int = 5, **blocks: Any) -> Any:
@@ -116,28 +119,10 @@ def test_plugins_that_take_part_in_workers_are_noted_and_required_as_in_one_proc
     assert refused[0] == refused[1] and refused[0].startswith("plugin 'around' (local) took part in")
 
 
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [
-        ({"workers": 6}, "environment.workers: there are 6 workers for 5 environments"),
-        ({"workers": 0}, "environment.workers: must be from 1 to 1024"),
-        ({"workers": {"count": 2, "executor": "proceses"}}, "did you mean 'processes'?"),
-        ({"workers": {"count": 2, "on_failure": "ignore"}}, "must be one of restart, drop, fail"),
-        ({"workers": {"executor": "processes"}}, "environment.workers.count: missing"),
-        ({"workers": {"count": 1, "overlap": "half"}}, "environment.workers.overlap: half needs at least 2 workers"),
-        ({"workers": {"count": 2, "wait_for": 3}}, "environment.workers.wait_for: there are 2 workers"),
-        ({"workers": {"count": 2, "wait_for": 1, "overlap": "half"}}, "workers.wait_for: with overlap: half"),
-        ({"workers": {"count": 2, "overlap": "halves"}}, "must be one of none, half, updates"),
-        (
-            {"workers": 2, "evaluation": {"interval": 10, "environment": {"workers": 2}}},
-            "evaluation.environment.workers: the environments of evaluations are stepped in the process of the run",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("blocks", "message"), REFUSALS)
 def test_what_cannot_be_run_is_refused(tmp_path: Path, blocks: dict[str, Any], message: str) -> None:
-    workers = blocks.pop("workers")
     with pytest.raises(ConfigError) as refused:
-        make(tmp_path, workers, **blocks)
+        make(tmp_path, **blocks)
     assert message in str(refused.value)
 
 
