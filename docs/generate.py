@@ -36,15 +36,14 @@ from rlcore import (
     EvaluationSettings,
     ExecutorSettings,
     ExportSettings,
+    FieldInfo,
     PluginSettings,
     RewardSettings,
     RunConfig,
-    field_info,
     hookspecs,
     load_plugins,
 )
 from rlcore.hookspecs import HookInfo
-from rlcore.settings.fields import default_of, field_types, settings_fields
 from rlcore_torch import MemorySettings, NetworkSettings
 from rlcore_torch.networks.settings import CriticSettings
 from rlcore_torch.settings import BehavioralCloningSettings
@@ -251,7 +250,7 @@ def _records() -> Iterator[str]:
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
         for attribute in attrs.fields(record):
-            yield f"| `{attribute.name}` | {_shown(default_of(attribute))} |"
+            yield f"| `{attribute.name}` | {_shown(FieldInfo.default_of(attribute))} |"
 
 
 # ---------------------------------------------------------------- settings
@@ -293,7 +292,7 @@ def plugin_blocks() -> Iterator[tuple[str, type, str]]:
 def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:
     """Yield a plugin's settings class and the classes of blocks in it, except classes of the core."""
     yield title, cls
-    kinds, keys = field_types(cls), {attribute.name for attribute in settings_fields(cls).values()}
+    kinds, keys = FieldInfo.types_of(cls), {attribute.name for attribute in FieldInfo.fields_of(cls).values()}
     for key in (key for key in kinds if key in keys):
         kind = kinds[key]
         path, comma, where = title.partition(",")
@@ -321,18 +320,23 @@ def member_folders() -> list[Path]:
 
 
 def _table(title: str, cls: type, source: str = "", level: str = "##") -> Iterator[str]:
-    kinds = field_types(cls)
+    kinds = FieldInfo.types_of(cls)
     yield from ("", f"{level} {title}", "", source + prose((cls.__doc__ or "").partition("\n\n")[0]), "")
     yield from ("| key | type | default | meaning |", "|---|---|---|---|")
-    for key, attribute in settings_fields(cls).items():
+    for key, attribute in FieldInfo.fields_of(cls).items():
         if cls in (RunConfig, EvaluationSettings) and key == "sections":  # blocks of plugins; not a key
             continue
-        cells = (f"`{key}`", type_words(kinds[attribute.name]), _shown(default_of(attribute)), _meaning(attribute))
+        cells = (
+            f"`{key}`",
+            type_words(kinds[attribute.name]),
+            _shown(FieldInfo.default_of(attribute)),
+            _meaning(attribute),
+        )
         yield f"| {' | '.join(cells)} |"
 
 
 def _meaning(attribute: attrs.Attribute[Any]) -> str:
-    info = field_info(attribute)
+    info = FieldInfo.of(attribute)
     parts = [prose(info.description).replace("|", "\\|")]
     if info.choices is not None:
         parts.append(f"One of {', '.join(f'`{choice}`' for choice in info.choices)}.")

@@ -12,7 +12,7 @@ from pages import RunPage, run_python_of
 from workspace import ROOT
 
 from rlcore import load_config, load_plugins, read_document
-from rlcore.settings.fields import settings_fields
+from rlcore.settings.fields import FieldInfo
 from rlcore_migrate.hints import ZOO_FILE, foreign_keys
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
@@ -49,17 +49,19 @@ def test_every_key_that_messages_explain_is_in_a_first_column() -> None:
 
 
 def test_messages_name_keys_that_exist() -> None:
-    keys = {**settings_fields(PPOSettings), **settings_fields(SACSettings), **settings_fields(TD3Settings)}
+    keys = {**FieldInfo.fields_of(PPOSettings), **FieldInfo.fields_of(SACSettings), **FieldInfo.fields_of(TD3Settings)}
     for message in foreign_keys()["stable_baselines3"].values():
         assert set(re.findall(r"hyperparameters\.(\w+)", message)) <= keys.keys(), message
-        assert set(re.findall(r"network_settings\.(\w+)", message)) <= settings_fields(NetworkSettings).keys(), message
+        assert set(re.findall(r"network_settings\.(\w+)", message)) <= FieldInfo.fields_of(NetworkSettings).keys(), (
+            message
+        )
         assert set(re.findall(r"(\w+): (?:constant|linear|false)", message)) - {"console"} <= keys.keys(), message
 
 
 @pytest.mark.parametrize(("heading", "settings"), [("## PPO", PPOSettings), ("## SAC", SACSettings)])
 def test_our_keys_exist(heading: str, settings: type) -> None:
     """And their defaults are those of the last column, where it has numbers."""
-    keys = {**settings_fields(settings), **settings_fields(NetworkSettings)}
+    keys = {**FieldInfo.fields_of(settings), **FieldInfo.fields_of(NetworkSettings)}
     for row in rows_of("docs/how-to/stable-baselines3.md", heading)[1:]:
         ours = [name for name in re.findall(r"`([a-z_]+)(?:: [\w.]+)?`", row[2]) if name not in ("n_steps", "pi", "vf")]
         known = {"gradient_steps", "train_freq", "time_horizon", "none", "constant", "network_settings"}

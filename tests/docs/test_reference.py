@@ -22,12 +22,11 @@ from rlcore import (
     HOOKS,
     BehaviorSettings,
     CheckpointSettings,
-    field_info,
+    FieldInfo,
     hookspecs,
     load_plugins,
 )
 from rlcore.plugins.known import PACKAGES
-from rlcore.settings.fields import settings_fields
 from rlcore_migrate.mlagents_keys import DEFAULTS_ONLY
 from rlcore_poca.settings import POCASettings
 from rlcore_ppo.settings import PPOSettings
@@ -92,10 +91,10 @@ def settings_classes() -> Iterator[type]:
 def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
     assert (cls.__doc__ or "").strip()
     page = generate.settings_page()
-    for key, attribute in settings_fields(cls).items():
+    for key, attribute in FieldInfo.fields_of(cls).items():
         if key == "sections":
             continue
-        description = field_info(attribute).description
+        description = FieldInfo.of(attribute).description
         assert description.endswith("."), f"{cls.__name__}.{key} needs a description that is a sentence"
         assert f"| `{key}` |" in page
         assert generate.prose(description) in page
@@ -156,8 +155,8 @@ def test_the_page_for_ml_agents_lists_every_key_where_it_belongs(row: str) -> No
     columns = [set(re.findall(r"`(\w+)", cell)) for cell in line.split("|")[2:5]]
     cls, elsewhere = LISTED[row]
     expected: list[set[str]] = [set(), set(), set()]  # supported, not supported yet, new here
-    for key, attribute in settings_fields(cls).items():
-        info = field_info(attribute)
+    for key, attribute in FieldInfo.fields_of(cls).items():
+        info = FieldInfo.of(attribute)
         new = "(an rlcore key" in info.description
         if key not in elsewhere:
             expected[2 if new else 0].add(key)

@@ -216,16 +216,10 @@ from .settings.blocks import PluginSettings as PluginSettings
 from .settings.blocks import PolicySettings as PolicySettings
 from .settings.blocks import RewardSettings as RewardSettings
 from .settings.blocks import RunConfig as RunConfig
-from .settings.fields import METADATA_KEY as METADATA_KEY
 from .settings.fields import Choice as Choice
 from .settings.fields import FieldInfo as FieldInfo
 from .settings.fields import SettingError as SettingError
-from .settings.fields import chosen_by as chosen_by
-from .settings.fields import default_of as default_of
-from .settings.fields import field_info as field_info
-from .settings.fields import field_types as field_types
 from .settings.fields import setting as setting
-from .settings.fields import settings_fields as settings_fields
 from .settings.foreign import foreign_values as foreign_values
 from .settings.foreign import is_plain_name as is_plain_name
 from .storage.checkpoint import load_checkpoint as load_checkpoint

@@ -11,7 +11,7 @@ import pytest
 
 import rlcore
 import rlcore_torch
-from rlcore import config_from_mapping, dotted, field_info, nearest
+from rlcore import FieldInfo, config_from_mapping, dotted, nearest
 from rlcore.config.document import Document
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
 
@@ -28,7 +28,7 @@ CLASSES = [
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_count_has_a_maximum(cls: type) -> None:
     counts = [each for each in attrs.fields(cls) if str(each.type) in ("int", "int | None")]
-    assert [each.name for each in counts if field_info(each).maximum is None] == []
+    assert [each.name for each in counts if FieldInfo.of(each).maximum is None] == []
 
 
 def add_all(problems: Problems, keys: Iterable[str]) -> None:

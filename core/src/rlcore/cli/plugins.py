@@ -19,7 +19,7 @@ from rlcore.cli.terminal import echo, echo_columns
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, installed
 from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
-from rlcore.settings.fields import default_of, field_info
+from rlcore.settings.fields import FieldInfo
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
@@ -169,7 +169,7 @@ def _settings(record: Record, attribute: str) -> dict[str, Any]:
             "name": field.name,
             "type": getattr(field.type, "__name__", None) or str(field.type),
             "default": _default(field),
-            "description": field_info(field).description,
+            "description": FieldInfo.of(field).description,
         }
         for field in (attrs.fields(cls) if attrs.has(cls) else ())
     ]
@@ -177,7 +177,7 @@ def _settings(record: Record, attribute: str) -> dict[str, Any]:
 
 
 def _default(field: attrs.Attribute[Any]) -> Any:
-    default = default_of(field)
+    default = FieldInfo.default_of(field)
     if default is attrs.NOTHING:
         return "required"
     return type(default).__name__ if attrs.has(type(default)) else default

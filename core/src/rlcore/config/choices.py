@@ -16,7 +16,7 @@ from rlcore.plugins.installing import pip_install
 from rlcore.plugins.known import FOREIGN_KEYS, KEYS_OF_ML_AGENTS, PACKAGES
 from rlcore.records import ConfigSection
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
-from rlcore.settings.fields import Choice, chosen_by, default_of, field_info, settings_fields
+from rlcore.settings.fields import Choice, FieldInfo
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -91,7 +91,7 @@ class Choices(Reader):
             return {**data, "reward_signals": data.get("reward_signals") or {"extrinsic": {}}}
         if issubclass(cls, EnvironmentSettings):
             workers = data.get("workers")
-            if type(workers) is int and not field_info(attrs.fields(EnvironmentSettings).workers).problem(workers):
+            if type(workers) is int and not FieldInfo.of(attrs.fields(EnvironmentSettings).workers).problem(workers):
                 return {**data, "workers": {"count": workers}}
         return data
 
@@ -99,12 +99,12 @@ class Choices(Reader):
 
     def of_records(self, cls: type, data: Mapping[str, Any], errors: Errors) -> tuple[dict[str, Any], list[str]]:
         """Return the values of the fields whose classes records have, and the keys of the block that records own."""
-        fields = settings_fields(cls)
+        fields = FieldInfo.fields_of(cls)
         values: dict[str, Any] = {}
         records: dict[str, Record] = {}
         claimed: dict[str, str] = {}
         for key, attribute in fields.items():
-            choice = field_info(attribute).chooses
+            choice = FieldInfo.of(attribute).chooses
             if choice is None:
                 continue
             if choice.by == "claim":
@@ -115,9 +115,9 @@ class Choices(Reader):
                 if key in data:
                     values[key] = errors.at(key, self._by_name, choice, data[key])
             else:
-                name = data.get(choice.key, default_of(fields[choice.key]))
+                name = data.get(choice.key, FieldInfo.default_of(fields[choice.key]))
                 given = data.get(key)
-                values[key] = default_of(attribute)
+                values[key] = FieldInfo.default_of(attribute)
                 if isinstance(name, str):  # a name that is not text is a problem of its own key
                     record = errors.at(choice.key, self._chosen, choice, name)
                     if record is not WRONG:
@@ -163,7 +163,7 @@ class Choices(Reader):
         """The settings of the record called ``name``; False if the file turns it off."""
         record = self.named(choice.kind, name)
         if record is None:
-            known = settings_fields(choice.absent) if choice.absent is not None else {}
+            known = FieldInfo.fields_of(choice.absent) if choice.absent is not None else {}
             return choice.absent and self.block(choice.absent, {key: value[key] for key in value if key in known})
         if choice.switch and value is False:
             return False
@@ -183,7 +183,7 @@ class Choices(Reader):
         keys = {
             key: record.name
             for record in self.plugins.records(choice.kind)
-            for key in (settings_fields(record.resolve(choice.attribute)) if choice.flat else (record.name,))
+            for key in (FieldInfo.fields_of(record.resolve(choice.attribute)) if choice.flat else (record.name,))
         }
         return known | keys
 
@@ -222,9 +222,9 @@ class Choices(Reader):
 
     def block_of_record(self, base: type, data: Any, named: str) -> Any:
         """Return a block with the class of the record that it names; by default, of ``named``, or as ``base`` says."""
-        choice = chosen_by(base)
+        choice = Choice.of(base)
         assert choice is not None
-        default = default_of(getattr(attrs.fields(base), choice.key))
+        default = FieldInfo.default_of(getattr(attrs.fields(base), choice.key))
         name = data.get(choice.key, default) if isinstance(data, Mapping) else ""
         name = named if name is None and default is None else name
         if not name or not isinstance(name, str):

@@ -14,7 +14,7 @@ from rlcore.config.yaml_forms import yaml_text
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.files.writing import write_atomically
 from rlcore.settings import EnvironmentSettings, RunConfig
-from rlcore.settings.fields import field_info, settings_fields
+from rlcore.settings.fields import FieldInfo
 
 # Training is tuned to its number of environments; evaluations choose their own, and step them in one process.
 NOT_INHERITED = ("num_envs", "workers")
@@ -58,7 +58,7 @@ def _is_written(section: str, config: RunConfig) -> bool:
     if section in {reference.rpartition("/")[2] for reference in listed}:
         return True
     block = config.sections[section]
-    required = any(each.default is attrs.NOTHING for each in settings_fields(type(block)).values())
+    required = any(each.default is attrs.NOTHING for each in FieldInfo.fields_of(type(block)).values())
     return required or bool(block != type(block)())
 
 
@@ -93,8 +93,8 @@ def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
     if attrs.has(type(value)):
         return {
             key: plain(getattr(value, attribute.name), path if key == "sections" else (*path, key), secrets)
-            for key, attribute in settings_fields(type(value)).items()
-            if secrets or not field_info(attribute).secret
+            for key, attribute in FieldInfo.fields_of(type(value)).items()
+            if secrets or not FieldInfo.of(attribute).secret
         }
     raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")
 
@@ -135,7 +135,7 @@ def _prune(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any])
     Only defaults of classes are removed, which loading adds again: another trainer's hyperparameters, the extrinsic
     reward if a behavior has other rewards, entries of a mapping that the behavior replaces.
     """
-    for key, attribute in settings_fields(type(settings)).items():
+    for key, attribute in FieldInfo.fields_of(type(settings)).items():
         if key not in defaults:
             continue
         value = getattr(settings, attribute.name)

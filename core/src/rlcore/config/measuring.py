@@ -15,7 +15,7 @@ from rlcore.config.structure import build
 from rlcore.errors import KeyPath, dotted
 from rlcore.records import ExporterSpec
 from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.settings.fields import settings_fields
+from rlcore.settings.fields import FieldInfo
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ def without_absent(document: Document, choices: Choices, exporter: ExporterSpec 
     data = document.data.without("stats").without("export")
     if exporter is not None:
         data = data.with_entry("export", _of_exporter(document.data.get("export"), exporter), None)
-    top = {*choices.sections, *settings_fields(RunConfig)}
+    top = {*choices.sections, *FieldInfo.fields_of(RunConfig)}
     of_plugins = {record.name for record in choices.plugins.records("behavior")}
-    of_behaviors = of_plugins.union(settings_fields(BehaviorSettings))
+    of_behaviors = of_plugins.union(FieldInfo.fields_of(BehaviorSettings))
     data = _known(document, data, (), top)
     for name in data.get("behaviors") or ():
         data = _with_known(document, data, ("behaviors", str(name)), of_behaviors)

@@ -22,7 +22,7 @@ from rlcore.config.document import Block, Items, to_float, to_int, without_origi
 from rlcore.config.problems import Problems, shown
 from rlcore.config.yaml_forms import missing_space
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
-from rlcore.settings.fields import SettingError, check_by_bases, chosen_by, field_info, field_types, settings_fields
+from rlcore.settings.fields import Choice, FieldInfo, SettingError, check_by_bases
 
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 WRONG: Any = object()
@@ -155,7 +155,7 @@ class Reader:
             _is_list: self._list,
             lambda kind: dict in (kind, typing.get_origin(kind)) or typing.get_origin(kind) is Mapping: self._mapping,
             attrs.has: lambda cls: lambda value, _: self.block(cls, value),
-            lambda kind: chosen_by(kind) is not None: lambda cls: lambda value, _: self.block_of_record(cls, value, ""),
+            lambda kind: Choice.of(kind) is not None: lambda cls: lambda value, _: self.block_of_record(cls, value, ""),
         }
         for predicate, factory in factories.items():
             made.register_structure_hook_factory(predicate, factory)
@@ -235,7 +235,7 @@ class Reader:
                 require_names(value)
             elif not isinstance(value, Mapping):
                 raise _wrong(value, "a mapping")
-            if chosen_by(element):  # a block that does not name its record is named after it
+            if Choice.of(element):  # a block that does not name its record is named after it
                 return self.each(value.items(), lambda name, each: self.block_of_record(element, each, name))
             return self.each(value.items(), lambda _, each: self.read(element, each))
 
@@ -254,8 +254,8 @@ class Reader:
             advice = missing_space(data) if isinstance(data, str) else ""
             raise Refused(f"must be a mapping of settings, not {shown(data)}{advice and f'; {advice}'}")
         values, allowed = self.of_records(cls, data, errors)
-        fields = settings_fields(cls)
-        kinds = field_types(cls)
+        fields = FieldInfo.fields_of(cls)
+        kinds = FieldInfo.types_of(cls)
         own = {key: each for key, each in fields.items() if not _is_claimed(each)}
         places = [[key] if key in own else allowed for key in fields]  # claimed keys stand where their field is
         allowed = [key for place in places for key in place]
@@ -271,14 +271,14 @@ class Reader:
                 values[key] = errors.at(key, self._field, attribute, kinds.get(attribute.name, Any), data[key])
             elif attribute.default is attrs.NOTHING:
                 secret = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
-                errors.add(key, f"missing; it has no default{secret if field_info(attribute).secret else ''}")
+                errors.add(key, f"missing; it has no default{secret if FieldInfo.of(attribute).secret else ''}")
                 values[key] = WRONG
         skip |= {key for key, value in values.items() if value is WRONG}
         return self._made(cls, {key: each for key, each in values.items() if key not in skip}, skip, errors)
 
     def _made(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], errors: Errors) -> Any:
         """The instance, unless there are errors, or the class refuses the values."""
-        if any(each.default is attrs.NOTHING and key in wrong for key, each in settings_fields(cls).items()):
+        if any(each.default is attrs.NOTHING and key in wrong for key, each in FieldInfo.fields_of(cls).items()):
             errors.raise_all(cls)
         made = None
         try:
@@ -297,7 +297,7 @@ class Reader:
 
     def _field(self, attribute: attrs.Attribute[Any], kind: Any, value: Any) -> Any:
         """The value of a field, within its limits."""
-        info = field_info(attribute)
+        info = FieldInfo.of(attribute)
         try:
             found = self.read(kind, value)
         except Exception:
@@ -354,7 +354,7 @@ def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) ->
 
 def _is_claimed(attribute: attrs.Attribute[Any]) -> bool:
     """Whether the field holds blocks of records that are beside it in a file."""
-    choice = field_info(attribute).chooses
+    choice = FieldInfo.of(attribute).chooses
     return choice is not None and choice.by == "claim"
 
 

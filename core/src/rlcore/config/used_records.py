@@ -19,7 +19,7 @@ from rlcore.plugins.call import Plugins
 from rlcore.plugins.discover import Plugin
 from rlcore.records import ConfigSection, Record
 from rlcore.settings import PluginSettings, RunConfig
-from rlcore.settings.fields import Choice, chosen_by, field_info, settings_fields
+from rlcore.settings.fields import Choice, FieldInfo
 
 log = logging.getLogger(__name__)
 
@@ -123,19 +123,19 @@ def _names(value: Any) -> Iterator[tuple[str, str]]:
         for kind, name in _own_names(value):
             if isinstance(name, str) and kind != "preset":
                 yield kind, name
-        for attribute in settings_fields(type(value)).values():
+        for attribute in FieldInfo.fields_of(type(value)).values():
             yield from _names(getattr(value, attribute.name))
 
 
 def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
     """The kind and the name of each record that the fields of a settings object name; a name may be None."""
-    fields = settings_fields(type(settings))
+    fields = FieldInfo.fields_of(type(settings))
     for base in type(settings).__mro__:
-        choice = chosen_by(base)
+        choice = Choice.of(base)
         if choice is not None:
             yield choice.kind, getattr(settings, fields[choice.key].name)
     for attribute in fields.values():
-        info = field_info(attribute)
+        info = FieldInfo.of(attribute)
         choice = info.chooses
         value = getattr(settings, attribute.name)
         if info.record is not None:

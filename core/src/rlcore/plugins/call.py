@@ -405,10 +405,10 @@ def _require_usable(record: Record, attribute: str) -> None:
     """
     import attrs
 
-    from rlcore.settings.fields import settings_fields
+    from rlcore.settings.fields import FieldInfo
 
     cls = record.resolve(attribute)
-    if all(field.default is not attrs.NOTHING for field in settings_fields(cls).values()):
+    if all(field.default is not attrs.NOTHING for field in FieldInfo.fields_of(cls).values()):
         with (
             blamed(record.described, f"in its settings class {cls.__name__}"),
             suppress(ConfigError, ValueError, TypeError),

@@ -15,5 +15,4 @@ from .blocks import RunConfig as RunConfig
 from .fields import Choice as Choice
 from .fields import FieldInfo as FieldInfo
 from .fields import SettingError as SettingError
-from .fields import field_info as field_info
 from .fields import setting as setting

@@ -9,14 +9,11 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import attrs
 
 from rlcore.errors import ConfigError, PluginError
-
-METADATA_KEY = "rlcore"
-"""The key of the :class:`FieldInfo` in the metadata of an attrs field."""
 
 
 @attrs.frozen
@@ -54,6 +51,15 @@ class Choice:
     switch: bool = attrs.field(default=False, kw_only=True)
     absent: type | None = attrs.field(default=None, kw_only=True)
 
+    @staticmethod
+    def of(declared: Any) -> Choice | None:
+        """Return the choice of the class of a block that is declared as ``declared``; None if it is that class.
+
+        A class derived from one with a choice is the class of a record, and is itself.
+        """
+        choice = vars(declared).get("chosen") if isinstance(declared, type) else None
+        return choice if isinstance(choice, Choice) else None
+
 
 class SettingError(ConfigError):
     """A settings class refuses the value of a field.
@@ -75,6 +81,7 @@ class FieldInfo:
     """Description and limits of a settings field.
 
     Attributes:
+        METADATA_KEY: The key of the information in the metadata of an attrs attribute.
         description: A sentence for the docs, the JSON schema and error messages.
         minimum: Smallest allowed value; None: no limit.
         maximum: Largest allowed value; None: no limit.
@@ -89,6 +96,8 @@ class FieldInfo:
             numbers, switches and known names may be set, other texts not.
     """
 
+    METADATA_KEY: ClassVar[str] = "rlcore"
+
     description: str
     minimum: float | None = None
     maximum: float | None = None
@@ -100,6 +109,40 @@ class FieldInfo:
     key: bool = True
     chooses: Choice | None = None
     foreign: bool | Callable[[str], bool] | None = None
+
+    @staticmethod
+    def of(attribute: attrs.Attribute[Any]) -> FieldInfo:
+        """Return the :class:`FieldInfo` of an attrs attribute; an empty one if :func:`setting` did not declare it."""
+        info = attribute.metadata.get(FieldInfo.METADATA_KEY)
+        return info if isinstance(info, FieldInfo) else FieldInfo("")
+
+    @staticmethod
+    def default_of(attribute: attrs.Attribute[Any]) -> Any:
+        """Return the default of a field; attrs.NOTHING if the field has none."""
+        default: Any = attribute.default
+        if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+            return attrs.NOTHING if default.takes_self else default.factory()
+        return default
+
+    @staticmethod
+    def fields_of(cls: type) -> dict[str, attrs.Attribute[Any]]:
+        """Return the fields of a settings class by their key in a file. Raises PluginError for another class."""
+        if not attrs.has(cls):
+            raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
+        own = (attribute for attribute in attrs.fields(cls) if attribute.init and FieldInfo.of(attribute).key)
+        return {attribute.alias or attribute.name: attribute for attribute in own}
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def types_of(cls: type) -> Mapping[str, Any]:
+        """Return the types of a settings class by attribute. Raises PluginError for one that cannot be resolved."""
+        try:
+            return typing.get_type_hints(cls)
+        except NameError as error:
+            raise PluginError(
+                f"{cls.__module__}.{cls.__qualname__}: {error}; a settings class needs its types at run time, "
+                "so import them outside TYPE_CHECKING"
+            ) from error
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
@@ -194,45 +237,10 @@ def setting(
             shown = problem if secret else f"{problem}, not {value!r}"
             raise SettingError(attribute.alias or attribute.name, shown, cls=type(instance))
 
-    metadata = {METADATA_KEY: info}
+    metadata = {FieldInfo.METADATA_KEY: info}
     if factory is not None:
         return attrs.field(factory=factory, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
     return attrs.field(default=default, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
-
-
-def field_info(attribute: attrs.Attribute[Any]) -> FieldInfo:
-    """Return the :class:`FieldInfo` of an attrs attribute; an empty one if :func:`setting` did not declare it."""
-    info = attribute.metadata.get(METADATA_KEY)
-    return info if isinstance(info, FieldInfo) else FieldInfo("")
-
-
-def chosen_by(cls: Any) -> Choice | None:
-    """Return the choice of the class of a block that is declared as ``cls``; None if it is ``cls``.
-
-    A class derived from one with a choice is the class of a record, and is itself.
-    """
-    choice = vars(cls).get("chosen") if isinstance(cls, type) else None
-    return choice if isinstance(choice, Choice) else None
-
-
-def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
-    """Return the fields of a settings class by the key they have in a file. Raises PluginError for another class."""
-    if not attrs.has(cls):
-        raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
-    own = (attribute for attribute in attrs.fields(cls) if attribute.init and field_info(attribute).key)
-    return {attribute.alias or attribute.name: attribute for attribute in own}
-
-
-@lru_cache(maxsize=256)
-def field_types(cls: type) -> Mapping[str, Any]:
-    """Return the types of a settings class by attribute. Raises PluginError for one that cannot be resolved."""
-    try:
-        return typing.get_type_hints(cls)
-    except NameError as error:
-        raise PluginError(
-            f"{cls.__module__}.{cls.__qualname__}: {error}; a settings class needs its types at run time, "
-            "so import them outside TYPE_CHECKING"
-        ) from error
 
 
 def check_by_bases(settings: Any) -> None:
@@ -245,11 +253,3 @@ def check_by_bases(settings: Any) -> None:
         code = getattr(check, "__code__", None)
         if code is not None and "__attrs_post_init__" not in code.co_names:
             of_base(settings)
-
-
-def default_of(attribute: attrs.Attribute[Any]) -> Any:
-    """Return the default of a field; attrs.NOTHING if the field has none."""
-    default: Any = attribute.default
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-        return attrs.NOTHING if default.takes_self else default.factory()
-    return default

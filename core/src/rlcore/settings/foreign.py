@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from rlcore.errors import KeyPath
-from rlcore.settings.fields import FieldInfo, default_of, field_info, field_types, settings_fields
+from rlcore.settings.fields import FieldInfo
 
 _NAME = re.compile(r"[\w@+-][\w@+.\- ]*(/[\w@+-][\w@+.\- ]*)*")
 
@@ -33,11 +33,11 @@ def foreign_values(settings: object, path: KeyPath = ()) -> Iterator[tuple[KeyPa
         path: The key of the object.
     """
     cls: type = type(settings)
-    types = field_types(cls)
-    for key, attribute in settings_fields(type(settings)).items():
-        info = field_info(attribute)
+    types = FieldInfo.types_of(cls)
+    for key, attribute in FieldInfo.fields_of(type(settings)).items():
+        info = FieldInfo.of(attribute)
         value = getattr(settings, attribute.name)
-        if info.foreign is True or value == default_of(attribute):
+        if info.foreign is True or value == FieldInfo.default_of(attribute):
             continue
         if info.foreign is False:
             yield (*path, key), value

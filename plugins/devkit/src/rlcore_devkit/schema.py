@@ -32,14 +32,9 @@ from rlcore import (
     FieldInfo,
     KeyHints,
     RunConfig,
-    chosen_by,
-    default_of,
     echo,
-    field_info,
-    field_types,
     load_plugins_for,
     read_document,
-    settings_fields,
 )
 
 if TYPE_CHECKING:
@@ -138,14 +133,14 @@ class _SchemaWriter:
 
     def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
         """Complete the ``properties`` of a class with the records that its blocks name, and return its rules."""
-        fields = settings_fields(cls)
+        fields = FieldInfo.fields_of(cls)
         rules: list[Schema] = []
         for key, attribute in fields.items():
-            choice = field_info(attribute).chooses
+            choice = FieldInfo.of(attribute).chooses
             if choice is None:
                 continue
             if choice.by == "key":
-                default = default_of(fields[choice.key])
+                default = FieldInfo.default_of(fields[choice.key])
                 able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
                 properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
                 inherits = cls is BehaviorSettings  # its trainer may be that of default_settings, or of a preset
@@ -209,11 +204,11 @@ class _SchemaWriter:
 
     def _typed_block(self, base: Any, named: str | None = None) -> Schema:
         """A block that names its record itself. ``named``: the record of a block without the key."""
-        choice = chosen_by(base)
+        choice = Choice.of(base)
         assert choice is not None
         kind = choice.kind
         key = choice.key
-        default = named or default_of(getattr(attrs.fields(base), key))
+        default = named or FieldInfo.default_of(getattr(attrs.fields(base), key))
         rules = [
             {"if": _has(key, name, required=name != default), "then": self._block(base, choice, record)}
             for name, record in self._named(kind)
@@ -228,7 +223,7 @@ class _SchemaWriter:
 
     def _typed_blocks(self, base: Any) -> Schema:
         """A mapping of blocks that name their records: a block is named after its record, or names one."""
-        choice = chosen_by(base)
+        choice = Choice.of(base)
         names = [name for name, _ in self._named(choice.kind)] if choice else []
         return {
             "type": "object",
@@ -259,7 +254,7 @@ class _SchemaWriter:
         return {"$ref": f"#/$defs/{name}"}
 
     def _object(self, cls: type) -> Schema:
-        required = [key for key, attribute in settings_fields(cls).items() if attribute.default is attrs.NOTHING]
+        required = [key for key, attribute in FieldInfo.fields_of(cls).items() if attribute.default is attrs.NOTHING]
         properties = self._properties(cls)
         rules = self._choose(cls, properties)
         schema: Schema = {
@@ -271,13 +266,13 @@ class _SchemaWriter:
         return schema | ({"required": required} if required else {}) | ({"allOf": rules} if rules else {})
 
     def _properties(self, cls: type) -> dict[str, Schema]:
-        kinds = field_types(cls)
-        fields = settings_fields(cls)
+        kinds = FieldInfo.types_of(cls)
+        fields = FieldInfo.fields_of(cls)
         return {key: self._field(attribute, kinds[attribute.name]) for key, attribute in fields.items()}
 
     def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
-        info = field_info(attribute)
-        default = default_of(attribute)
+        info = FieldInfo.of(attribute)
+        default = FieldInfo.default_of(attribute)
         schema = self._type(kind)
         limits = _limits(info)
         choices = info.choices if info.record is None else self._choice(info.record)["enum"]
@@ -300,7 +295,7 @@ class _SchemaWriter:
         arguments = typing.get_args(kind)
         if kind is EnvironmentParameter:
             return self._parameter()
-        if chosen_by(kind) is not None:
+        if Choice.of(kind) is not None:
             return self._typed_block(kind)
         if isinstance(kind, type) and attrs.has(kind):
             return self._class(kind)
@@ -313,7 +308,7 @@ class _SchemaWriter:
             return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
         if origin in (list, Sequence, tuple, set, frozenset):
             return {"type": "array", "items": self._type(arguments[0])}
-        if origin in (dict, Mapping) and chosen_by(arguments[1]) is not None:
+        if origin in (dict, Mapping) and Choice.of(arguments[1]) is not None:
             return self._typed_blocks(arguments[1])
         if origin in (dict, Mapping):
             return {"type": "object", "additionalProperties": self._type(arguments[1])}

@@ -19,6 +19,7 @@ from rlcore import (
     BehaviorSpec,
     ConfigError,
     EnvironmentSettings,
+    FieldInfo,
     ObservationSpec,
     Preset,
     RunContext,
@@ -26,10 +27,8 @@ from rlcore import (
     UnsupportedSpace,
     config_from_mapping,
     echo,
-    field_info,
     load_plugins,
     name_problem,
-    settings_fields,
     yaml_text,
 )
 from rlcore_gymnasium.plugin import registered
@@ -263,9 +262,9 @@ def block(written: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Map
 def line_of(key: str, value: Any, classes: Mapping[str, type]) -> str:
     """Return ``batch_size: 64  # Transitions in one minibatch.``"""
     text = yaml_text([value], default_flow_style=True, width=1_000).strip()[1:-1]
-    fields = settings_fields(classes[""]) if "" in classes else {}
+    fields = FieldInfo.fields_of(classes[""]) if "" in classes else {}
     if key not in fields:
         return f"{key}: {text}"
-    said = re.sub(r" \(an rlcore key[^)]*\)", "", field_info(fields[key]).description)
+    said = re.sub(r" \(an rlcore key[^)]*\)", "", FieldInfo.of(fields[key]).description)
     first = re.split(r"[;.:] ", said)[0].removesuffix(".")
     return f"{key}: {text}  # {first}."

@@ -19,6 +19,7 @@ from rlcore import (
     ConfigError,
     EnvironmentSettings,
     EnvSettings,
+    FieldInfo,
     KeyPath,
     PluginError,
     Plugins,
@@ -26,7 +27,6 @@ from rlcore import (
     RunConfig,
     TrainerSpec,
     dotted,
-    settings_fields,
 )
 from rlcore_migrate.mlagents_keys import DEFAULTS_ONLY
 
@@ -98,7 +98,7 @@ class Hints:
         if behavior and "trainer" in self._mapping(behavior) and len(below) == 1:
             old = self._old_behavior(behavior)
             return old.get(key, problem)
-        if below[:-1] == ("reward_signals",) and key in settings_fields(RewardSettings):
+        if below[:-1] == ("reward_signals",) and key in FieldInfo.fields_of(RewardSettings):
             return f"unknown key; it belongs in {dotted((*block, 'extrinsic'))}"
         if not unknown:
             value = self._mapping(block).get(key)
@@ -125,9 +125,9 @@ class Hints:
         if not behavior or below not in ((), ("hyperparameters",), ("network_settings",)):
             return {}
         keys = () if below == ("hyperparameters",) else self._keys_of_trainer(behavior)
-        top = dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
+        top = dict.fromkeys(FieldInfo.fields_of(RunConfig), "the top level of the file")
         inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(keys).items()}
-        places = {**top, **inner, **dict.fromkeys(settings_fields(BehaviorSettings), dotted(behavior))}
+        places = {**top, **inner, **dict.fromkeys(FieldInfo.fields_of(BehaviorSettings), dotted(behavior))}
         return _messages({key: place for key, place in places.items() if place != dotted(path)})
 
     def _places_at_top(self) -> dict[str, str]:
@@ -142,7 +142,7 @@ class Hints:
             dotted(behavior): BehaviorSettings,
         }
         inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(()).items()}
-        outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
+        outer = {key: block for block, cls in blocks.items() for key in FieldInfo.fields_of(cls)}
         outer |= {key: block for block, keys in DEFAULTS_ONLY.items() if block != "engine_settings" for key in keys}
         return {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
 
@@ -161,7 +161,7 @@ class Hints:
         foreign = {key for key in foreign_keys()["stable_baselines3"] if keys and key not in keys}
         return {
             **dict.fromkeys(set(self._keys_of_trainers("settings")) - foreign, ("hyperparameters",)),
-            **dict.fromkeys(settings_fields(RewardSettings), ("reward_signals", "extrinsic")),
+            **dict.fromkeys(FieldInfo.fields_of(RewardSettings), ("reward_signals", "extrinsic")),
             **dict.fromkeys(_REWARDS, ("reward_signals",)),
             **dict.fromkeys(_MEMORY_KEYS, ("network_settings", "memory")),
             **dict.fromkeys(self._keys_of_trainers("network"), ("network_settings",)),
@@ -173,7 +173,7 @@ class Hints:
         keys: dict[str, None] = {}
         for record in self._plugins.records("trainer"):
             with suppress(PluginError):  # a broken plugin must not hide a hint
-                keys |= dict.fromkeys(settings_fields(record.resolve(attribute)))
+                keys |= dict.fromkeys(FieldInfo.fields_of(record.resolve(attribute)))
         return list(keys)
 
     def _keys_of_trainer(self, behavior: KeyPath) -> Iterable[str]:
@@ -181,7 +181,7 @@ class Hints:
         name = self._mapping(behavior).get("trainer_type", "ppo")
         with suppress(ConfigError, PluginError):
             trainer = self._plugins.record(TrainerSpec, name) if isinstance(name, str) else None
-            return () if trainer is None else settings_fields(trainer.resolve("settings"))
+            return () if trainer is None else FieldInfo.fields_of(trainer.resolve("settings"))
         return ()
 
     # ------------------------------------------------------------ files of other formats
@@ -192,7 +192,7 @@ class Hints:
         Misplaced keys of the present format are reported one by one.
         """
         data = self._mapping(path)
-        own = settings_fields(BehaviorSettings)
+        own = FieldInfo.fields_of(BehaviorSettings)
         places = self._inner_places(self._keys_of_trainer(path))
         moved = {key: places[key] for key in data if key in places and key not in own}
         removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]
@@ -215,7 +215,7 @@ class Hints:
         sections = {record.name for record in self._plugins.records("section")}
         groups: dict[str, list[str]] = {}
         for key, block in self._data.items():
-            if isinstance(block, Mapping) and key not in {*settings_fields(RunConfig), *sections}:
+            if isinstance(block, Mapping) and key not in {*FieldInfo.fields_of(RunConfig), *sections}:
                 groups.setdefault(self._kind_of_block(block), []).append(key)
         groups.pop("", None)
         told = dict.fromkeys((key for keys in groups.values() for key in keys), "")
@@ -242,7 +242,7 @@ class Hints:
 
     @cached_property
     def _keys_of_a_behavior(self) -> set[str]:
-        return {*self._inner_places(()), *settings_fields(BehaviorSettings)}
+        return {*self._inner_places(()), *FieldInfo.fields_of(BehaviorSettings)}
 
 
 def _split(path: KeyPath) -> tuple[KeyPath, KeyPath]:

@@ -20,7 +20,7 @@ from rlcore.run.components import settings_of
 from rlcore.run.exports import OpenExporter, about_export
 from rlcore.run.saved.data import configuration_sha256
 from rlcore.run.saved.saved_run import PolicySource, SavedRun
-from rlcore.settings.fields import settings_fields
+from rlcore.settings.fields import FieldInfo
 from rlcore.storage.output import require_output
 
 PROFILE = "profile"  # the setting of an exporter that --profile sets
@@ -80,7 +80,7 @@ def chosen_exporter(document: Document, plugins: Plugins, reference: str | None)
 
 def with_profile(document: Document, spec: ExporterSpec, profile: str) -> Document:
     """The document with ``profile`` in the settings of the exporter. Raises ConfigError if it has no such setting."""
-    if PROFILE not in settings_fields(spec.resolve("settings")):
+    if PROFILE not in FieldInfo.fields_of(spec.resolve("settings")):
         raise ConfigError(f"--profile: {spec.described} has no profiles; leave --profile out")
     block = document.data.get("export")
     names = block if isinstance(block, Mapping) else ()

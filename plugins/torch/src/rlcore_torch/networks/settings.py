@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore import (
-    METADATA_KEY,
     BehaviorSettings,
     Choice,
     FieldInfo,
@@ -266,7 +265,9 @@ class NetworkSettings(PolicySettings):
         factory=dict,
         eq=False,
         repr=False,
-        metadata={METADATA_KEY: FieldInfo("Records by the keys that name them, such as vis_encode_type.", key=False)},
+        metadata={
+            FieldInfo.METADATA_KEY: FieldInfo("Records by the keys that name them, such as vis_encode_type.", key=False)
+        },
     )
 
     def problems(
