@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlcore_torch import Body, Rows, SequenceRows
-from rlcore_torch.off_policy.transition_batch import BatchReader
+from rlcore_torch.off_policy.batch_reader import BatchReader
 
 
 def features_by_hand(body: Body, reader: BatchReader, sequences: SequenceRows, targets: Rows) -> Tensor:

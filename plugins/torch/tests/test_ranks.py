@@ -25,8 +25,8 @@ from rlcore import (
 )
 from rlcore.contracts.ranks import latest_episode, number_of_ranks
 from rlcore.run.prepare import prepare
+from rlcore_torch.off_policy.joined_replay import JoinedReplay
 from rlcore_torch.off_policy.replay_rings import sample_rows
-from rlcore_torch.off_policy.replay_sampler import JoinedReplay
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks, refuse_wrappers
 from rlcore_torch.ranks.evaluation import _evaluation

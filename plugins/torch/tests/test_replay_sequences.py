@@ -29,8 +29,8 @@ from rlcore_torch import (
     ReplayBuffer,
     SequenceInputs,
 )
+from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.replay_sequences import sequences_around
-from rlcore_torch.off_policy.transition_batch import BatchReader
 
 Step = dict[str, Any]
 

@@ -14,7 +14,7 @@ from replay_stories import History, Plain, Story, histories
 
 from rlcore import ExtrinsicReward, RewardProvider, Transitions
 from rlcore_torch import ActionLayout, ObservationInputs, ReplayBuffer
-from rlcore_torch.off_policy.transition_batch import BatchReader
+from rlcore_torch.off_policy.batch_reader import BatchReader
 
 Step = dict[str, Any]
 

@@ -29,10 +29,11 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_torch.networks.actions import categorical_log_prob_entropy, mask_logits
+from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.offline import recorded_transitions
 from rlcore_torch.off_policy.replay_rings import Rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
-from rlcore_torch.off_policy.transition_batch import ActionBatch, BatchReader
+from rlcore_torch.off_policy.transition_batch import ActionBatch
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.schedules import Schedule, constant, linear
 from rlcore_torch.settings import BehavioralCloningSettings, OnPolicySettings

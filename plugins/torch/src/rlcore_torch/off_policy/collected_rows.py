@@ -23,9 +23,7 @@ class CollectedRows:
 
     def __init__(self, buffer: ReplayBuffer) -> None:
         self._buffer = buffer
-        # A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
-        stored = buffer.capacity // buffer.slots // 2 - 1
-        most = min(MOST_ROWS // buffer.slots, stored)
+        most = min(MOST_ROWS // buffer.slots, buffer.steps_kept)
         self._steps: deque[Rows] = deque(maxlen=max(1, most))
 
     def add(self, rows: Rows) -> None:

@@ -33,10 +33,11 @@ from rlcore import (
 )
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.networks.sequence_inputs import SequenceInputs
+from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import Rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
-from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
+from rlcore_torch.off_policy.transition_batch import TransitionBatch
 from rlcore_torch.optimization.divergence import remedy
 from rlcore_torch.optimization.optimizer import Optimizer
 from rlcore_torch.policy.policy import ActorPolicy

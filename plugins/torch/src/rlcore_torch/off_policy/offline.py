@@ -24,11 +24,11 @@ from rlcore import (
 )
 from rlcore_torch.allocation import require_memory
 from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import CLOSED, LEAST_ROWS, TERMINATED, TRUNCATED, Rows
 from rlcore_torch.off_policy.replay_sequences import SequenceRows
-from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.settings import OfflineSettings
 
 __all__ = ["OfflineTrainer"]

@@ -202,6 +202,14 @@ class ReplayRings:
         """Closed transitions, all of which can be sampled."""
         return self._closed
 
+    @property
+    def steps_kept(self) -> int:
+        """Environment steps whose transitions are all stored still, at least.
+
+        A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
+        """
+        return self.capacity // self.slots // 2 - 1
+
     def next_rows(self, rows: Rows) -> Rows:
         """The rows that follow, in the same slots."""
         following: Rows = (rows + self.slots) % self.capacity

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import AgentBatch, saved_array, saved_mapping
+from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.replay_rings import Rows
-from rlcore_torch.off_policy.transition_batch import BatchReader
 from rlcore_torch.on_policy.advantages import EpisodeRewards
 
 MOST_STEPS = 64  # environment steps whose rewards are computed at once
@@ -34,8 +34,7 @@ class StoredEpisodeRewards:
         self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
         self._ended = False  # whether an episode ended in one of them
         self.has_finished = False  # whether an episode ended since the last report
-        # A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
-        self._most = max(1, min(MOST_STEPS, buffer.capacity // buffer.slots // 2 - 1))
+        self._most = max(1, min(MOST_STEPS, buffer.steps_kept))
 
     def begin(self) -> None:
         """All open episodes are cut."""

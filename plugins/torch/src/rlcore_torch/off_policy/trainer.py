@@ -40,13 +40,15 @@ from rlcore_torch.acceleration.registry import accelerate
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise, numpy_mask_logits
 from rlcore_torch.networks.inputs import to_numpy
+from rlcore_torch.off_policy.batch_reader import BatchReader
 from rlcore_torch.off_policy.collected_rows import CollectedRows
+from rlcore_torch.off_policy.joined_replay import JoinedReplay
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
-from rlcore_torch.off_policy.replay_sampler import JoinedReplay, UniformSampler, create_replay_sampler, draw
+from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler, draw
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
-from rlcore_torch.off_policy.transition_batch import BatchReader, TransitionBatch
+from rlcore_torch.off_policy.transition_batch import TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
 from rlcore_torch.policy.policy import Parameters, RawActions
 from rlcore_torch.policy.remembering import act_remembering

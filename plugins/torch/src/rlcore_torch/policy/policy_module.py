@@ -80,8 +80,7 @@ class PolicyModule(nn.Module):
             distribution = self.model.policy_head.distribution
             assert distribution is not None
             raw = distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
-            clipped = raw.clamp(-self.limit, self.limit)
-            continuous = (clipped * self.half_range + self.middle).clamp(self.low, self.high)
+            continuous = self.to_environment(raw)
         if logits is not None:
             if noise is not None:
                 logits = logits + noise[1]
@@ -90,6 +89,11 @@ class PolicyModule(nn.Module):
             branches = logits.split(self.branches, dim=1)  # type: ignore[no-untyped-call]
             discrete = torch.stack([branch.argmax(1) for branch in branches], dim=1)
         return PolicyOutput(continuous, discrete, memory)
+
+    def to_environment(self, raw: Tensor) -> Tensor:
+        """Return raw continuous actions [R, continuous] in the environment's units, within its bounds."""
+        clipped = raw.clamp(-self.limit, self.limit)
+        return (clipped * self.half_range + self.middle).clamp(self.low, self.high)
 
     @property
     def noise_size(self) -> int:

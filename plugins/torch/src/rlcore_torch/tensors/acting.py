@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rlcore_torch.networks.actions import ActionNoise, mask_logits
 from rlcore_torch.policy.policy import ActorPolicy
+from rlcore_torch.policy.policy_module import PolicyModule
 from rlcore_torch.tensors.environment import TensorActions
 
 __all__ = ["SharedMemoryActor", "TensorActor", "TensorNoise", "shares_memory"]
@@ -46,11 +47,7 @@ class TensorActor:
 
     def __init__(self, policy: ActorPolicy) -> None:
         self._policy = policy
-        layout = policy.layout
-        parts = (layout.low, layout.high, layout.middle, layout.half_range, layout.clip)
-        self._low, self._high, self._middle, self._half_range, self._clip = (
-            torch.from_numpy(part.copy()).to(policy.device) for part in parts
-        )
+        self._module = PolicyModule(policy.model, policy.layout).to(policy.device)
 
     @torch.no_grad()
     def parameters(
@@ -66,21 +63,20 @@ class TensorActor:
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return raw continuous parts [R, continuous] and choices [R, branches]; the most likely without ``noise``."""
         columns, logits = parameters
-        raw = None
         distribution = self._policy.model.policy_head.distribution
+        raw = choices = None
         if columns is not None and distribution is not None:
             raw = distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
-        if logits is None:
-            return raw, None
-        branches = (logits if noise is None else logits + noise[1]).split(self._policy.layout.branches, dim=1)  # type: ignore[no-untyped-call]
-        return raw, torch.stack([branch.argmax(1) for branch in branches], dim=1)
+        if logits is not None:
+            if noise is not None:
+                logits = logits + noise[1]
+            branches = logits.split(self._policy.layout.branches, dim=1)  # type: ignore[no-untyped-call]
+            choices = torch.stack([branch.argmax(1) for branch in branches], dim=1)
+        return raw, choices
 
     def actions(self, raw: Tensor | None, choices: Tensor | None) -> TensorActions:
         """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
-        if raw is not None:
-            stretched = raw.clamp(-self._clip, self._clip) * self._half_range + self._middle
-            raw = stretched.clamp(self._low, self._high)
-        return TensorActions(raw, choices)
+        return TensorActions(None if raw is None else self._module.to_environment(raw), choices)
 
 
 def shares_memory(device: torch.device) -> bool:

@@ -1,0 +1,260 @@
+"""Makes minibatches from rows of a replay buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore import RewardProvider, Transitions
+from rlcore_torch.networks.actions import ActionLayout
+from rlcore_torch.networks.inputs import AnyInputs
+from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts, steps_within
+from rlcore_torch.off_policy.replay import ReplayBuffer
+from rlcore_torch.off_policy.replay_rings import Rows, Steps, TakenRows
+from rlcore_torch.off_policy.replay_sequences import SequenceRows
+from rlcore_torch.off_policy.transition_batch import ActionBatch, AfterEnds, StepsBetween, TransitionBatch
+from rlcore_torch.reward_scaling import RewardScaling
+
+__all__ = ["BatchReader"]
+
+FloatArray = NDArray[np.float32]
+
+
+@attrs.define(eq=False, slots=False)
+class BatchReader:
+    """Makes batches from rows of a replay buffer.
+
+    Attributes:
+        buffer: The replay buffer.
+        inputs: Makes inputs of networks from observations, normalized.
+        layout: The parts of an action.
+        providers: The reward providers, R of them.
+        device: The device of the tensors.
+        n_steps: n, the steps of a stretch.
+        between: Whether batches of more than one step have :class:`StepsBetween`.
+        scaling: How the environment's reward is learned from; None: as it is.
+
+    Rows that form sequences, for networks with memory, become :class:`SequenceInputs`: at the first steps of the
+    stretches, between them, and at their ends, which are one unrolled sequence each. A reward with ``ignore_done`` goes
+    on from the final observation then, with what the agent remembers there.
+    """
+
+    buffer: ReplayBuffer
+    inputs: AnyInputs
+    layout: ActionLayout
+    providers: Sequence[RewardProvider]
+    device: torch.device
+    n_steps: int = 1
+    between: bool = False
+    scaling: RewardScaling | None = None
+
+    def read(
+        self, rows: Rows | SequenceRows, weight: FloatArray | None = None, steps: Steps | None = None
+    ) -> TransitionBatch:
+        """Return the stretches that start at ``rows`` [B] of the buffer.
+
+        ``weight`` [B] are importance weights; of sequences, one of each, [Q] or more. ``steps`` replace the stored
+        transitions, which needs n = 1.
+        """
+        unrolled = None
+        if isinstance(rows, SequenceRows):
+            unrolled = _Unrolled(self, rows)
+            rows = rows.rows
+            weight = None if weight is None else weight[unrolled.rows.sequence]
+        indices, valid, last = self.buffer.stretches(rows, self.n_steps)
+        after_ends = None
+        if steps is None:
+            after_ends = None if unrolled is not None else self._after_ends(last)
+            steps = self.buffer.view(rows, last)
+        reward, discount = self._rewards(indices, valid, steps)
+        following = self.buffer.next_rows(last)
+        batch = TransitionBatch(
+            *self._acted(steps, rows, unrolled),
+            next_inputs=self._inputs(steps.next_observations) if unrolled is None else unrolled.inputs(following),
+            next_mask=self._optional(steps.next_masks),
+            reward=self._tensor(reward),
+            discount=self._tensor(discount),
+            weight=self._optional(weight),
+            between=self._between(indices[1:], valid[1:], unrolled) if self.between and self.n_steps > 1 else None,
+            after_ends=after_ends,
+        )
+        batch.starts = rows
+        return batch
+
+    def actions(self, rows: Rows | SequenceRows) -> ActionBatch:
+        """Return the observations and actions of ``rows`` [B], without the next observations."""
+        unrolled = None
+        if isinstance(rows, SequenceRows):
+            unrolled = _Unrolled(self, rows)
+            rows = rows.rows
+        return ActionBatch(*self._acted(self.buffer.view(rows), rows, unrolled))
+
+    def _acted(
+        self, steps: Steps, rows: Rows, unrolled: _Unrolled | None
+    ) -> tuple[Inputs, Tensor | None, Tensor | None, Tensor | None]:
+        """Inputs, raw actions, choices and masks of ``steps``."""
+        return (
+            self._inputs(steps.observations) if unrolled is None else unrolled.inputs(rows),
+            self._tensor(steps.raw) if self.layout.continuous else None,
+            self._tensor(steps.choices) if self.layout.branches else None,
+            self._optional(steps.masks),
+        )
+
+    def transitions(self, rows: Rows, collected: Rows | None = None) -> Transitions:
+        """Return single steps as reward providers see them; what the provider does not read is not gathered.
+
+        ``collected`` [N] are the rows of what was collected since the last update of the providers, step after step;
+        None where nothing is to be learned.
+        """
+        shown = self._shown(self.buffer.view(rows))
+        if collected is not None:
+            shown.collecting = partial(self._in_order, collected)
+        return shown
+
+    def _in_order(self, rows: Rows) -> Transitions | None:
+        """Return the transitions of ``rows`` [N], step after step, with their slots; None if there are none."""
+        if not len(rows):
+            return None
+        shown = self._shown(self.buffer.view(rows))
+        shown.slot = rows % self.buffer.slots
+        return shown
+
+    def rewards(self, rows: Rows) -> list[FloatArray]:
+        """Return the rewards of single steps as they were given, without strength: [B] for each provider."""
+        return self._evaluate(self.transitions(rows))
+
+    def _evaluate(self, shown: Transitions) -> list[FloatArray]:
+        with torch.no_grad():
+            return [provider.evaluate(shown) for provider in self.providers]
+
+    def _shown(self, steps: Steps) -> Transitions:
+        """Return steps that are gathered already as reward providers see them."""
+        layout = self.layout
+        return Transitions(
+            observations=steps.observations,
+            actions=layout.actions(
+                steps.raw if layout.continuous else None, steps.choices if layout.branches else None
+            ),
+            reward=steps.reward,
+            terminated=steps.terminated,
+            truncated=steps.truncated,
+            group_reward=steps.group_reward,
+            following=lambda: steps.next_observations,
+        )
+
+    def _after_ends(self, last: Rows) -> AfterEnds | None:
+        buffer = self.buffer
+        goes_on = [provider.ignore_done for provider in self.providers]
+        if not any(goes_on) or not buffer.ends(last).any():
+            return None
+        rows = buffer.rows_after_ends(last)
+        return AfterEnds(
+            self.at(rows),
+            self._optional(None if buffer.masks is None else buffer.masks.take(rows, 0)),
+            self._tensor(np.array(goes_on)),
+        )
+
+    def _between(self, indices: Rows, valid: NDArray[np.bool_], unrolled: _Unrolled | None) -> StepsBetween:
+        """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
+        rows = indices.ravel()
+        masks = self.buffer.masks
+        gamma = np.array([provider.gamma for provider in self.providers], np.float32)
+        power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
+        return StepsBetween(
+            inputs=self.at(rows) if unrolled is None else unrolled.inputs(rows),
+            mask=self._optional(None if masks is None else masks.take(rows, 0)),
+            discount=self._tensor(np.where(valid[:, :, None], gamma**power, np.float32(0))),
+        )
+
+    def _rewards(self, indices: Rows, valid: NDArray[np.bool_], steps: Steps) -> tuple[FloatArray, FloatArray]:
+        """Rewards and discounts, each [B, R]."""
+        n = len(indices)
+        shown = self._shown(steps) if n == 1 else self.transitions(indices.ravel())
+        power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
+        taken = valid.sum(0) if n > 1 else 1
+        rewards = []
+        discounts = []
+        for k, (provider, given) in enumerate(zip(self.providers, self._evaluate(shown), strict=True)):
+            if self.scaling is not None and k == self.scaling.place:
+                given = self.scaling.scaled(given)
+            given = given * np.float32(provider.strength)
+            gamma = np.float32(provider.gamma)
+            if n > 1:
+                given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
+            discount = np.broadcast_to(gamma**taken, given.shape)
+            rewards.append(given)
+            discounts.append(discount if provider.ignore_done else discount * ~steps.terminated)
+        return _columns(rewards), _columns(discounts)
+
+    def at(self, rows: Rows) -> Inputs:
+        """Return the observations of ``rows`` [B], which need not hold a transition."""
+        return self._inputs(TakenRows(self.buffer.observations, rows))
+
+    def _inputs(self, observations: Mapping[str, NDArray[Any]]) -> Inputs:
+        inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
+        return inputs
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def _optional(self, array: NDArray[Any] | None) -> Tensor | None:
+        if array is None:
+            return None
+        return self._tensor(array)
+
+
+class _Unrolled:
+    """Sequences of stored steps as inputs of networks with memory."""
+
+    def __init__(self, reader: BatchReader, rows: SequenceRows) -> None:
+        self.reader = reader
+        self.rows = rows
+        self._buffer = reader.buffer
+        self._starts = self._sequence_starts()
+
+    def inputs(self, rows: Rows) -> SequenceInputs:
+        """The observations at ``rows``, [k * B] for the rows of k steps of each of the B stretches.
+
+        Each sequence is unrolled from its start to the last of these rows.
+        """
+        starts = self.rows.starts
+        sequence = np.resize(self.rows.sequence, len(rows))
+        steps = (rows - starts[sequence]) % self._buffer.capacity // self._buffer.slots
+        lengths = np.zeros(len(starts), np.int64)
+        np.maximum.at(lengths, sequence, steps + 1)
+        chosen = (np.cumsum(lengths) - lengths)[sequence] + steps
+        layout = SequenceLayout.of(lengths, self.reader.device)
+        return SequenceInputs.of(self._steps(starts, lengths), layout, self._tensor(chosen), self._starts)
+
+    def _sequence_starts(self) -> SequenceStarts:
+        buffer = self._buffer
+        starts = self.rows.starts
+        leads = self.rows.leads
+        begins = (starts - buffer.slots * leads) % buffer.capacity
+        led = np.flatnonzero(leads)
+        return SequenceStarts(
+            stored=self._tensor(buffer.memory.take(begins, 0)),
+            led=self._tensor(led),
+            lead=self._steps(begins[led], leads[led]) if len(led) else (),
+            layout=SequenceLayout.packed(leads[led], self.reader.device) if len(led) else None,
+        )
+
+    def _steps(self, starts: Rows, lengths: NDArray[np.int64]) -> Inputs:
+        """Normalized observations of as many steps as ``lengths`` say from each of ``starts`` on."""
+        rows = np.repeat(starts, lengths) + self._buffer.slots * steps_within(lengths)
+        return self.reader.at(rows % self._buffer.capacity)
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.reader.device)
+
+
+def _columns(arrays: list[NDArray[Any]]) -> FloatArray:
+    """[B, R] from R arrays [B]."""
+    return np.stack(arrays, axis=1, dtype=np.float32, casting="same_kind")

@@ -1,0 +1,127 @@
+"""The replay buffers of all ranks as one, of which minibatches are drawn.
+
+Each rank stores the transitions of its own slots. Every rank knows which rows of the whole buffer hold one, draws the
+minibatches of the whole with equal generators, and learns from those of its own rows. With the numbering of one
+process, the minibatches are those of one process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import ConfigError, Ranks, SlotShare
+from rlcore_torch.networks.settings import MemorySettings
+from rlcore_torch.off_policy.replay import ReplayBuffer
+from rlcore_torch.off_policy.replay_rings import Rows, sample_rows
+from rlcore_torch.off_policy.replay_sequences import SequenceRows, sequences_around
+
+__all__ = ["JoinedReplay", "RowShare"]
+
+Lists = dict[str, list[float]]
+
+
+@attrs.frozen(eq=False)
+class RowShare:
+    """The rows of a minibatch that a rank has.
+
+    Attributes:
+        total: Rows of the minibatch in all ranks.
+        places: [B] place in the minibatch of each row of this rank.
+        share: The share of the rows of this rank. A rank without any has one row, whose share is 0.
+    """
+
+    total: int
+    places: Rows
+    share: float
+
+    def of_own(self, drawn: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The rows of this rank, [k * B, ...], of ``drawn`` [k * total, ...] for all."""
+        own: NDArray[np.float32] = drawn.reshape(-1, self.total, *drawn.shape[1:])[:, self.places]
+        return own.reshape(-1, *drawn.shape[1:])
+
+
+class JoinedReplay:
+    """The rows of the replay buffers of all ranks, S* slots in the run."""
+
+    def __init__(self, buffer: ReplayBuffer, share: SlotShare, ranks: Ranks) -> None:
+        self._buffer = buffer
+        self._share = share
+        self._ranks = ranks
+        self._rows_of_slot = buffer.capacity // buffer.slots
+        self._sent = np.zeros(buffer.capacity, np.bool_)  # which own rows the others know to hold a transition
+        self._flags: NDArray[np.bool_] = np.zeros((self._rows_of_slot, share.total), np.bool_)
+        self._filled = 0  # rows of the whole from here on were never used
+        self._own_slots = np.full(share.total, -1, np.int64)  # [S*] place among those of this rank; -1 for others
+        self._own_slots[share.numbers] = np.arange(buffer.slots)
+
+    def forget(self) -> None:
+        """The buffer was loaded from a checkpoint: exchange all of its rows again."""
+        self._sent[:] = False
+        self._flags[:] = False
+        self._filled = 0
+
+    def exchange(self, lists: Lists) -> Lists:
+        """Learn which rows of the other ranks hold a transition. Returns the joined ``lists`` of all ranks, by name."""
+        buffer = self._buffer
+        share = self._share
+        holds = buffer.flags != 0
+        changed = np.flatnonzero(holds != self._sent)
+        last = buffer.filled - 1
+        filled = last // buffer.slots * share.total + int(share.numbers[last % buffer.slots]) + 1
+        gathered: list[Any] = self._ranks.all_gather(
+            {"rows": self._whole(changed), "holds": holds[changed], "filled": filled, "lists": lists}
+        )
+        self._sent = holds
+        flat = self._flags.reshape(-1)
+        for each in gathered:
+            flat[each["rows"]] = each["holds"]
+            self._filled = max(self._filled, each["filled"])
+        names = sorted({name for each in gathered for name in each["lists"]})
+        return {name: [number for each in gathered for number in each["lists"].get(name, ())] for name in names}
+
+    def sample(
+        self, batch_size: int, generator: np.random.Generator, memory: MemorySettings | None = None
+    ) -> tuple[Rows | SequenceRows, RowShare]:
+        """The rows [B] of this rank among ``batch_size`` of the whole, drawn as a buffer of the whole draws them.
+
+        With ``memory``, they are sequences. Raises ConfigError if this rank has stored no transition.
+        """
+        flat = self._flags.reshape(-1)
+        drawn = sample_rows(flat, self._filled, int(np.count_nonzero(flat)), batch_size, generator)
+        if memory is None:
+            own, places = self._own(drawn)
+            if len(own):
+                return own, RowShare(batch_size, places, len(own) / batch_size)
+        else:
+            whole = sequences_around(drawn, memory, flat, self._share.total, generator)
+            own, places = self._own(whole.rows)
+            if len(own):
+                starts, kept = self._own(whole.starts)
+                sequence = np.searchsorted(kept, whole.sequence[places])
+                found = SequenceRows(own, sequence, starts, whole.leads[kept])
+                return found, RowShare(batch_size, places, len(own) / batch_size)
+        stored = np.flatnonzero(self._buffer.flags)
+        if not len(stored):
+            raise ConfigError(
+                f"rank {self._ranks.rank} has stored no transition yet; raise buffer_init_steps",
+                key=("behaviors", self._buffer.behavior.name, "hyperparameters", "buffer_init_steps"),
+            )
+        part = RowShare(batch_size, np.zeros(1, np.int64), 0.0)
+        none = np.zeros(1, np.int64)
+        return stored[:1] if memory is None else SequenceRows(stored[:1], none, stored[:1], none), part
+
+    def _own(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows of this rank among ``rows`` of the whole, and their places among these."""
+        slots = self._own_slots[rows % self._share.total]
+        places = np.flatnonzero(slots >= 0)
+        return rows[places] // self._share.total * self._buffer.slots + slots[places], places
+
+    def _whole(self, rows: Rows) -> Rows:
+        """The rows of the whole buffer that ``rows`` of this rank's are."""
+        slots = self._buffer.slots
+        whole: Rows = rows // slots * self._share.total + self._share.numbers[rows % slots]
+        return whole
