@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from rlcore import debug_option
+
 FORMATS = {
     "zoo": "a hyperparameter file of RL Zoo, such as ppo.yml",
     "mlagents": "a trainer file of ML-Agents up to 1.3, such as trainer_config.yaml",
@@ -14,7 +16,6 @@ _output = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write this file instead of standard output."
 )
 _force = click.option("--force", is_flag=True, help="Replace the output file.")
-_debug = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 
 
 class Formats(click.Group):
@@ -52,7 +53,7 @@ def convert_command(ctx: click.Context) -> None:
 )
 @_output
 @_force
-@_debug
+@debug_option
 def zoo_command(
     file: Path, env_id: str | None, algo: str | None, without: tuple[str, ...], output: Path | None, force: bool
 ) -> None:
@@ -90,7 +91,7 @@ def zoo_command(
 )
 @_output
 @_force
-@_debug
+@debug_option
 def mlagents_command(
     file: Path,
     behaviors: tuple[str, ...],

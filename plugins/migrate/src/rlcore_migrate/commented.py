@@ -99,6 +99,7 @@ def scalar(value: Any) -> str:
     """Return a number or text as every reader of YAML reads it back, 1.0e-05 and not 1e-05, a text for some."""
     if isinstance(value, float) and math.isfinite(value):
         digits, exponent, power = repr(value).partition("e")
-        return f"{digits}{'' if '.' in digits or not exponent else '.0'}{exponent}{power}"
+        point = "" if "." in digits or not exponent else ".0"
+        return f"{digits}{point}{exponent}{power}"
     text = yaml_text(value, default_flow_style=True, width=math.inf, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("...").removesuffix("\n")

@@ -206,8 +206,8 @@ class Hints:
             for block, keys in by_block.items()
         ]
         parts += ["rename trainer to trainer_type", *([f"delete {', '.join(removed)}"] if removed else []), CONVERTER]
-        told = f"the format of ML-Agents up to 0.16: {'; '.join(parts)}"
-        return {**dict.fromkeys((*moved, *removed), ""), "trainer": told}
+        message = f"the format of ML-Agents up to 0.16: {'; '.join(parts)}"
+        return {**dict.fromkeys((*moved, *removed), ""), "trainer": message}
 
     @cached_property
     def _outside(self) -> dict[str, str]:
@@ -218,11 +218,13 @@ class Hints:
             if isinstance(block, Mapping) and key not in {*FieldInfo.fields_of(RunConfig), *sections}:
                 groups.setdefault(self._kind_of_block(block), []).append(key)
         groups.pop("", None)
-        told = dict.fromkeys((key for keys in groups.values() for key in keys), "")
+        messages: dict[str, str] = {}
         for message, keys in groups.items():
-            others = f"; also {', '.join(map(repr, keys[1:]))}" if len(keys) > 1 else ""
-            told[keys[0]] = f"{message}{others}"
-        return told
+            first, *others = keys
+            also = f"; also {', '.join(map(repr, others))}" if others else ""
+            messages[first] = f"{message}{also}"
+            messages |= dict.fromkeys(others, "")
+        return messages
 
     def _kind_of_block(self, block: Mapping[str, Any]) -> str:
         """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
@@ -252,13 +254,15 @@ def _split(path: KeyPath) -> tuple[KeyPath, KeyPath]:
 
 
 def _of_other_frameworks() -> dict[str, str]:
-    others = ("cleanrl", "stable_baselines3", "tianshou", "rllib")
-    return {key: said for name in others for key, said in foreign_keys()[name].items()}
+    found: dict[str, str] = {}
+    for name in ("cleanrl", "stable_baselines3", "tianshou", "rllib"):
+        found |= foreign_keys()[name]
+    return found
 
 
 def _messages(places: Mapping[str, str]) -> dict[str, str]:
-    belong = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
-    return {**_of_other_frameworks(), **belong, **foreign_keys()["ml_agents"]}
+    misplaced = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
+    return {**_of_other_frameworks(), **misplaced, **foreign_keys()["ml_agents"]}
 
 
 def with_value_hint(path: KeyPath, value: str, problem: str) -> str:

@@ -248,25 +248,19 @@ class _Conversion:
             return
         criteria = {"behavior": behavior, "measure": measure}
         rest = {key: data.get(key) for key in ("min_lesson_length", "signal_smoothing")}
+        ends = [{"completion_criteria": {**criteria, "threshold": end, **rest}} for end in thresholds]
+        ends.append({})  # the last lesson has none
         parameters = source.below("parameters")
         for parameter, values in parameters.data.items():
-            if not isinstance(values, list) or len(values) != len(thresholds) + 1:
-                parameters.refuse(
-                    parameter, f"must be a list of {len(thresholds) + 1} values, one more than thresholds"
-                )
-                continue
-            if not self._is_new(parameter, parameters):
-                continue
-            lessons: list[dict[str, Any]] = [
-                {
-                    "name": f"Lesson{number}",
-                    "value": value,
-                    "completion_criteria": {**criteria, "threshold": end, **rest},
-                }
-                for number, (value, end) in enumerate(zip(values, thresholds, strict=False))
-            ]
-            lessons.append({"name": f"Lesson{len(thresholds)}", "value": values[-1]})
-            self.put(("environment_parameters", parameter, "curriculum"), lessons)
+            if not isinstance(values, list) or len(values) != len(ends):
+                reason = f"must be a list of {len(ends)} values, one more than thresholds"
+                parameters.refuse(parameter, reason)
+            elif self._is_new(parameter, parameters):
+                lessons = [
+                    {"name": f"Lesson{number}", "value": value, **end}
+                    for number, (value, end) in enumerate(zip(values, ends, strict=True))
+                ]
+                self.put(("environment_parameters", parameter, "curriculum"), lessons)
 
     def convert_samplers(self, source: _Source) -> None:
         """Convert the samplers of environment parameters."""
@@ -275,21 +269,17 @@ class _Conversion:
                 self.left_out[parameter] = "each episode draws a new value"
                 continue
             sampler = source.below(parameter)
-            kind = sampler.data.get("sampler-type")
-            given = {key: value for key, value in sampler.data.items() if key != "sampler-type"}
-            if "sampler_type" in sampler.data:  # of 1.2 and 1.3, as today
-                converted = dict(sampler.data)
-            elif not isinstance(kind, str) or kind not in _SAMPLERS:
-                names = ", ".join(_SAMPLERS)
-                sampler.refuse(
-                    "sampler-type", f"must be one of {names}, not {kind!r}{did_you_mean(str(kind), _SAMPLERS)}"
-                )
-                continue
-            else:
+            converted = dict(sampler.data)
+            if "sampler_type" not in converted:  # which 1.2 and 1.3 have, as today
+                kind = converted.pop("sampler-type", None)
+                if not isinstance(kind, str) or kind not in _SAMPLERS:
+                    hint = did_you_mean(str(kind), _SAMPLERS)
+                    sampler.refuse("sampler-type", f"must be one of {', '.join(_SAMPLERS)}, not {kind!r}{hint}")
+                    continue
                 name, keys = _SAMPLERS[kind]
-                for key in given.keys() - keys:
+                for key in converted.keys() - keys:
                     sampler.refuse(key, f"not a key of {kind}{did_you_mean(key, keys)}")
-                converted = {"sampler_type": name, "sampler_parameters": given}
+                converted = {"sampler_type": name, "sampler_parameters": converted}
             if self._is_new(parameter, source):
                 self.put(("environment_parameters", parameter), converted)
 
@@ -405,9 +395,11 @@ class _Section:
         if not signals and "gamma" in self._left:  # up to 0.7
             signals = self._rewards_of_flat_keys()
         for name, signal in signals.items():
-            keys = dict(signal) if isinstance(signal, Mapping) else signal
-            width = keys.pop("encoding_size", None) if isinstance(signal, Mapping) else None
-            self._put(f"reward_signals.{name}", keys)
+            width = None
+            if isinstance(signal, Mapping):
+                signal = dict(signal)
+                width = signal.pop("encoding_size", None)
+            self._put(f"reward_signals.{name}", signal)
             if width is not None:
                 self._put(f"reward_signals.{name}.network_settings.hidden_units", width, "encoding_size")
 
