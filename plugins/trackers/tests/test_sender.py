@@ -15,7 +15,7 @@ from lake_plugin import SPEC
 from tracked_runs import context, in_senders, journaled, killed_twice, send_by_hand, stats, until, writer
 
 from rlcore_trackers import TrackerSettings
-from rlcore_trackers.hooks import checkpoint_saved, make_writer, run_finished
+from rlcore_trackers.hooks import hooks_of, make_writer
 
 STORE = "tracked_runs:FileTracker"
 
@@ -194,14 +194,15 @@ def test_a_program_that_a_killed_sender_started_keeps_the_next_sender_waiting(tm
 
 def test_checkpoints_are_kept_last_or_all(tmp_path: Path) -> None:
     first, last = "checkpoint 100 100", "checkpoint 200 200"
+    _, checkpoint_saved, run_finished = hooks_of(SPEC)
     for chosen, kept in (("none", []), ("last", [last]), ("all", [first, last])):
         run = context(tmp_path / chosen)
         tracked = make_writer(SPEC, TrackerSettings(checkpoints=chosen), run)
         for step in (100, 200):
             path = run.directory / f"checkpoints/{step}"
             path.mkdir(parents=True)
-            checkpoint_saved("lake", run, step, path)
-        run_finished("lake", run, "done")
+            checkpoint_saved(run, step, path)
+        run_finished(run, "done")
         tracked.close()
         found = run.directory / "kept"
         assert (found.read_text().splitlines() if found.exists() else []) == kept

@@ -33,17 +33,25 @@ class TrackerSpec(StatsWriterSpec):
 def hooks_of(spec: TrackerSpec) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """``rlcore_stats_writers``, ``rlcore_checkpoint_saved`` and ``rlcore_run_finished`` of the tracker in ``spec``."""
 
+    def writer_of(run: RunContext) -> TrackerWriter | None:
+        writers: dict[str, TrackerWriter] = run.stash.get(WRITERS, {})
+        return writers.get(spec.name)
+
     @hookimpl
     def rlcore_stats_writers() -> list[StatsWriterSpec]:
         return [spec]
 
     @hookimpl
     def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
-        checkpoint_saved(spec.name, run, step, path)
+        writer = writer_of(run)
+        if writer is not None:
+            writer.checkpoint_saved(step, path)
 
     @hookimpl
     def rlcore_run_finished(run: RunContext, outcome: str) -> None:
-        run_finished(spec.name, run, outcome)
+        writer = writer_of(run)
+        if writer is not None:
+            writer.run_finished(outcome)
 
     return rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished
 
@@ -55,26 +63,7 @@ def make_writer(spec: TrackerSpec, settings: TrackerSettings | None, run: RunCon
     """
     from rlcore_trackers.writer import TrackerWriter
 
-    given = spec.resolve("settings")() if settings is None else settings
-    writer = TrackerWriter(spec.name, spec.tracker, given, run)
+    settings = settings or spec.resolve("settings")()
+    writer = TrackerWriter(spec.name, spec.tracker, settings, run)
     run.stash.setdefault(WRITERS, {})[spec.name] = writer
     return writer
-
-
-def checkpoint_saved(name: str, run: RunContext, step: int, path: Path) -> None:
-    """``rlcore_checkpoint_saved`` of the tracker ``name``."""
-    writer = _writer(name, run)
-    if writer is not None:
-        writer.checkpoint_saved(step, path)
-
-
-def run_finished(name: str, run: RunContext, outcome: str) -> None:
-    """``rlcore_run_finished`` of the tracker ``name``."""
-    writer = _writer(name, run)
-    if writer is not None:
-        writer.run_finished(outcome)
-
-
-def _writer(name: str, run: RunContext) -> TrackerWriter | None:
-    writers: dict[str, TrackerWriter] = run.stash.get(WRITERS, {})
-    return writers.get(name)

@@ -80,14 +80,13 @@ class Sender:
         self._one_by_one = 0  # summaries to be sent alone, because a batch with them failed
         self._fails: Counter[SummaryKey] = Counter()
         self._settled = 0  # summaries and files that were sent or refused
+        self._warned = False
         self._not_taken: dict[SummaryKey, str] = {}  # summaries that the store refuses, with its error
 
     def run(self) -> int:
         """Send until the end. Returns the number of entries that are left."""
         pause = FIRST_PAUSE
         tries = 0
-        warned = False
-        error_text = ""
         while True:
             alone = os.getppid() != self._parent  # asked before reading, so that its last line is read
             self._read()
@@ -96,23 +95,12 @@ class Sender:
                 self._send()
                 pause = FIRST_PAUSE
                 tries = 0
-                if over and not self._files and not self._summaries:
-                    note = self._finish(self.ended or "interrupted")
-                    if not self._summaries:
-                        left = len(self._not_taken)
-                        refused = (
-                            f"{left} refused by the store: the summary of {next(iter(self._not_taken.values()), '')}"
-                        )
-                        self._tell({"left": left, "note": note, "error": refused})
-                        return left
+                if over and self._is_finished():
+                    return len(self._not_taken)
             except Moved:
                 raise
             except Exception as error:
-                error_text = text(error)
-                if not warned:
-                    self._tell({"warning": f"{error_text}; it is tried again, and the training goes on"})
-                warned = True
-                print(f"{time.strftime('%F %T')} {error_text}", file=sys.stderr, flush=True)
+                self._note_error(text(error))
                 self._close()
                 if self._settled:  # since the last error
                     pause = FIRST_PAUSE
@@ -121,13 +109,30 @@ class Sender:
                 tries += over
                 if tries == LAST_TRIES:
                     left = len(self._summaries) + len(self._files)
-                    self._tell({"left": left, "error": f"{left} entries were not sent: {error_text}"})
+                    self._tell({"left": left, "error": f"{left} entries were not sent: {text(error)}"})
                     return left
                 self._wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
             if not over:
                 time.sleep(POLL)
+
+    def _is_finished(self) -> bool:
+        """Finish the run in the tracker if nothing is left to send, and say so; whether nothing is."""
+        if self._files or self._summaries:
+            return False
+        note = self._finish(self.ended or "interrupted")
+        left = len(self._not_taken)
+        first = next(iter(self._not_taken.values()), "")
+        self._tell({"left": left, "note": note, "error": f"{left} refused by the store: the summary of {first}"})
+        return True
+
+    def _note_error(self, error: str) -> None:
+        """Write an error to the log, and tell the first one."""
+        if not self._warned:
+            self._tell({"warning": f"{error}; it is tried again, and the training goes on"})
+        self._warned = True
+        print(f"{time.strftime('%F %T')} {error}", file=sys.stderr, flush=True)
 
     # ------------------------------------------------------------ the journal
 

@@ -45,6 +45,11 @@ class Tracked:
     configuration: Mapping[str, Any]
 
     @property
+    def described(self) -> dict[str, Any]:
+        """The configuration, and :attr:`about` as its block ``rlcore``."""
+        return {**self.configuration, "rlcore": self.about}
+
+    @property
     def about(self) -> dict[str, str | bool]:
         """The labels, ``job_type``, ``commit`` and ``dirty`` that are known, for stores without fields of them."""
         found: dict[str, str | bool] = dict(self.labels)
@@ -102,6 +107,11 @@ class TrackedSummary:
         """The numbers to send by name: each mean by its tag, its standard deviation by the tag and ``Std``."""
         return {f"{tag} Std": std for tag, std in self.stds.items()} | dict(self.means)
 
+    @property
+    def named(self) -> dict[str, float]:
+        """The numbers of :attr:`values`, with the behavior before each name."""
+        return {f"{self.behavior}/{tag}": value for tag, value in self.values.items()}
+
 
 @attrs.frozen(kw_only=True)
 class TrackedFile:
@@ -155,6 +165,12 @@ def flat(configuration: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         elif value is not None:
             found[key] = value
     return found
+
+
+def add_content(artifact: Any, path: Path) -> None:
+    """Add a file, or all files of a directory, to an artifact of W&B or Trackio."""
+    add = artifact.add_dir if path.is_dir() else artifact.add_file
+    add(str(path))
 
 
 def text(error: BaseException) -> str:

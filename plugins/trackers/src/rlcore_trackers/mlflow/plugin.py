@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from rlcore_trackers.hooks import TrackerSpec, hooks_of, make_writer
-
-if TYPE_CHECKING:
-    from rlcore import RunContext
-    from rlcore_trackers.mlflow.settings import MlflowSettings
-    from rlcore_trackers.writer import TrackerWriter
 
 SPEC = TrackerSpec(
     name="mlflow",
@@ -19,8 +14,4 @@ SPEC = TrackerSpec(
     tracker="rlcore_trackers.mlflow.tracker:MlflowTracker",
 )
 rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)
-
-
-def create(settings: MlflowSettings | None, run: RunContext) -> TrackerWriter:
-    """Create the writer: the target of its record."""
-    return make_writer(SPEC, settings, run)
+create = partial(make_writer, SPEC)  # the target of the record

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
-from rlcore_trackers.tracker import SummaryKey
+from rlcore_trackers.tracker import SummaryKey, add_content
 
 # Variables that would make Trackio send to a server.
 ONLINE = (
@@ -41,15 +41,11 @@ class TrackioTracker:
         self._tracked = tracked
         self._project: str = tracked.settings["project"]
         self._database = Path(SQLiteStorage.init_db(self._project))
-        self._configuration = {**tracked.configuration, "rlcore": tracked.about}
         self._monitors = [] if tracked.process is None else self._started_monitors()
 
     def sent(self) -> set[SummaryKey]:
-        with closing(sqlite3.connect(self._database)) as database:
-            rows = database.execute(
-                "SELECT log_id FROM metrics WHERE run_id = ? AND log_id IS NOT NULL", (self._tracked.id,)
-            ).fetchall()
-        keys = [log_id.split(":", 2) for (log_id,) in rows if log_id.startswith(f"{self._tracked.id}:")]
+        log_ids = [log_id or "" for log_id in self._rows("log_id")]
+        keys = [log_id.split(":", 2) for log_id in log_ids if log_id.startswith(f"{self._tracked.id}:")]
         return {(behavior, int(step)) for _, step, behavior in keys}
 
     def send(self, summaries: Sequence[TrackedSummary]) -> None:
@@ -57,12 +53,10 @@ class TrackioTracker:
             project=self._project,
             run=self._tracked.name,
             run_id=self._tracked.id,
-            metrics_list=[
-                {f"{summary.behavior}/{tag}": value for tag, value in summary.values.items()} for summary in summaries
-            ],
+            metrics_list=[summary.named for summary in summaries],
             steps=[summary.step for summary in summaries],
             timestamps=[datetime.fromtimestamp(summary.time, UTC).isoformat() for summary in summaries],
-            config={**self._configuration, "_Group": self._tracked.group},
+            config={**self._tracked.described, "_Group": self._tracked.group},
             log_ids=[f"{self._tracked.id}:{summary.step}:{summary.behavior}" for summary in summaries],
         )
 
@@ -74,10 +68,7 @@ class TrackioTracker:
         from trackio import Artifact
 
         artifact = Artifact(f"{self._tracked.name}-{file.kind}", file.kind, metadata={"step": file.step})
-        if file.path.is_dir():
-            artifact.add_dir(file.path)
-        else:
-            artifact.add_file(file.path)
+        add_content(artifact, file.path)
         with self._run() as run:
             run.log_artifact(artifact, aliases=[f"step-{file.step}"])
 
@@ -86,11 +77,15 @@ class TrackioTracker:
         from trackio import Video
 
         film = f"video/{file.path.stem}"
-        with closing(sqlite3.connect(self._database)) as database:
-            rows = database.execute("SELECT metrics FROM metrics WHERE run_id = ?", (self._tracked.id,)).fetchall()
-        if not any(film in json.loads(row) for (row,) in rows):
+        if not any(film in json.loads(metrics) for metrics in self._rows("metrics")):
             with self._run() as run:
                 run.log({film: Video(str(file.path))}, step=file.step)
+
+    def _rows(self, column: Literal["log_id", "metrics"]) -> list[Any]:
+        """A column of all rows of the run."""
+        query = f"SELECT {column} FROM metrics WHERE run_id = ?"
+        with closing(sqlite3.connect(self._database)) as database:
+            return [value for (value,) in database.execute(query, (self._tracked.id,))]
 
     @contextmanager
     def _run(self) -> Iterator[Any]:
@@ -104,7 +99,7 @@ class TrackioTracker:
             name=self._tracked.name,
             run_id=self._tracked.id,
             group=self._tracked.group,
-            config=self._configuration,
+            config=self._tracked.described,
         )
         try:
             yield run

@@ -16,7 +16,7 @@ from typing import Any
 
 from rlcore import read_object, write_atomically
 from rlcore_trackers import Tracked, TrackedFile, TrackedSummary
-from rlcore_trackers.tracker import SummaryKey
+from rlcore_trackers.tracker import SummaryKey, add_content
 from rlcore_trackers.wandb.transaction_log import rows
 
 STEP = "/Step"  # ends the name of the axis of each behavior
@@ -68,7 +68,7 @@ class WandbTracker:
             group=tracked.group,
             job_type=tracked.job_type,
             tags=[tag[:MAX_TAG] for tag in (*tracked.settings["tags"], *labels)],
-            config={**tracked.configuration, "rlcore": tracked.about},
+            config=tracked.described,
         )
 
     def sent(self) -> set[SummaryKey]:
@@ -81,9 +81,8 @@ class WandbTracker:
                 self._run.define_metric(axis, hidden=True)
                 self._run.define_metric(f"{summary.behavior}/*", step_metric=axis)
                 self._axes.add(axis)
-            values = {f"{summary.behavior}/{tag}": value for tag, value in summary.values.items()}
             # The server takes rows of rising steps alone: a row that it has already is not taken again.
-            row = {**values, axis: summary.step, "_timestamp": summary.time}
+            row = {**summary.named, axis: summary.step, "_timestamp": summary.time}
             self._run.log(row, step=summary.index, commit=True)
 
     def send_file(self, file: TrackedFile) -> None:
@@ -92,10 +91,7 @@ class WandbTracker:
             name = f"video/{file.path.stem}"
             self._run.summary[name] = self._wandb.Video(str(file.path), format=file.path.suffix[1:])
         artifact = self._wandb.Artifact(f"{self._tracked.id}-{file.kind}", file.kind, metadata={"step": file.step})
-        if file.path.is_dir():
-            artifact.add_dir(str(file.path))
-        else:
-            artifact.add_file(str(file.path))
+        add_content(artifact, file.path)
         self._run.log_artifact(artifact, aliases=["latest", f"step-{file.step}"])
 
     def finish(self, outcome: str) -> str:
