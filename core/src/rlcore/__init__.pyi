@@ -1,6 +1,9 @@
 from .cli.main import main as main
+from .cli.options import debug_option as debug_option
+from .cli.options import json_option as json_option
 from .cli.terminal import cells as cells
 from .cli.terminal import echo as echo
+from .cli.terminal import echo_columns as echo_columns
 from .config.document import Document as Document
 from .config.dump import dump_config as dump_config
 from .config.dump import write_config as write_config

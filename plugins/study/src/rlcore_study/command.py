@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from rlcore import debug_option, json_option
 
 if TYPE_CHECKING:
     from rlcore_study.scores import Comparison
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     metavar="NAME=PATTERN",
     help="Compare the runs with matching names, such as wide-*, as one configuration. May be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@json_option
+@debug_option
 def compare_command(runs: tuple[Path, ...], named: tuple[str, ...], as_json: bool) -> None:
     """Compare the scores of configurations over their seeds.
 
@@ -57,8 +58,7 @@ def print_study(directories: Sequence[Path]) -> None:
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the runs of a single configuration, or else the configurations and how probably one is better."""
-    from rlcore import echo
-    from rlcore_study.columns import columns
+    from rlcore import echo, echo_columns
     from rlcore_study.tables import rows_of_groups, rows_of_pairs, rows_of_runs
 
     if len(comparison.groups) == 1:
@@ -66,12 +66,9 @@ def print_comparison(comparison: Comparison) -> None:
     else:
         tables = [table for table in (rows_of_groups(comparison), rows_of_pairs(comparison)) if table]
     for table in tables:
-        for line in columns(table):
-            echo(line, file=sys.stdout)
-        echo("", file=sys.stdout)
-    echo(f"score: {comparison.measure}", file=sys.stdout)
-    echo(
-        "IQM: mean of the scores without the lowest and the highest quarter; intervals: 95%, bootstrap", file=sys.stdout
-    )
+        echo_columns(table)
+        echo()
+    echo(f"score: {comparison.measure}")
+    echo("IQM: mean of the scores without the lowest and the highest quarter; intervals: 95%, bootstrap")
     for warning in comparison.warnings:
         echo(f"warning: {warning}", err=True)

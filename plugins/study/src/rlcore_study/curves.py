@@ -60,19 +60,22 @@ def read_series(summaries: Iterable[SavedSummary]) -> dict[str, dict[str, Series
 
     Summaries are sorted by step. Of two with one step, the later one counts.
     """
-    points: dict[str, dict[str, dict[int, float]]] = {}
+    points: dict[tuple[str, str], dict[int, float]] = {}
     for summary in summaries:
-        tags = points.setdefault(summary.behavior, {})
         for tag, value in summary.stats.items():
-            tags.setdefault(tag, {})[summary.step] = np.nan if value is None else float(value)
-    return {behavior: {tag: _series(values) for tag, values in tags.items()} for behavior, tags in points.items()}
+            number = np.nan if value is None else float(value)
+            points.setdefault((summary.behavior, tag), {})[summary.step] = number
+    series: dict[str, dict[str, Series]] = {}
+    for (behavior, tag), values in points.items():
+        series.setdefault(behavior, {})[tag] = _series(values)
+    return series
 
 
 def _series(values: dict[int, float]) -> Series:
-    steps = sorted(values)
-    found = np.array([values[step] for step in steps], np.float64)
+    steps = np.array(sorted(values), np.int64)
+    found = np.array([values[step] for step in steps.tolist()], np.float64)
     found[~np.isfinite(found)] = np.nan
-    return Series(np.array(steps, np.int64), found)
+    return Series(steps, found)
 
 
 def smoothed(series: Series, weight: float) -> Series:
@@ -115,16 +118,19 @@ def at(series: Series, grid: NDArray[np.int64], held: bool = False) -> Array:
     if not held:
         return np.interp(grid, series.steps, series.values, left=np.nan, right=np.nan)
     place = np.searchsorted(series.steps, grid, side="right") - 1
-    return np.where((place >= 0) & (grid <= series.steps[-1]), series.values[place], np.nan)
+    inside = (place >= 0) & (grid <= series.steps[-1])
+    return np.where(inside, series.values[place], np.nan)
 
 
 def band(runs: Sequence[Series], held: bool = False, most: int = MAX_POINTS) -> Band:
     """Mean, spread and number of R runs at every step at which one of them was measured (at most ``most``)."""
     grid = np.unique(np.concatenate([series.steps for series in runs]))
     if len(grid) > most:
-        grid = grid[np.unique(np.linspace(0, len(grid) - 1, most).round().astype(np.int64))]
+        kept = np.linspace(0, len(grid) - 1, most).round().astype(np.int64)
+        grid = grid[np.unique(kept)]
     with np.errstate(over="ignore", invalid="ignore"):  # of differences and squares of very large values
-        return _spread(grid, np.stack([at(series, grid, held) for series in runs]))
+        values = np.stack([at(series, grid, held) for series in runs])
+        return _spread(grid, values)
 
 
 def efficiency(runs: Sequence[Series], most: int = MAX_POINTS) -> Band:
@@ -142,5 +148,7 @@ def _spread(grid: NDArray[np.int64], values: Array) -> Band:
     count = known.count(axis=0)
     std = known.std(axis=0, ddof=1).filled(np.nan)
     std[count == 1] = 0.0
-    mean, low, high = (column.filled(np.nan) for column in (known.mean(axis=0), known.min(axis=0), known.max(axis=0)))
+    mean = known.mean(axis=0).filled(np.nan)
+    low = known.min(axis=0).filled(np.nan)
+    high = known.max(axis=0).filled(np.nan)
     return Band(grid, count, mean, low, high, std)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 LARGEST = 1e300  # sums of larger numbers may be infinite
@@ -34,14 +34,13 @@ def finite(value: Any) -> float | None:
     return float(value) if abs(value) < LARGEST else None
 
 
-def by_path(document: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+def by_path(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """The values of a tree of mappings by path. An empty mapping in it is a value."""
-    return dict(_leaves(document, ()))
-
-
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _leaves(each, (*path, str(key)))
-    elif path:
-        yield path, value
+    found: dict[tuple[str, ...], Any] = {}
+    for key, value in document.items():
+        below = (*path, str(key))
+        if isinstance(value, Mapping) and value:
+            found |= by_path(value, below)
+        else:
+            found[below] = value
+    return found

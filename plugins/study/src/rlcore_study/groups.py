@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
@@ -31,8 +31,10 @@ class Group:
 
 def without_start(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration without the seed, and without the block that says how a run was started."""
-    kept = {key: value for key, value in configuration.items() if key != "checkpoint_settings"}
-    if isinstance(block := kept.get("env_settings"), Mapping):
+    kept = dict(configuration)
+    kept.pop("checkpoint_settings", None)
+    block = kept.get("env_settings")
+    if isinstance(block, Mapping):
         kept["env_settings"] = {name: value for name, value in block.items() if name != "seed"}
     return kept
 
@@ -49,62 +51,66 @@ def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), 
     a name and a pattern of run names, such as ``("wide", "wide-*")``: these runs are one group, whatever they differ
     in. Raises ConfigError for a pattern that fits no run.
     """
-    members: dict[tuple[str, Any], list[ReportedRun]] = {}
     for name, pattern in named:
         if not any(fnmatchcase(run.name, pattern) for run in runs):
             names = [run.name for run in runs]
             raise ConfigError(f"--group {name}={pattern}: no run has such a name{did_you_mean(pattern, names)}")
+    members: dict[Any, list[ReportedRun]] = {}
+    chosen: dict[Any, str] = {}  # the names of the user, by key of a group
     for number, run in enumerate(runs):
-        chosen = next((name for name, pattern in named if fnmatchcase(run.name, pattern)), None)
-        key: tuple[str, Any]
-        if chosen is not None:
-            key = ("named", chosen)
-        else:
-            key = ("alone", number) if separate else ("equal", repr(sorted(flat(run.data.configuration).items())))
+        name = next((name for name, pattern in named if fnmatchcase(run.name, pattern)), "")
+        key: Any = number if separate else repr(sorted(flat(run.data.configuration).items()))
+        if name:
+            key = ("named", name)
+            chosen[key] = name
         members.setdefault(key, []).append(run)
     groups: list[Group] = []
-    taken = {name for name, _ in named}
-    for (kind, key), found in members.items():
-        name = str(key) if kind == "named" else _free(_name(found), taken)
-        taken.add(name)
+    used = {name for name, _ in named}
+    for key, found in members.items():
+        name = chosen.get(key) or _free(_name(found), used)
+        used.add(name)
         groups.append(Group(name, tuple(found)))
     return groups
 
 
 def _name(runs: Sequence[ReportedRun]) -> str:
     """The run's own name, the name of their study, or the beginning that the names of several runs share."""
-    if len(runs) == 1:
-        return runs[0].name
-    studies = {study_of(run.name) for run in runs}
-    if len(studies) == 1 and (study := studies.pop()) is not None:
+    names = [run.name for run in runs]
+    if len(names) == 1:
+        return names[0]
+    studies = {study_of(name) for name in names}
+    study = studies.pop()
+    if study is not None and not studies:
         return study
-    letters = zip(*[run.name for run in runs], strict=False)
-    equal = takewhile(lambda each: len(set(each)) == 1, letters)
-    shared = "".join(each[0] for each in equal).rstrip("-_./0123456789 ")
-    return shared or f"{runs[0].name} and {len(runs) - 1} more"
+    equal = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    shared = "".join(letters[0] for letters in equal).rstrip("-_./0123456789 ")
+    return shared or f"{names[0]} and {len(names) - 1} more"
 
 
-def _free(name: str, taken: set[str]) -> str:
-    if name not in taken:
-        return name
-    return next(found for number in range(2, len(taken) + 3) if (found := f"{name} ({number})") not in taken)
+def _free(name: str, used: set[str]) -> str:
+    free = name
+    number = 1
+    while free in used:
+        number += 1
+        free = f"{name} ({number})"
+    return free
 
 
-def differences(groups: Sequence[Group], shown: Any) -> dict[str, tuple[tuple[str, ...], ...]]:
+def differences(groups: Sequence[Group], text_of: Callable[[Any], str]) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The dotted keys in which runs differ: for each group the values of its runs, without repetitions.
 
-    ``shown`` writes a value as text; a missing key is ``not set``.
+    ``text_of`` writes a value as text; a missing key is ``not set``.
     """
     configurations = [[flat(run.data.configuration) for run in group.runs] for group in groups]
-    keys = {key: None for group in configurations for each in group for key in each}
+    keys = dict.fromkeys(key for group in configurations for each in group for key in each)
     found = {}
     for key in keys:
-        texts = tuple(
-            tuple(dict.fromkeys(shown(each[key]) if key in each else "not set" for each in group))
-            for group in configurations
-        )
-        if len({text for group in texts for text in group}) > 1:
-            found[dotted(key)] = texts
+        texts = []
+        for group in configurations:
+            values = [text_of(each[key]) if key in each else "not set" for each in group]
+            texts.append(tuple(dict.fromkeys(values)))
+        if len({text for values in texts for text in values}) > 1:
+            found[dotted(key)] = tuple(texts)
     return found
 
 

@@ -26,24 +26,23 @@ def runs_named(path: Path) -> list[Path]:
 
     The runs of a study are in the order of their seeds. Raises RunStateError if there is neither.
     """
-    try:
-        find_run(path)
-    except RunStateError:
-        for parent in (path.parent, Path("results") / path.parent):
-            found = {
-                int(match[2]): place
-                for place in (parent.iterdir() if parent.is_dir() else ())
-                if (match := _RUN.fullmatch(place.name)) and match[1] == path.name and _is_run(place)
-            }
-            if found:
-                return [place for _, place in sorted(found.items())]
-        raise
+    if _is_run(path):
+        return [path]
+    for parent in (path.parent, Path("results") / path.parent):
+        found = {}
+        for place in parent.iterdir() if parent.is_dir() else ():
+            match = _RUN.fullmatch(place.name)
+            if match and match[1] == path.name and _is_run(place.absolute()):
+                found[int(match[2])] = place
+        if found:
+            return [found[seed] for seed in sorted(found)]
+    find_run(path)  # which says what is wrong with the path
     return [path]
 
 
 def _is_run(place: Path) -> bool:
     try:
-        find_run(place.absolute())
+        find_run(place)
     except RunStateError:
         return False
     return True

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 
 from rlcore import (
@@ -46,8 +47,8 @@ def read_seeds(text: str) -> list[int]:
         if last < first or last - first >= MAX_SEEDS:
             raise click.UsageError(f"--seeds {_beginning(text)}: write seeds as 1-5 or 1,3,7-9, the smaller one first")
         found += range(first, last + 1)
-    twice = next((seed for seed in found if found.count(seed) > 1), None) if len(found) != len(set(found)) else None
-    if twice is not None:
+    if len(set(found)) < len(found):
+        twice = next(seed for seed in found if found.count(seed) > 1)
         raise click.UsageError(f"--seeds {text!r}: has seed {twice} twice")
     return found
 
@@ -77,19 +78,20 @@ def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callab
         _refuse_existing(runs.values())
     own = _without(words, ("seeds", "jobs"), ("resume",))
     changes = _without(own, ("run-id", "results-dir"), ())  # of saved configurations
+    again = options["checkpoint"] is not None or (config is None and changes)
     jobs = []
     for seed, directory in runs.items():
-        again = options["checkpoint"] is not None or (config is None and changes)
         if options["resume"] and not again and _is_done(directory, config):
             echo(f"{directory.name}  is done already")
             continue
-        given = ("--run-id", directory.name, "--seed", str(seed))
-        words_of_run = _with(own, given)
+        of_run = ("--run-id", directory.name, "--seed", str(seed))
+        job = Job(directory.name, directory, _with(own, of_run), resume=options["resume"])
         if config is not None:
-            jobs.append(Job(directory.name, directory, words_of_run, options["resume"], None, steps_of(config)))
+            job = attrs.evolve(job, steps=steps_of(config))
         else:
-            new = _with((str(_any_configuration(runs)), *own), given)
-            jobs.append(Job(directory.name, directory, words_of_run, True, new))
+            new = (str(_any_configuration(runs)), *own)
+            job = attrs.evolve(job, new=_with(new, of_run))
+        jobs.append(job)
     replaced = {directory: identity(directory / CONFIGURATION) for directory in runs.values()}
     failed: list[Ended] = []
     number = side_by_side(jobs, at_once, lambda each: failed.append(each) if each.code else None)

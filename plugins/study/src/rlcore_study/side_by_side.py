@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from types import FrameType
+from typing import Any
 
 import attrs
 
@@ -106,6 +107,67 @@ def has_checkpoint(directory: Path) -> bool:
     return bool(find_checkpoints(directory / "checkpoints"))
 
 
+class Process:
+    """A process of ``rlcore run``, which saves a checkpoint and ends when this process ends.
+
+    Attributes:
+        begun: The time of its start.
+        error: The error that it printed, or else the last line that it printed to standard error.
+    """
+
+    def __init__(self, words: Sequence[str], limits: Mapping[str, str], say: Callable[[str], None]) -> None:
+        """``say`` is called with each line that is no error."""
+        self.begun = monotonic()
+        self.error = ""
+        self._last = ""
+        self._say = say
+        self._popen = subprocess.Popen(
+            python_command("-m", "rlcore_study.child", "run", *words),
+            stdin=subprocess.PIPE,  # closed when this process ends, however it ends
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**limits, **os.environ},
+            start_new_session=True,  # Ctrl-C reaches it through this process
+        )
+        self._reader = threading.Thread(target=self._read_errors, args=(self._popen.stderr,), daemon=True)
+        self._reader.start()
+
+    def _read_errors(self, stream: Any) -> None:
+        for line in stream:
+            text = line.decode("utf-8", "replace").rstrip()
+            self._last = text or self._last
+            if text.lower().startswith("error: "):
+                self.error = text[len("error: ") :]
+            elif text and not text.startswith("stopping: "):
+                self._say(text)
+
+    def send(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        with suppress(ProcessLookupError):
+            self._popen.send_signal(number)
+
+    def code(self) -> int | None:
+        """The exit code, 128 + N for signal N; None while the process is going on."""
+        code = self._popen.poll()
+        if code is None:
+            return None
+        self._reader.join(timeout=5.0)  # a worker that is left over may hold the other end
+        self.close()
+        if code and not self.error:
+            self.error = self._last
+        return 128 - code if code < 0 else code
+
+    def close(self) -> None:
+        """Let the process save a checkpoint and end, as after the end of this one."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+
+    def wait(self) -> None:
+        """Wait for the end."""
+        self._popen.wait()
+        self._reader.join(timeout=5.0)
+
+
 class Running:
     """A run that is going on.
 
@@ -120,76 +182,46 @@ class Running:
         self._limits = {} if alone else {"OMP_THREAD_LIMIT": "1"}
         self.summaries = Summaries(job.directory)
         self._say = say
-        self._begun = monotonic()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._errors = ""
-        self._last = ""  # line of standard error
-        self._reader: threading.Thread | None = None
+        self._asked = monotonic()
+        self._process: Process | None = None
 
     @property
     def waits(self) -> bool:
         """Whether the process is not started yet, because another one is still writing to the run directory."""
-        return self._process is None and is_locked(self.job.directory) and monotonic() - self._begun < LOCK_SECONDS
+        return self._process is None and is_locked(self.job.directory) and monotonic() - self._asked < LOCK_SECONDS
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Send a signal to the run; the first SIGINT or SIGTERM makes it save a checkpoint and end."""
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+            self._process.send(number)
 
     def start(self) -> None:
         """Start the process. Later calls do nothing."""
         if self._process is not None:
             return
         job = self.job
-        words = self.job.words
+        words = job.words
         if job.resume and has_checkpoint(job.directory):
             words = ("--resume", *words)
         else:
             self.summaries.ignore_present()
-            words = job.words if job.new is None else job.new
-        self._process = subprocess.Popen(
-            python_command("-m", "rlcore_study.child", "run", *words),
-            stdin=subprocess.PIPE,  # closed when this process ends, however it ends
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**self._limits, **os.environ},
-            start_new_session=True,  # Ctrl-C reaches it through this process
-        )
-        self._begun = monotonic()
-        self._reader = threading.Thread(target=self._read_errors, daemon=True)
-        self._reader.start()
-
-    def _read_errors(self) -> None:
-        assert self._process is not None and self._process.stderr is not None
-        for line in self._process.stderr:
-            text = line.decode("utf-8", "replace").rstrip()
-            self._last = text or self._last
-            if text.lower().startswith("error: "):
-                self._errors = text[len("error: ") :]
-            elif text and not text.startswith("stopping: "):
-                self._say(text)
+            words = words if job.new is None else job.new
+        self._process = Process(words, self._limits, self._say)
 
     def ended(self) -> Ended | None:
         """How the process has ended; None while it is going on."""
-        code = None if self._process is None else self._process.poll()
+        if self._process is None:
+            return None
+        code = self._process.code()
         if code is None:
             return None
-        return self._end(code)
+        return Ended(self.job, code, self._process.error, monotonic() - self._process.begun)
 
     def close(self) -> None:
-        """Let the run save a checkpoint and end, as after the end of this process, and wait for it."""
+        """Let the run save a checkpoint and end, and wait for it."""
         if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._end(self._process.wait())
-
-    def _end(self, code: int) -> Ended:
-        assert self._process is not None and self._reader is not None and self._process.stdin is not None
-        self._reader.join(timeout=5.0)  # a worker that is left over may hold the other end
-        self._process.stdin.close()
-        seconds = monotonic() - self._begun
-        return Ended(self.job, 128 - code if code < 0 else code, self._errors or (self._last if code else ""), seconds)
+            self._process.close()
+            self._process.wait()
 
 
 def side_by_side(
@@ -216,7 +248,8 @@ def side_by_side(
                 seen.add(text)
                 lines.say(f"{run}  {text}")
 
-        with _forwarded(running, lines.say) as received:
+        with _forwarded(running) as received:
+            stopping = False
             try:
                 while left or running:
                     while left and not received and len(running) < at_once:
@@ -225,11 +258,14 @@ def side_by_side(
                         if not isinstance(job, Job):
                             break
                         running.append(_begin(job, lines, say, alone=at_once == 1))
-                    left = left and not received
+                    if received and not stopping:
+                        lines.say("stopping: the runs save a checkpoint; a second Ctrl-C or SIGTERM ends them at once")
+                        stopping = True
+                        left = False
                     for run in list(running):
-                        _look(run, running, lines, bool(received), ended, look)
+                        _look(run, running, lines, stopping, ended, look)
                     sleep(LOOK_SECONDS)
-            finally:  # after an error of a function that was given
+            finally:  # after an error in a function of the caller
                 for run in running:
                     run.close()
     return received[0] if received else None
@@ -273,7 +309,7 @@ def _look(
 
 
 @contextmanager
-def _forwarded(running: Sequence[Running], say: Callable[[str], None]) -> Iterator[list[int]]:
+def _forwarded(running: Sequence[Running]) -> Iterator[list[int]]:
     """Send signals that this process gets to all runs. The list that is yielded has the first one.
 
     A signal that was ignored before stays ignored, as in a run.
@@ -294,20 +330,8 @@ def _forwarded(running: Sequence[Running], say: Callable[[str], None]) -> Iterat
     ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in ours:
         signal.signal(number, handle)
-    over = threading.Event()
-    waiter = threading.Thread(target=_say_that_it_stops, args=(received, say, over), daemon=True)
-    waiter.start()
     try:
         yield received
     finally:
-        over.set()
-        waiter.join()
         for number, handler in ours.items():
             signal.signal(number, handler)
-
-
-def _say_that_it_stops(received: Sequence[int], say: Callable[[str], None], over: threading.Event) -> None:
-    while not over.wait(LOOK_SECONDS):
-        if received:
-            say("stopping: the runs save a checkpoint; a second Ctrl-C or SIGTERM ends them at once")
-            return

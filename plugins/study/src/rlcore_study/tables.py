@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from rlcore_study.scores import Comparison, GroupScore, Pair
 from rlcore_study.statistics import Interval
 
@@ -56,7 +58,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     """The whole comparison as plain values."""
 
     def plain(found: Interval | None) -> dict[str, Any] | None:
-        return None if found is None else {"value": found.value, "low": found.low, "high": found.high}
+        return None if found is None else attrs.asdict(found)
 
     return {
         "score": "evaluation" if comparison.evaluated else "training",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore import json_option
 from rlcore_zoo.collection import names
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ def zoo_command() -> None:
 @click.option("--trainer", metavar="NAME", help="Only files of this trainer, such as ppo; ghost is self-play.")
 @click.option("--kind", metavar="NAME", help="Only environments of this kind, such as mujoco.")
 @click.option("--measured/--not-measured", default=None, help="Only files that were, or were not, measured.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_command(text: str | None, trainer: str | None, kind: str | None, measured: bool | None, as_json: bool) -> None:
     """List the files, or those whose name contains TEXT.
 
     SCORE is the mean over the seeds that were measured, INTERVAL is where the score of a new seed lies with a
     probability of 95%, CPU is the time of one training.
     """
-    from rlcore import echo
+    from rlcore import echo, echo_columns
     from rlcore_zoo.entries import KINDS, entries
 
     every = entries()
@@ -79,10 +80,7 @@ def list_command(text: str | None, trainer: str | None, kind: str | None, measur
     if not found:
         echo(f"none of the {len(every)} files is like that")
         return
-    rows = [("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "CPU"), *map(row, found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for cells in rows:
-        echo("  ".join(map(str.ljust, cells, widths)).rstrip())
+    echo_columns([("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "CPU"), *map(row, found)])
     count = sum(each.measured for each in found)
     echo(f"{len(found)} files, {count} of them measured; rlcore run zoo:NAME trains one")
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore import debug_option, json_option
+
 if TYPE_CHECKING:
     from rlcore_study.checkpoints.details import CheckpointDetails
 
@@ -37,9 +39,8 @@ def checkpoints_command() -> None:
 
 def of_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument RUN and the options that all three commands have."""
-    command = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
-    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-    return click.argument("run", type=click.Path(path_type=Path))(command)
+    argument = click.argument("run", type=click.Path(path_type=Path))
+    return argument(json_option(debug_option(command)))
 
 
 @checkpoints_command.command("list")
@@ -53,7 +54,7 @@ def list_command(run: Path, as_json: bool) -> None:
     """
     from rich.filesize import decimal
 
-    from rlcore import echo, find_run
+    from rlcore import echo, echo_columns, find_run
     from rlcore_study.checkpoints.details import checkpoint_details, disk_usage
 
     directory = find_run(run)
@@ -62,8 +63,8 @@ def list_command(run: Path, as_json: bool) -> None:
     if as_json:
         _print_json(directory, on_disk=on_disk, checkpoints=[each.to_json() for each in found])
         return
-    for line in table(found) if found else ():
-        echo(line)
+    if found:
+        echo_columns(table(found))
     echo(f"on disk: {decimal(on_disk)}" if found else f"{directory}: no checkpoint")
     for each in found:
         if each.problem:
@@ -74,40 +75,33 @@ def _print_json(directory: Path, **content: Any) -> None:
     click.echo(json.dumps({"run": str(directory), **content}, indent=4))
 
 
-def table(found: list[CheckpointDetails]) -> list[str]:
-    """Return the lines of ``list``."""
+def table(found: list[CheckpointDetails]) -> list[tuple[str, ...]]:
+    """Return the rows of ``list``."""
     from rich.filesize import decimal
 
-    from rlcore_study.columns import columns
-
-    rows = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
+    rows: list[tuple[str, ...]] = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
     now = time.time()
-    newest = max((each.step for each in found if not (each.best or each.problem)), default=None)
+    regular = [each for each in found if not each.best]
+    newest = max((each.step for each in regular if not each.problem), default=None)
     best_step = next((each.best_step for each in reversed(found) if each.best_step is not None), None)
     for each in found:
-        regular = not each.best
         notes = {
             "best evaluation": each.best,
-            "newest": regular and each.step == newest,
-            "step of the best evaluation": regular and each.step == best_step,
+            "newest": each in regular and each.step == newest,
+            "step of the best evaluation": each in regular and each.step == best_step,
             "held": each.held,
             "damaged": bool(each.problem),
         }
         rewards = [f"{mean:.2f}" for mean in each.rewards.values() if mean is not None]
-        rows.append(
-            (
-                str(each.step),
-                decimal(each.size),
-                decimal(each.own),
-                _age(now - each.created),
-                " ".join(rewards) or "-",
-                "-" if each.score is None else f"{each.score:.2f}",
-                "-" if each.resume is None else str(each.resume["promise"]),
-                "-" if each.format_version is None else str(each.format_version),
-                ", ".join(note for note, holds in notes.items() if holds),
-            )
-        )
-    return columns(rows)
+        score = "-" if each.score is None else f"{each.score:.2f}"
+        resume = "-" if each.resume is None else str(each.resume["promise"])
+        version = "-" if each.format_version is None else str(each.format_version)
+        noted = ", ".join(note for note, holds in notes.items() if holds)
+        size = decimal(each.size)
+        frees = decimal(each.own)
+        age = _age(now - each.created)
+        rows.append((str(each.step), size, frees, age, " ".join(rewards) or "-", score, resume, version, noted))
+    return rows
 
 
 def _age(seconds: float) -> str:

@@ -154,18 +154,19 @@ def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Ch
         found = _finite(group, behavior, tag)
         if not found:
             continue
-        levels = [
-            [shortened(smoothed(series, 0.0 if held else weight)) for series in found.values()]
-            for weight in SMOOTHINGS.values()
-        ]
+        levels = []
+        for weight in SMOOTHINGS.values():
+            curves = [smoothed(series, 0.0 if held else weight) for series in found.values()]
+            levels.append([shortened(curve) for curve in curves])
         bands = [band(runs, held) for runs in levels]
         raw = bands[0]
-        whole = np.flatnonzero(bands[0].count == len(found))
         averaged = max(averaged, *(series.averaged for series in levels[0]))
         drawn.append(_drawn(index, list(found), levels[0], list(zip(bands, levels, strict=True))))
-        if len(whole):
-            last = (column[whole[-1]].item() for column in (raw.mean, raw.std, raw.low, raw.high))
-            finals.append((group.name, int(raw.steps[whole[-1]]), Spread(len(found), *last)))
+        complete = np.flatnonzero(raw.count == len(found))
+        if len(complete):
+            last = complete[-1]
+            spread = [column[last].item() for column in (raw.mean, raw.std, raw.low, raw.high)]
+            finals.append((group.name, int(raw.steps[last]), Spread(len(found), *spread)))
     if not drawn:
         return None
     caption = f"Each point is the mean of up to {averaged} summaries." if averaged > 1 else ""
@@ -189,13 +190,9 @@ def _title(tag: str) -> str:
 
 
 def _level(found: Band, runs: Sequence[Series]) -> dict[str, Any]:
-    return {
-        "mean": _numbers(found.mean),
-        "low": _numbers(found.low),
-        "high": _numbers(found.high),
-        "std": _numbers(found.std),
-        "runs": [_numbers(series.values) for series in runs],
-    }
+    level: dict[str, Any] = {name: _numbers(getattr(found, name)) for name in ("mean", "low", "high", "std")}
+    level["runs"] = [_numbers(series.values) for series in runs]
+    return level
 
 
 def _numbers(array: NDArray[Any]) -> list[float | int | None]:

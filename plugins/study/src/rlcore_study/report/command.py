@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+from rlcore import debug_option
+
 if TYPE_CHECKING:
     from rlcore_study.groups import Group
     from rlcore_study.report.render import Report
@@ -44,7 +46,7 @@ _HEAD = 4096  # bytes of a file in which the mark is looked for
 @click.option(
     "--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that a run names; for --episode."
 )
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@debug_option
 def report_command(
     runs: tuple[Path, ...],
     output: Path,

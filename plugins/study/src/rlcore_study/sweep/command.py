@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from rlcore import debug_option
+
 
 @click.command("sweep")
 @click.argument("config", type=click.Path(path_type=Path))
@@ -16,7 +18,7 @@ import click
 @click.option("--jobs", type=click.IntRange(1), help="Trials that train at the same time.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of CONFIG.")
 @click.option("-p", "dash_p", multiple=True, metavar="NAME", help="Load a plugin, as for rlcore run.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@debug_option
 def sweep_command(
     config: Path,
     run_id: str | None,

@@ -75,23 +75,21 @@ def suggested(parameters: Parameters, trial: Trial) -> dict[str, Any]:
     """The values of a trial that Optuna chooses, by parameter, without those whose condition is not met."""
     values: dict[str, Any] = {}
     for name, parameter in parameters.items():
-        if not applies(parameter, values):
-            continue
-        if parameter.choices is not None:
-            options = [label(each) for each in parameter.choices]
-            values[name] = parameter.choices[options.index(trial.suggest_categorical(name, options))]
-            continue
-        low = parameter.low
-        high = parameter.high
-        log = parameter.log
-        step = parameter.step
-        assert low is not None and high is not None
-        if parameter.whole:
-            values[name] = trial.suggest_int(name, int(low), int(high), log=log, step=int(step or 1))
-        else:
-            by = None if step is None else float(step)
-            values[name] = trial.suggest_float(name, float(low), float(high), log=log, step=by)
+        if applies(parameter, values):
+            values[name] = _suggested(name, parameter, trial)
     return values
+
+
+def _suggested(name: str, parameter: ParameterSettings, trial: Trial) -> Any:
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    found: Any = distribution(parameter)
+    if isinstance(found, CategoricalDistribution):
+        assert parameter.choices is not None
+        chosen = trial.suggest_categorical(name, found.choices)
+        return parameter.choices[found.choices.index(chosen)]
+    suggest: Any = trial.suggest_int if isinstance(found, IntDistribution) else trial.suggest_float
+    return suggest(name, found.low, found.high, log=found.log, step=found.step)
 
 
 def grid(parameters: Parameters) -> dict[str, list[Any]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore import debug_option
+
 if TYPE_CHECKING:
     from rlcore import RunData
     from rlcore_zoo.hub.contents import Entry
@@ -77,7 +79,7 @@ class Bytes(click.ParamType[int]):
     envvar="RLCORE_ALLOW_LOCAL",
     help="Import files that the run names, for the episodes.",
 )
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@debug_option
 def push_command(
     run: Path,
     repository: str,
@@ -240,7 +242,7 @@ def made_with(data: RunData, packages: list[str]) -> dict[str, str]:
 @click.option(
     "--allow-local", is_flag=True, help="Keep a run whose configuration names code or programs of this machine."
 )
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@debug_option
 def pull_command(
     repository: str,
     run_id: str | None,
