@@ -27,7 +27,9 @@ from rlcore import (
     Plugin,
     PluginError,
     Plugins,
+    debug_option,
     echo,
+    json_option,
     pip_install,
     python_command,
 )
@@ -70,8 +72,8 @@ class Finding(NamedTuple):
     show_default=True,
     help="Import every target too (torch among them).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@json_option
+@debug_option
 @click.pass_context
 def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
     """Check plugins, and say how to fix them. Exits with 1 if there is an error.

@@ -98,7 +98,8 @@ class ArrayEnvironment:
         final_mask: NDArray[np.bool_] | None = None
         if ended.size:
             final = {name: array[ended] for name, array in self.observe().items()}
-            if (mask := self.action_mask()) is not None:
+            mask = self.action_mask()
+            if mask is not None:
                 final_mask = mask[ended]
             for env in ended.tolist():
                 self.episodes[env] += 1
@@ -246,17 +247,12 @@ class IdentityEnvironment(ArrayEnvironment):
         if continuous:
             observations.append(ObservationSpec("reals", (continuous,), np.float32))
         if len(discrete):
-            observations.append(ObservationSpec("choices", (int(sum(discrete)),), np.float32, "one_hot"))
-        spec = BehaviorSpec(
-            name,
-            tuple(observations),
-            continuous,
-            tuple(discrete),
-            low=-np.ones(continuous, np.float32),
-            high=np.ones(continuous, np.float32),
-            env_index=np.arange(num_envs),
+            observations.append(ObservationSpec("choices", (sum(discrete),), np.float32, "one_hot"))
+        bound = np.ones(continuous, np.float32)
+        envs = np.arange(num_envs)
+        super().__init__(
+            BehaviorSpec(name, tuple(observations), continuous, tuple(discrete), -bound, bound, env_index=envs)
         )
-        super().__init__(spec)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
         self._draw(env, generator)
@@ -267,11 +263,9 @@ class IdentityEnvironment(ArrayEnvironment):
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         scores = []
-        if self._reals.shape[1]:
-            assert actions.continuous is not None
+        if actions.continuous is not None:
             scores.append(1.0 - np.square(actions.continuous - self._reals))
-        if self._choices.shape[1]:
-            assert actions.discrete is not None
+        if actions.discrete is not None:
             scores.append((actions.discrete == self._choices).astype(np.float32))
         for env, generator in enumerate(self._generators):
             self._draw(env, generator)
@@ -279,10 +273,10 @@ class IdentityEnvironment(ArrayEnvironment):
 
     def observe(self) -> dict[str, Array]:
         seen: dict[str, Array] = {}
-        if self._reals.shape[1]:
+        if self._reals.size:
             seen["reals"] = self._reals.copy()
-        if self._choices.shape[1]:
-            indicators = np.zeros((self.num_envs, int(self._branches.sum())), np.float32)
+        if self._choices.size:
+            indicators = np.zeros((self.num_envs, self._branches.sum()), np.float32)
             np.put_along_axis(indicators, self._choices + self._offsets, 1.0, axis=1)
             seen["choices"] = indicators
         return seen

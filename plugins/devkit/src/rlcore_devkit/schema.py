@@ -32,6 +32,7 @@ from rlcore import (
     FieldInfo,
     KeyHints,
     RunConfig,
+    debug_option,
     echo,
     load_plugins_for,
     read_document,
@@ -61,7 +62,7 @@ _SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
 @click.command("schema")
 @click.argument("config", required=False, type=click.Path(path_type=Path))
 @click.option("--allow-local", is_flag=True, envvar="RLCORE_ALLOW_LOCAL", help="Import files that CONFIG names.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+@debug_option
 def schema_command(config: Path | None, allow_local: bool) -> None:
     """Print the JSON Schema of configuration files, for editors.
 
@@ -115,12 +116,12 @@ class _SchemaWriter:
         for record in self.plugins.records(KeyHints.kind):
             if isinstance(record, KeyHints) and record.accepts is not None:
                 accepted |= record.resolve("accepts").get(block, {})
-        players = any(record.name == "unity" for record in self.plugins.records("environment"))
-        about: Schema = {"description": "Of Unity's players; with other environments, only the default is allowed."}
-        if players and block != "checkpoint_settings":
-            keys: dict[str, Schema] = {key: {"default": default, **about} for key, default in accepted.items()}
-        else:
-            keys = {key: {"const": default, "description": "Not supported."} for key, default in accepted.items()}
+        allowed = "const"
+        about = "Not supported."
+        if block != "checkpoint_settings" and any(each.name == "unity" for each in self.plugins.records("environment")):
+            allowed = "default"
+            about = "Of Unity's players; with other environments, only the default is allowed."
+        keys: dict[str, Schema] = {key: {allowed: default, "description": about} for key, default in accepted.items()}
         if "num_envs" in keys:
             alias = {"description": "Alias of environment.num_envs."}
             keys["num_envs"] = self._properties(EnvironmentSettings)["num_envs"] | alias
@@ -133,38 +134,50 @@ class _SchemaWriter:
 
     def _choose(self, cls: type, properties: dict[str, Schema]) -> list[Schema]:
         """Complete the ``properties`` of a class with the records that its blocks name, and return its rules."""
-        fields = FieldInfo.fields_of(cls)
         rules: list[Schema] = []
-        for key, attribute in fields.items():
+        for key, attribute in FieldInfo.fields_of(cls).items():
             choice = FieldInfo.of(attribute).chooses
             if choice is None:
                 continue
             if choice.by == "key":
-                default = FieldInfo.default_of(fields[choice.key])
-                able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
-                properties[choice.key] |= {"enum": [*(name for name, _ in able), *([] if default else [None])]}
-                inherits = cls is BehaviorSettings  # its trainer may be that of default_settings, or of a preset
-                if inherits:
-                    allowed = [self._allowed(choice, record) for _, record in able]
-                    any_of = [each for index, each in enumerate(allowed) if each not in allowed[:index]]
-                    missing = {"not": {"required": [choice.key]}}
-                    rules.append({"if": missing, "then": {"properties": {key: {"anyOf": any_of}}}})
-                for name, record in able:
-                    condition = _has(choice.key, name, required=inherits or name != default)
-                    rules.append({"if": condition, "then": {"properties": {key: self._allowed(choice, record)}}})
+                rules += self._chosen_by_key(cls, properties, key, choice)
             elif choice.by == "name":
                 by_name = {name: self._entry(choice, record) for name, record in self._named(choice.kind)}
                 properties[key] |= {"properties": by_name, "additionalProperties": False}
             else:
                 del properties[key]
-                for record in self.plugins.records(choice.kind):
-                    if choice.flat:
-                        properties |= self._properties(record.resolve(choice.attribute))
-                        continue
-                    block = self._settings(record, choice.attribute)
-                    block = block if choice.kind == "section" else _or_null(block)
-                    properties[record.name] = _described(block, record.summary)
+                properties |= self._beside(choice)
         return rules
+
+    def _chosen_by_key(self, cls: type, properties: dict[str, Schema], key: str, choice: Choice) -> Iterator[Schema]:
+        """Restrict the key that names a record, and yield what ``key`` may be for each record."""
+        default = FieldInfo.default_of(FieldInfo.fields_of(cls)[choice.key])
+        able = [(name, record) for name, record in self._named(choice.kind) if choice.problem(record) is None]
+        names: list[str | None] = [name for name, _ in able]
+        properties[choice.key]["enum"] = names if default else [*names, None]
+        inherits = cls is BehaviorSettings  # its trainer may be that of default_settings, or of a preset
+        if inherits:
+            allowed: list[Schema] = []
+            for _, record in able:
+                schema = self._allowed(choice, record)
+                if schema not in allowed:
+                    allowed.append(schema)
+            missing = {"not": {"required": [choice.key]}}
+            yield {"if": missing, "then": {"properties": {key: {"anyOf": allowed}}}}
+        for name, record in able:
+            condition = _has(choice.key, name, required=inherits or name != default)
+            yield {"if": condition, "then": {"properties": {key: self._allowed(choice, record)}}}
+
+    def _beside(self, choice: Choice) -> dict[str, Schema]:
+        """The blocks of records that stand beside other keys, or their keys alone."""
+        found: dict[str, Schema] = {}
+        for record in self.plugins.records(choice.kind):
+            if choice.flat:
+                found |= self._properties(record.resolve(choice.attribute))
+                continue
+            block = self._settings(record, choice.attribute)
+            found[record.name] = _described(block if choice.kind == "section" else _or_null(block), record.summary)
+        return found
 
     def _allowed(self, choice: Choice, record: Record) -> Schema:
         """The settings that a field has if its choice is ``record``."""
@@ -189,18 +202,12 @@ class _SchemaWriter:
         for name, record in self._named("curriculum"):
             if name == "lessons":
                 self._settings(record, "settings")
-                lessons = self.definitions[_definition_name(record.resolve("settings"))]["properties"].get(
-                    "lessons", lessons
-                )
-        shapes: list[dict[str, Schema]] = [
-            {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}},
-            {"curriculum": {"anyOf": [lessons, curriculum]}},
-        ]
-        blocks = [
-            {"type": "object", "properties": each, "required": [*each][:1], "additionalProperties": False}
-            for each in shapes
-        ]
-        return {"anyOf": [{"type": "number"}, *blocks]}
+                definition = self.definitions[_definition_name(record.resolve("settings"))]
+                lessons = definition["properties"].get("lessons", lessons)
+        sampler: Schema = {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}}
+        lessons_or_curriculum: Schema = {"curriculum": {"anyOf": [lessons, curriculum]}}
+        shapes = [_object_of(sampler, "sampler_type"), _object_of(lessons_or_curriculum, "curriculum")]
+        return {"anyOf": [{"type": "number"}, *shapes]}
 
     def _typed_block(self, base: Any, named: str | None = None) -> Schema:
         """A block that names its record itself. ``named``: the record of a block without the key."""
@@ -326,6 +333,10 @@ def _limits(info: FieldInfo) -> Schema:
 
 def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description} if description else schema
+
+
+def _object_of(properties: Mapping[str, Schema], required: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
 def _or_null(schema: Schema) -> Schema:

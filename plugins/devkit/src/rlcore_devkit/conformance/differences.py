@@ -5,7 +5,7 @@ Each test plays a script (:mod:`rlcore_devkit.conformance.script`) twice, and co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -19,13 +19,12 @@ from rlcore import (
     Environment,
     Plugins,
     Ranks,
-    RewardProviderSpec,
     Trainer,
     TrainerSpec,
     TrainerWrapper,
     Transitions,
-    hookimpl,
 )
+from rlcore_devkit.conformance.learning_rewards import LearningRewards
 from rlcore_devkit.conformance.ranks import in_ranks
 from rlcore_devkit.conformance.rules import Rules
 from rlcore_devkit.conformance.script import Script, ScriptedSlots, play_script
@@ -43,7 +42,7 @@ class AnotherReward:
 
     name = "another"
 
-    def __init__(self, gamma: float, strength: float, ignore_done: bool) -> None:
+    def __init__(self, gamma: float, strength: float, observations: Sequence[str], ignore_done: bool) -> None:
         self.gamma = gamma
         self.strength = strength
         self.ignore_done = ignore_done
@@ -60,30 +59,6 @@ class AnotherReward:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         pass
-
-
-@attrs.frozen
-class AnotherRewards:
-    """A plugin with :class:`AnotherReward`."""
-
-    ignore_done: bool
-
-    @hookimpl
-    def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-        return [
-            RewardProviderSpec(
-                name=AnotherReward.name,
-                target="rlcore_devkit.conformance.differences:AnotherReward",
-                settings="rlcore.settings:RewardSettings",
-                summary="A second reward",
-            )
-        ]
-
-    @hookimpl
-    def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: Any) -> Any:
-        if spec.name != AnotherReward.name:
-            return None
-        return AnotherReward(settings.gamma, settings.strength, self.ignore_done)
 
 
 @attrs.frozen(eq=False)
@@ -238,7 +213,7 @@ class TrainerDifferences(Rules):
             own = np.arange(SHARES[0]) if ranks.rank == 0 else SHARES[0] + np.arange(SHARES[1])
             part = self._behavior(behavior, len(own))
             environment = ScriptedSlots(part, ranks, first_env if ranks.rank else 0)
-            return self._learn(self.make(environment), script.taken(own), one.cuts)
+            return self._learn(self.make(environment), script.of_slots(own), one.cuts)
 
         try:
             ranks = in_ranks(in_rank, len(SHARES))
@@ -274,7 +249,7 @@ class TrainerDifferences(Rules):
         self, case: str, signals: dict[str, dict[str, float]] | None = None, ignore_done: bool = False
     ) -> tuple[Trainer, Script]:
         plugins = self.plugins()
-        plugins.register(AnotherRewards(ignore_done), "another-reward")
+        plugins.register(LearningRewards(AnotherReward, ignore_done=ignore_done), "another-reward")
         [behavior] = self.environment().behaviors.values()
         slots = ScriptedSlots(self._behavior(behavior, self.num_envs))
         trainer = self.make(slots, plugins=plugins, reward_signals=signals or _signals(case))

@@ -48,9 +48,10 @@ class ActionDistributionConformance(RecordRules):
             action_distribution_settings=self.block(),
             records={"action_distribution": self.record()},
         )
-        bounds = np.ones(parts, np.float32)
-        seen = (ObservationSpec("seen", (1,), np.float32),)
-        made = make_distribution(network, BehaviorSpec("Agent", seen, parts, (), -bounds, bounds))
+        bound = np.ones(parts, np.float32)
+        observation = ObservationSpec("seen", (1,), np.float32)
+        behavior = BehaviorSpec("Agent", (observation,), parts, (), -bound, bound)
+        made = make_distribution(network, behavior)
         if made.reads_features:
             made.read_features(FEATURES)
         return made.requires_grad_(False)
@@ -69,12 +70,13 @@ class ActionDistributionConformance(RecordRules):
     def test_results_have_a_row_for_each_observation(self, rows: int, parts: int) -> None:
         made = self.make(parts)
         columns = self.columns(made, rows)
-        noise = normal(rows, made.noise_size)
-        raw = made.sample(columns, noise)
-        assert raw.shape == made.deterministic(columns).shape == (rows, parts)
-        assert made.log_prob(columns, raw).shape == (rows,)
+        raw = made.sample(columns, normal(rows, made.noise_size))
+        likely = made.deterministic(columns)
+        log_prob = made.log_prob(columns, raw)
+        assert raw.shape == likely.shape == (rows, parts)
+        assert log_prob.shape == (rows,)
         assert made.entropy(columns).shape in ((rows,), ())
-        assert {x.dtype for x in (raw, made.deterministic(columns), made.log_prob(columns, raw))} == {torch.float32}
+        assert {raw.dtype, likely.dtype, log_prob.dtype} == {torch.float32}
 
     def test_a_draw_is_a_function_of_its_row_and_its_noise(self) -> None:
         made = self.make(2)
@@ -82,27 +84,31 @@ class ActionDistributionConformance(RecordRules):
         noise = normal(ROWS, made.noise_size)
         before = torch.random.get_rng_state()
         raw = made.sample(columns, noise)
-        torch.testing.assert_close(made.sample(columns, noise), raw, rtol=0.0, atol=0.0)
-        torch.testing.assert_close(made.sample(columns[2:], noise[2:]), raw[2:], rtol=1e-5, atol=1e-6)
+        again = made.sample(columns, noise)
+        last_rows = made.sample(columns[2:], noise[2:])
+        other_noise = made.sample(columns, noise.roll(1, 0))
         assert torch.equal(torch.random.get_rng_state(), before), "the draw took PyTorch's own random numbers"
-        assert not torch.allclose(made.sample(columns, noise.roll(1, 0)), raw), "the noise has no effect"
+        torch.testing.assert_close(again, raw, rtol=0.0, atol=0.0)
+        torch.testing.assert_close(last_rows, raw[2:], rtol=1e-5, atol=1e-6)
+        assert not torch.allclose(other_noise, raw), "the noise has no effect"
 
     def test_the_density_integrates_to_one_and_is_that_of_the_draws(self) -> None:
         made = self.make()
         for column in self.columns(made).unsqueeze(1):
             draws = self.draws(made, column).flatten().sort().values
             points, widths = grid(draws, made.bounded)
-            density = made.log_prob(column.expand(len(points), -1), points.unsqueeze(1)).exp()
-            share = (density.double() * widths).cumsum(0)
+            log_density = made.log_prob(column.expand(len(points), -1), points.unsqueeze(1))
+            share = (log_density.exp().double() * widths).cumsum(0)
             assert share[-1].item() == pytest.approx(1.0, abs=0.01)
             # The largest difference between the distribution functions (Kolmogorov): 1.95 / sqrt(N) at one in 1000.
             drawn = torch.searchsorted(draws, points, right=True) / DRAWS
-            assert (drawn - share).abs().max().item() < 1.95 / DRAWS**0.5 + 0.01
+            difference = (drawn - share).abs().max()
+            assert difference.item() < 1.95 / DRAWS**0.5 + 0.01
 
     def test_the_entropy_is_minus_the_mean_log_probability_of_draws(self) -> None:
         made = self.make(2)
         for column in self.columns(made).unsqueeze(1):
-            log_prob = made.log_prob(column.expand(DRAWS, -1), self.draws(made, column)).double()
+            log_prob = self._log_prob(made, column, self.draws(made, column))
             error = 5.0 * log_prob.std().item() / DRAWS**0.5
             assert made.entropy(column).item() == pytest.approx(-log_prob.mean().item(), abs=error + 0.005)
 
@@ -112,51 +118,64 @@ class ActionDistributionConformance(RecordRules):
             action = made.deterministic(column)
             draws = self.draws(made, column)
             if self.deterministic == "mode":
-                log_prob = made.log_prob(column.expand(DRAWS, -1), draws)
-                assert made.log_prob(column, action).item() >= log_prob.max().item() - 1e-4
+                most = self._log_prob(made, column, draws).max()
+                assert made.log_prob(column, action).item() >= most.item() - 1e-4
             elif self.deterministic == "mean":
                 error = 5.0 * draws.std().item() / DRAWS**0.5
                 assert action.item() == pytest.approx(draws.mean().item(), abs=error + 1e-5)
             else:
-                assert (draws < action).float().mean().item() == pytest.approx(0.5, abs=2.5 / DRAWS**0.5)
+                below = (draws < action).float().mean()
+                assert below.item() == pytest.approx(0.5, abs=2.5 / DRAWS**0.5)
+
+    def _log_prob(self, distribution: ActionDistribution, column: Tensor, draws: Tensor) -> Tensor:
+        """Return the log-probability of each of the ``draws`` for one row of columns."""
+        return distribution.log_prob(column.expand(DRAWS, -1), draws).double()
 
     def test_draws_of_a_bounded_distribution_lie_within_its_bounds(self) -> None:
         made = self.make(2)
-        if made.bounded:
-            columns = 10.0 * self.columns(made, DRAWS)
-            raw = made.sample(columns, normal(DRAWS, made.noise_size))
-            assert bool((raw.abs() <= 1.0).all()) and bool((made.deterministic(columns).abs() <= 1.0).all())
+        if not made.bounded:
+            return
+        columns = 10.0 * self.columns(made, DRAWS)
+        raw = made.sample(columns, normal(DRAWS, made.noise_size))
+        for actions in (raw, made.deterministic(columns)):
+            assert actions.abs().max().item() <= 1.0
 
     def test_everything_is_finite_for_large_columns_and_has_finite_gradients(self) -> None:
         made = self.make(2)
-        given = [[sign * size] * made.width for size in (0.0, 1.0, 20.0) for sign in (-1.0, 1.0)]
-        columns = torch.tensor(given, requires_grad=True)
-        noise = normal(len(given), made.noise_size)
-        raw = made.sample(columns, noise)
-        at_bounds = torch.sign(raw.detach())
-        results = [raw, made.deterministic(columns), made.entropy(columns), made.log_prob(columns, raw.detach())]
-        results += [made.log_prob(columns, at_bounds)]
+        sizes = torch.tensor([-20.0, -1.0, 0.0, 1.0, 20.0])
+        columns = sizes[:, None].repeat(1, made.width).requires_grad_()
+        raw = made.sample(columns, normal(len(sizes), made.noise_size))
+        drawn = raw.detach()
+        results = [
+            raw,
+            made.deterministic(columns),
+            made.entropy(columns),
+            made.log_prob(columns, drawn),
+            made.log_prob(columns, torch.sign(drawn)),  # at the bounds of a bounded distribution
+        ]
         for result in results:
-            assert bool(result.isfinite().all())
+            assert result.isfinite().all().item()
             if result.requires_grad:
                 [gradient] = torch.autograd.grad(result.sum(), columns, retain_graph=True)
-                assert bool(gradient.isfinite().all())
+                assert gradient.isfinite().all().item()
 
     def test_numpy_draws_are_those_of_the_module(self) -> None:
         made = self.make(2)
         draw = made.numpy_draw()
+        if draw is None:
+            return
         columns = self.columns(made)
         noise = normal(ROWS, made.noise_size)
-        if draw is not None:
-            for ours, theirs in ((noise.numpy(), made.sample(columns, noise)), (None, made.deterministic(columns))):
-                np.testing.assert_allclose(draw(columns.numpy(), ours), theirs.numpy(), rtol=1e-4, atol=1e-5)
+        drawn = draw(columns.numpy(), noise.numpy())
+        likely = draw(columns.numpy(), None)
+        np.testing.assert_allclose(drawn, made.sample(columns, noise).numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(likely, made.deterministic(columns).numpy(), rtol=1e-4, atol=1e-5)
 
     def test_draws_can_be_exported(self) -> None:
         made = self.make(2)
-        given = (self.columns(made), normal(ROWS, made.noise_size))
-        exported = torch.export.export(Draws(made), given).module()
-        for ours, theirs in zip(exported(*given), Draws(made)(*given), strict=True):
-            torch.testing.assert_close(ours, theirs)
+        arguments = (self.columns(made), normal(ROWS, made.noise_size))
+        exported = torch.export.export(Draws(made), arguments).module()
+        torch.testing.assert_close(exported(*arguments), Draws(made)(*arguments))
 
 
 class Draws(nn.Module):

@@ -158,27 +158,30 @@ class ExporterConformance(RecordRules):
             self._compare(policy, loaded, BEHAVIORS[kind], rows)
 
     def _compare(self, policy: Any, loaded: LoadedPolicy, behavior: BehaviorSpec, rows: int) -> None:
+        """Act with both policies for four steps; an episode begins in one row before the third."""
         generator = np.random.default_rng(rows)
         size = policy.memory_size
         expected_memory = np.zeros((rows, size), np.float32) if size else None
-        memory = None if expected_memory is None else expected_memory.copy()
+        memory = copied(expected_memory)
         for step in range(4):
             seen = random_observations(behavior, rows, generator)
             mask = random_mask(behavior, rows, generator)
             if step == 2 and memory is not None and expected_memory is not None:
-                memory[0] = expected_memory[0] = 0.0
+                memory[0] = 0.0
+                expected_memory[0] = 0.0
             expected = policy.act(seen, mask, True, *(() if expected_memory is None else (expected_memory,)))
             actions, memory = loaded(seen, mask, memory)
-            assert (actions.continuous is None) == (expected.continuous is None)
-            assert (actions.discrete is None) == (expected.discrete is None)
-            if expected.continuous is not None and actions.continuous is not None:
-                np.testing.assert_allclose(actions.continuous, expected.continuous, rtol=0, atol=self.tolerance)
-            if expected.discrete is not None:
-                np.testing.assert_array_equal(actions.discrete, expected.discrete)
+            self._close(actions.continuous, expected.continuous)
+            assert_equal(actions.discrete, expected.discrete)
             if expected_memory is not None:
                 assert memory is not None, "a policy with memory returns what it remembers"
-                np.testing.assert_allclose(memory, expected_memory, rtol=0, atol=self.tolerance)
+                self._close(memory, expected_memory)
                 memory = np.array(memory, np.float32)
+
+    def _close(self, found: NDArray[Any] | None, expected: NDArray[Any] | None) -> None:
+        assert (found is None) == (expected is None)
+        if found is not None and expected is not None:
+            np.testing.assert_allclose(found, expected, rtol=0, atol=self.tolerance)
 
     def test_writes_one_file_and_nothing_else(self) -> None:
         kind = self.claimed()
@@ -207,15 +210,13 @@ class ExporterConformance(RecordRules):
         behavior = BEHAVIORS[kind]
         seen = random_observations(behavior, 5, np.random.default_rng(0))
         mask = random_mask(behavior, 5, np.random.default_rng(0))
-        before = policy.act(seen, mask)
+        before = copied(policy.act(seen, mask))
         generators = _generators()
         weights = copied(policy.state_dict())
         self.make().export(policy, behavior, self.file(), _ABOUT)
         assert _generators() == generators, "an export drew from a global generator, or left another setting of PyTorch"
         assert_equal(policy.state_dict(), weights)
-        after = policy.act(seen, mask)
-        for part in ("continuous", "discrete"):
-            np.testing.assert_array_equal(getattr(after, part), getattr(before, part))
+        assert_equal(policy.act(seen, mask), before)
 
     def test_a_file_that_cannot_be_written_is_an_error(self) -> None:
         kind = self.claimed()

@@ -65,19 +65,21 @@ class LearningReward:
 
 
 class LearningRewards:
-    """A plugin with rewards that learn, of which it keeps the created objects."""
+    """A plugin with one kind of reward, by default :class:`LearningReward`; ``made`` has the created objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, reward: type[Any] = LearningReward, **options: Any) -> None:
+        self.reward = reward
+        self.options = options
         self.made: list[Any] = []
 
     @hookimpl
     def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
         return [
             RewardProviderSpec(
-                name=LearningReward.name,
-                target="rlcore_devkit.conformance.learning_rewards:LearningReward",
+                name=self.reward.name,
+                target=f"{self.reward.__module__}:{self.reward.__name__}",
                 settings="rlcore.settings:RewardSettings",
-                summary="A reward that changes with every update",
+                summary="A reward of a test",
             )
         ]
 
@@ -85,8 +87,8 @@ class LearningRewards:
     def rlcore_create_reward_provider(
         self, spec: RewardProviderSpec, settings: RewardSettings, behavior: BehaviorSpec
     ) -> Any:
-        if spec.name != LearningReward.name:
+        if spec.name != self.reward.name:
             return None
         names = [each.name for each in behavior.observations]
-        self.made.append(LearningReward(settings.gamma, settings.strength, names))
+        self.made.append(self.reward(settings.gamma, settings.strength, names, **self.options))
         return self.made[-1]

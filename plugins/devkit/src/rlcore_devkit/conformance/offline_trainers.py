@@ -27,14 +27,13 @@ from rlcore import (
     hookimpl,
 )
 from rlcore_devkit.conformance.recordings import arrays, record
-from rlcore_devkit.conformance.states import assert_equal, assert_resumes, copied, equal
+from rlcore_devkit.conformance.states import assert_equal, assert_resumes, check_statistics, copied, equal
 from rlcore_devkit.conformance.trainer import (
     SPACES,
     TrainerRules,
     act,
     act_twice,
     check_actions,
-    check_statistics,
     first_batch,
     mean_reward,
 )

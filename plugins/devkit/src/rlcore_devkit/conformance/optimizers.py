@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from rlcore import RunStateError
 from rlcore_devkit.conformance.rules import RecordRules
-from rlcore_devkit.conformance.states import assert_equal, copied, through_a_file
+from rlcore_devkit.conformance.states import assert_equal, assert_resumes, copied, equal
 from rlcore_torch import OptimizerSpec, PluginOptimizer
 
 
@@ -53,26 +54,27 @@ class OptimizerConformance(RecordRules):
     def test_every_parameter_with_a_gradient_is_changed_and_no_other_one(self) -> None:
         """A layer that a loss does not reach has no gradient, and one that is frozen never has one."""
         weights = parameters()
-        before = [p.detach().clone() for p in weights]
+        before = values(weights)
         optimizer = self.make(weights)
         optimizer.zero_grad()
         weights[0].square().sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        assert not torch.equal(weights[0], before[0])
-        assert all(torch.equal(p, old) for p, old in zip(weights[1:], before[1:], strict=True)), "changed without one"
+        after = values(weights)
+        assert not equal(after[0], before[0])
+        assert_equal(after[1:], before[1:], "changed without one")
 
     def test_obeys_the_learning_rate_of_a_schedule(self) -> None:
         """A schedule may end at 0: a step then changes nothing."""
         weights = parameters()
         optimizer = self.make(weights)
         take_steps(optimizer, weights, 3)
-        before = [p.detach().clone() for p in weights]
+        before = values(weights)
         optimizer.learning_rate = 0.0
         take_steps(optimizer, weights, 1)
-        assert all(torch.equal(p, old) for p, old in zip(weights, before, strict=True)), "read `lr` of the group"
+        assert_equal(values(weights), before, "read `lr` of the group")
         optimizer.learning_rate = self.learning_rate
         take_steps(optimizer, weights, 1)
-        assert not torch.equal(weights[0], before[0])
+        assert not equal(values(weights)[0], before[0])
 
     def test_equal_gradients_give_equal_steps_and_no_random_numbers_are_drawn(self) -> None:
         outcomes = []
@@ -80,8 +82,8 @@ class OptimizerConformance(RecordRules):
         for _ in range(2):
             weights = parameters()
             take_steps(self.make(weights), weights, 5)
-            outcomes.append([p.detach() for p in weights])
-        assert all(torch.equal(one, other) for one, other in zip(*outcomes, strict=True))
+            outcomes.append(values(weights))
+        assert_equal(outcomes[0], outcomes[1])
         assert torch.equal(torch.random.get_rng_state(), before), "an optimizer must not draw random numbers"
 
     @pytest.mark.parametrize("steps", [0, 1, 7])
@@ -91,17 +93,17 @@ class OptimizerConformance(RecordRules):
         optimizer = self.make(weights)
         take_steps(optimizer, weights, steps)
         optimizer.learning_rate = self.learning_rate / 2.0
-        state = copied(optimizer.state_dict())
         resumed_weights = [nn.Parameter(p.detach().clone()) for p in weights]
         resumed = self.make(resumed_weights)
-        resumed.load_state_dict(through_a_file(state, self.directory))
-        resumed.learning_rate = self.learning_rate / 2.0
-        for _ in range(5):
-            take_steps(optimizer, weights, 1)
-            take_steps(resumed, resumed_weights, 1)
-            for ours, theirs in zip(weights, resumed_weights, strict=True):
-                assert torch.equal(ours, theirs), "keep what later steps need in `state` or in the groups"
-        assert_equal(optimizer.state_dict(), resumed.state_dict())
+
+        def go_on(each: PluginOptimizer) -> list[NDArray[Any]]:
+            own = weights if each is optimizer else resumed_weights
+            each.learning_rate = self.learning_rate / 2.0
+            take_steps(each, own, 5)
+            return values(own)
+
+        message = "keep what later steps need in `state` or in the groups"
+        assert_resumes(optimizer, resumed, self.directory, go_on, message)
 
     def test_a_state_of_other_parameters_is_refused_and_changes_nothing(self) -> None:
         weights = parameters()
@@ -122,6 +124,11 @@ def parameters() -> list[nn.Parameter]:
     """Return a matrix, a vector and a number, away from zero."""
     generator = torch.Generator().manual_seed(1)
     return [nn.Parameter(2.0 + torch.rand(shape, generator=generator)) for shape in ((3, 4), (4,), ())]
+
+
+def values(weights: list[nn.Parameter]) -> list[NDArray[Any]]:
+    """Return copies of the parameters."""
+    return [p.detach().numpy().copy() for p in weights]
 
 
 def distance(weights: list[nn.Parameter]) -> float:

@@ -32,6 +32,7 @@ from rlcore import (
 from rlcore_devkit.conformance.rules import RecordRules
 from rlcore_devkit.conformance.states import assert_equal, check_storable, copied
 from rlcore_devkit.environments import identity_hybrid
+from rlcore_devkit.playing import random_observations
 from rlcore_torch import (
     OffPolicySettings,
     ReplayBuffer,
@@ -118,15 +119,15 @@ class ReplaySamplerConformance(RecordRules):
 
     def test_equal_seeds_draw_equal_samples(self) -> None:
         """Other generators of the process, seeded differently here, must not matter."""
-        drawn = []
+        outcomes = []
         for seed in (1, 2):
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002
             history = self.history()
             generator = np.random.default_rng(2)
             samples = [history.draw(self.batch_size, generator) for _ in history.steps(3 * ROWS_PER_SLOT)]
-            drawn.append({"samples": samples, "next": generator.random(3)})
-        first, second = drawn
+            outcomes.append((samples, generator.random(3)))
+        first, second = outcomes
         assert_equal(first, second, "equal generators, unequal samples: draw from `generator` only")
 
     def test_a_resumed_sampler_continues_as_if_never_stopped(self) -> None:
@@ -135,10 +136,9 @@ class ReplaySamplerConformance(RecordRules):
             generator = np.random.default_rng(2)
             for _ in history.steps(played):
                 history.draw(self.batch_size, generator)
-            state = history.sampler.state_dict()
-            check_storable(state)
-            tree = {"buffer": history.buffer.state_dict(), "sampler": state}
-            path = save_checkpoint(self.directory / str(played), played, tree)
+            state = {"buffer": history.buffer.state_dict(), "sampler": history.sampler.state_dict()}
+            check_storable(state["sampler"])
+            path = save_checkpoint(self.directory / str(played), played, state)
             resumed = history.resumed(self.make(), load_checkpoint(path))
             again = deepcopy(generator)
             for _ in zip(history.steps(ROWS_PER_SLOT), resumed.steps(ROWS_PER_SLOT), strict=True):
@@ -240,31 +240,17 @@ class History:
 
     def _batch(self, first: bool) -> AgentBatch:
         slots = self.behavior.slots
-        how = self.random.choice(4, size=slots, p=(0.7, 0.1, 0.1, 0.1))
-        how[:] = 0 if first or self.step == 0 else how
-        terminated, truncated, aborted = (how == kind for kind in (1, 2, 3))
-        for name, ended in (("terminated", terminated), ("truncated", truncated), ("aborted", aborted)):
-            self.ends |= {name} if ended.any() else set()
-        self.current = np.where(how != 0, self.current + slots, self.current)
-        over = terminated | truncated
-        acts = (self.random.random(slots) < 0.8) | (how != 0) | (self.step == 0)
-        return AgentBatch(
-            self._observations(slots),
-            np.where(acts, self.random.standard_normal(slots), 0.0).astype(np.float32),
-            terminated,
-            truncated,
-            final_observations=self._observations(int(over.sum())) if over.any() else None,
-            needs_action=acts,
-            aborted=aborted,
-        )
-
-    def _observations(self, rows: int) -> dict[str, NDArray[Any]]:
-        return {
-            each.name: (self.random.random((rows, *each.shape)) * (255 if each.dtype == np.uint8 else 1)).astype(
-                each.dtype
-            )
-            for each in self.behavior.observations
-        }
+        begins = first or self.step == 0
+        ends = np.zeros(slots, np.int64) if begins else self.random.choice(4, size=slots, p=(0.7, 0.1, 0.1, 0.1))
+        flags = {name: ends == number for number, name in enumerate(("terminated", "truncated", "aborted"), 1)}
+        self.ends |= {name for name, ended in flags.items() if ended.any()}
+        self.current = np.where(ends != 0, self.current + slots, self.current)
+        acts = (self.random.random(slots) < 0.8) | (ends != 0) | begins
+        reward = np.where(acts, self.random.standard_normal(slots), 0.0).astype(np.float32)
+        batch = AgentBatch(random_observations(self.behavior, slots, self.random), reward, needs_action=acts, **flags)
+        if batch.ended.size:
+            batch.final_observations = random_observations(self.behavior, batch.ended.size, self.random)
+        return batch
 
 
 def stored(buffer: ReplayBuffer) -> Any:

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,12 +25,12 @@ from rlcore import (
     RunConfig,
     RunContext,
     Transitions,
-    load_checkpoint,
     recording_gradients,
-    save_checkpoint,
 )
 from rlcore_devkit.conformance.rules import RecordRules
+from rlcore_devkit.conformance.states import assert_equal, assert_resumes, check_statistics
 from rlcore_devkit.environments import identity_hybrid
+from rlcore_devkit.playing import random_observations
 
 
 class RewardProviderConformance(RecordRules):
@@ -74,26 +75,24 @@ class RewardProviderConformance(RecordRules):
         assert isinstance(provider.ignore_done, bool)
 
     def test_rewards_are_finite_and_one_for_each_transition(self) -> None:
-        given = self.transitions()
-        reward = evaluate(self.make(), given)
+        reward = evaluate(self.make(), self.transitions())
         assert reward.shape == (self.rows, self.slots) and reward.dtype == np.float32
         assert np.isfinite(reward).all()
 
     def test_a_minibatch_is_rewarded_like_the_rollout_it_is_of(self) -> None:
-        given = self.transitions()
-        flat = first_axes_joined(given)
-        np.testing.assert_allclose(
-            evaluate(self.make(), flat), evaluate(self.make(), given).reshape(-1), rtol=1e-5, atol=1e-6
-        )
+        rollout = self.transitions()
+        minibatch = first_axes_joined(rollout)
+        reward = evaluate(self.make(), rollout).reshape(-1)
+        np.testing.assert_allclose(evaluate(self.make(), minibatch), reward, rtol=1e-5, atol=1e-6)
 
     def test_an_update_does_not_depend_on_the_shape_that_transitions_in_order_have(self) -> None:
         """A rollout is [N] with slots instead of [T, S] where agents do not act together."""
         provider = self.make()
         other = self.make()
-        given = self.transitions()
-        update(provider, given)
-        update(other, in_one_row(given))
-        np.testing.assert_allclose(evaluate(other, given), evaluate(provider, given), rtol=1e-5, atol=1e-6)
+        rollout = self.transitions()
+        update(provider, rollout)
+        update(other, in_one_row(rollout))
+        np.testing.assert_allclose(evaluate(other, rollout), evaluate(provider, rollout), rtol=1e-5, atol=1e-6)
 
     def test_an_update_takes_a_minibatch_beside_what_was_collected_or_beside_nothing_new(self) -> None:
         provider = self.make()
@@ -106,53 +105,50 @@ class RewardProviderConformance(RecordRules):
 
     def test_what_it_is_shown_stays_as_it_is(self) -> None:
         provider = self.make()
-        given = self.transitions()
-        untouched = self.transitions()
-        evaluate(provider, given)
-        update(provider, given)
-        for ours, theirs in zip(arrays_of(given), arrays_of(untouched), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+        rollout = self.transitions()
+        evaluate(provider, rollout)
+        update(provider, rollout)
+        assert_equal(arrays_of(rollout), arrays_of(self.transitions()), "the provider changed its argument")
 
     def test_an_update_returns_finite_scalars_by_tag(self) -> None:
-        stats = update(self.make(), self.transitions())
-        assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items())
+        check_statistics(update(self.make(), self.transitions()))
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         provider = self.make()
-        resumed = self.make()
-        for seed in range(3):
-            evaluate(provider, self.transitions(seed))
-            update(provider, self.transitions(seed))
-        path = save_checkpoint(self.directory, 1, {"provider": provider.state_dict()})
-        resumed.load_state_dict(load_checkpoint(path)["provider"])
-        for seed in range(3, 6):
-            given = self.transitions(seed)
-            np.testing.assert_array_equal(evaluate(provider, given), evaluate(resumed, given))
-            assert dict(update(provider, given)) == dict(update(resumed, given))
+        self._learn(provider, range(3))
+        assert_resumes(provider, self.make(), self.directory, lambda each: self._learn(each, range(3, 6)))
+
+    def _learn(self, provider: RewardProvider, seeds: Iterable[int]) -> list[Any]:
+        """Evaluate and update with a rollout of each seed; return the results."""
+        results: list[Any] = []
+        for seed in seeds:
+            rollout = self.transitions(seed)
+            results += [evaluate(provider, rollout), update(provider, rollout)]
+        return results
 
 
 def random_transitions(behavior: BehaviorSpec, lead: tuple[int, ...], seed: int = 0) -> Transitions:
     """Return transitions with random values and the leading shape ``lead``."""
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
 
-    def values() -> dict[str, Any]:
-        return {
-            o.name: (random.random((*lead, *o.shape)) * (255 if o.dtype.kind == "u" else 1)).astype(o.dtype)
-            for o in behavior.observations
-        }
+    def values() -> dict[str, NDArray[Any]]:
+        drawn = random_observations(behavior, prod(lead), generator)
+        return {name: array.reshape(*lead, *array.shape[1:]) for name, array in drawn.items()}
 
-    terminated = random.random(lead) < 0.2
     observations = values()
     following = values()
+    actions = Actions()
+    if behavior.continuous:
+        actions.continuous = generator.uniform(-1.0, 1.0, (*lead, behavior.continuous)).astype(np.float32)
+    if behavior.discrete:
+        actions.discrete = generator.integers(behavior.discrete, size=(*lead, len(behavior.discrete)))
+    ends = generator.random((2, *lead)) < 0.2
     return Transitions(
         observations=observations,
-        actions=Actions(
-            random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32) if behavior.continuous else None,
-            random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))) if behavior.discrete else None,
-        ),
-        reward=random.standard_normal(lead).astype(np.float32),
-        terminated=terminated,
-        truncated=(random.random(lead) < 0.2) & ~terminated,
+        actions=actions,
+        reward=generator.standard_normal(lead).astype(np.float32),
+        terminated=ends[0],
+        truncated=ends[1] & ~ends[0],
         following=lambda: following,
     )
 
@@ -169,16 +165,10 @@ def update(provider: RewardProvider, transitions: Transitions) -> Mapping[str, f
         return provider.update(transitions)
 
 
-def arrays_of(transitions: Transitions) -> list[Any]:
-    actions = (transitions.actions.continuous, transitions.actions.discrete)
-    return [
-        *transitions.observations.values(),
-        *transitions.next_observations.values(),
-        *(part for part in actions if part is not None),
-        transitions.reward,
-        transitions.terminated,
-        transitions.truncated,
-    ]
+def arrays_of(transitions: Transitions) -> dict[str, Any]:
+    """Return the arrays that a provider is shown."""
+    names = ("observations", "next_observations", "actions", "reward", "terminated", "truncated")
+    return {name: getattr(transitions, name) for name in names}
 
 
 def in_one_row(transitions: Transitions) -> Transitions:
@@ -192,14 +182,13 @@ def in_one_row(transitions: Transitions) -> Transitions:
 def first_axes_joined(transitions: Transitions) -> Transitions:
     """Flatten the first two axes: return the transitions as [rows * slots]."""
 
-    def joined(array: Any) -> Any:
-        return None if array is None else array.reshape(-1, *array.shape[2:])
+    def joined(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: joined(array) for name, array in value.items()}
+        return None if value is None else value.reshape(-1, *value.shape[2:])
 
-    return Transitions(
-        observations={name: joined(array) for name, array in transitions.observations.items()},
-        actions=Actions(joined(transitions.actions.continuous), joined(transitions.actions.discrete)),
-        reward=joined(transitions.reward),
-        terminated=joined(transitions.terminated),
-        truncated=joined(transitions.truncated),
-        following=lambda: {name: joined(array) for name, array in transitions.next_observations.items()},
-    )
+    arrays = {
+        name: joined(getattr(transitions, name)) for name in ("observations", "reward", "terminated", "truncated")
+    }
+    actions = Actions(joined(transitions.actions.continuous), joined(transitions.actions.discrete))
+    return Transitions(actions=actions, following=lambda: joined(transitions.next_observations), **arrays)

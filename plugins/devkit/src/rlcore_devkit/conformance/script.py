@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, Ranks, Trainer
+from rlcore_devkit.conformance.states import copied
 from rlcore_devkit.playing import random_observations
 
 EPISODE = 6  # steps of an episode that is neither cut nor lost
@@ -68,17 +69,18 @@ class Script:
 
         step = np.arange(steps)[:, None]
         cuts = step[:, 0] % CUT_EVERY == CUT_AT
+        cut = cuts[:, None]
         # All agents of an environment end together, so that no rule about agents that wait for others matters.
         phase = step + behavior.env_index
-        ended = (phase % EPISODE == EPISODE - 1) & ~cuts[:, None]
-        lost = (phase % LOST_EVERY == LOST_AT) & ~ended & ~cuts[:, None]
+        ended = (phase % EPISODE == EPISODE - 1) & ~cut
+        lost = (phase % LOST_EVERY == LOST_AT) & ~ended & ~cut
         truncated = ended & (phase // EPISODE % 2 == 0)
         group = np.arange(slots) if behavior.group is None else behavior.group
         shared = generator.normal(size=(steps, slots))
         needs_action = None
         if waiting:
             needs_action = generator.random((steps, slots)) < 2 / 3
-            needs_action |= ended | lost | cuts[:, None]
+            needs_action |= ended | lost | cut
         reward = generator.normal(size=(steps, slots)).astype(np.float32)
         if needs_action is not None:
             reward[~needs_action] = 0.0
@@ -112,27 +114,29 @@ class Script:
 
     def after(self, step: int) -> AgentBatch:
         """Return what the agents receive after ``step``."""
-        ended = np.flatnonzero(self.terminated[step] | self.truncated[step])
-        finals = {name: array[step, ended] for name, array in self.finals.items()} if ended.size else None
-        waiting = self.needs_action is not None
-        return AgentBatch(
+        batch = AgentBatch(
             {name: array[step + 1].copy() for name, array in self.observations.items()},
             self.reward[step].copy(),
             self.terminated[step].copy(),
             self.truncated[step].copy(),
-            ended,
-            finals,
-            group_reward=None if waiting else self.group_reward[step].copy(),
-            needs_action=None if self.needs_action is None else self.needs_action[step].copy(),
-            aborted=self.aborted[step].copy() if self.aborted[step].any() else None,
         )
+        if batch.ended.size:
+            batch.final_observations = {name: array[step, batch.ended] for name, array in self.finals.items()}
+        if self.needs_action is None:
+            batch.group_reward = self.group_reward[step].copy()
+        else:
+            batch.needs_action = self.needs_action[step].copy()
+        if self.aborted[step].any():
+            batch.aborted = self.aborted[step].copy()
+        return batch
 
     def _reset(self, observations: Columns) -> AgentBatch:
         slots = self.reward.shape[1]
         none = np.zeros(slots, np.bool_)
-        copies = {name: array.copy() for name, array in observations.items()}
-        everyone = None if self.needs_action is None else np.ones(slots, np.bool_)
-        return AgentBatch(copies, np.zeros(slots, np.float32), none, none.copy(), needs_action=everyone)
+        batch = AgentBatch(copied(observations), np.zeros(slots, np.float32), none, none.copy())
+        if self.needs_action is not None:
+            batch.needs_action = np.ones(slots, np.bool_)
+        return batch
 
     # ------------------------------------------------------------ with one thing changed
 
@@ -141,14 +145,14 @@ class Script:
 
         Together they stay the same, so that running means and variances of observations do too.
         """
-        changed = {name: array.copy() for name, array in getattr(self, column).items()}
+        changed = copied(getattr(self, column))
         for array in changed.values():
             part = array[: self.steps] if column != "observations" else array[1:]
             part[where] = np.roll(part[where], 1, axis=0)
         swapped: dict[str, Any] = {column: changed}
         return attrs.evolve(self, **swapped)
 
-    def taken(self, slots: NDArray[np.integer[Any]]) -> Script:
+    def of_slots(self, slots: NDArray[np.integer[Any]]) -> Script:
         """Return the script of these ``slots`` alone."""
         columns = attrs.asdict(self, recurse=False)
         for name, value in columns.items():

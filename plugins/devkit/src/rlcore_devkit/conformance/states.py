@@ -82,6 +82,12 @@ def assert_resumes(
     assert_equal(original.state_dict(), resumed.state_dict(), message)
 
 
+def check_statistics(stats: Mapping[str, Any]) -> None:
+    """Check that an update returned finite numbers by tag."""
+    for tag, value in stats.items():
+        assert isinstance(tag, str) and np.isfinite(np.mean(value)), f"{tag!r} is {value}"
+
+
 def global_generators() -> tuple[Any, ...]:
     """Return the states of the generators of ``random`` and ``numpy.random``, which any draw changes."""
     kind, numbers, *used = np.random.get_state()  # noqa: NPY002

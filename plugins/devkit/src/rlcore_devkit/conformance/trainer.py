@@ -38,7 +38,14 @@ from rlcore_devkit.conformance.differences import TrainerDifferences
 from rlcore_devkit.conformance.learning_rewards import LearningReward, LearningRewards
 from rlcore_devkit.conformance.rules import Rules, doctor, installed
 from rlcore_devkit.conformance.script import ScriptedSlots
-from rlcore_devkit.conformance.states import assert_equal, assert_resumes, check_storable, copied, equal
+from rlcore_devkit.conformance.states import (
+    assert_equal,
+    assert_resumes,
+    check_statistics,
+    check_storable,
+    copied,
+    equal,
+)
 from rlcore_devkit.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -491,12 +498,6 @@ def spoil_arrays(batch: AgentBatch) -> None:
     for mask in (batch.action_mask, batch.final_action_mask):
         if mask is not None:
             mask[...] = False
-
-
-def check_statistics(stats: Mapping[str, Any]) -> None:
-    """Check that an update returned finite numbers by tag."""
-    for tag, value in stats.items():
-        assert isinstance(tag, str) and np.isfinite(np.mean(value)), f"{tag!r} is {value}"
 
 
 def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:

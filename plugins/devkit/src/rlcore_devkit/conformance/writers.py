@@ -51,32 +51,39 @@ class StatsWriterConformance(RecordRules):
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
         """Check that reading returns ``expected``: behavior, step, mean reward."""
-        written = [
-            (behavior, step, means[Tag.CUMULATIVE_REWARD]) for behavior, step, means in self.read(self.directory)
-        ]
-        assert sorted((behavior, step) for behavior, step, _ in written) == sorted((b, s) for b, s, _ in expected)
-        for ours, theirs in zip(sorted(written), sorted(expected), strict=True):
-            assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
+        written = {}
+        for behavior, step, means in self.read(self.directory):
+            assert (behavior, step) not in written, f"step {step} of {behavior} is there twice"
+            written[behavior, step] = means[Tag.CUMULATIVE_REWARD]
+        assert written == {(behavior, step): pytest.approx(mean, rel=1e-5) for behavior, step, mean in expected}
+
+    def _write(self, writer: StatsWriter, *summaries: tuple[str, int, float]) -> None:
+        """Write summaries: behavior, step, mean reward."""
+        for behavior, step, mean in summaries:
+            writer.write(behavior, step, summary(mean))
 
     def test_what_was_written_can_be_read_before_the_writer_is_closed(self) -> None:
         """A run that is killed keeps its summaries."""
         writer = self.make()
-        writer.write("Walker", 1000, summary(1.5))
-        self.check([("Walker", 1000, 1.5)])
-        writer.write("Walker", 2000, summary(2.5))
-        self.check([("Walker", 1000, 1.5), ("Walker", 2000, 2.5)])
+        first = ("Walker", 1000, 1.5)
+        second = ("Walker", 2000, 2.5)
+        self._write(writer, first)
+        self.check([first])
+        self._write(writer, second)
+        self.check([first, second])
         writer.close()
-        self.check([("Walker", 1000, 1.5), ("Walker", 2000, 2.5)])
+        self.check([first, second])
 
     def test_behaviors_are_kept_apart(self) -> None:
+        summaries = [("Walker", 500, 1.0), ("Striker", 500, -4.0)]
         writer = self.make()
-        for name, value in (("Walker", 1.0), ("Striker", -4.0)):
-            writer.write(name, 500, summary(value))
+        self._write(writer, *summaries)
         writer.close()
-        self.check([("Walker", 500, 1.0), ("Striker", 500, -4.0)])
+        self.check(summaries)
 
     def test_every_tag_arrives(self) -> None:
-        stats = {**summary(1.0), "Losses/Policy Loss": StatSummary.of([0.25]), "Acme/Größe": StatSummary.of([3.0])}
+        others = {"Losses/Policy Loss": StatSummary.of([0.25]), "Acme/Größe": StatSummary.of([3.0])}
+        stats = summary(1.0) | others
         writer = self.make()
         writer.write("Walker", 10, stats)
         writer.close()
@@ -84,20 +91,20 @@ class StatsWriterConformance(RecordRules):
         assert {tag: means.get(tag) for tag in stats} == {tag: stat.mean for tag, stat in stats.items()}
 
     def test_values_that_are_not_finite_do_not_break_it(self) -> None:
+        loss = {"Losses/Value Loss": StatSummary.of([math.inf, math.nan])}
         writer = self.make()
-        writer.write("Walker", 10, {**summary(1.0), "Losses/Value Loss": StatSummary.of([math.inf, math.nan])})
-        writer.write("Walker", 20, summary(2.0))
+        writer.write("Walker", 10, summary(1.0) | loss)
+        self._write(writer, ("Walker", 20, 2.0))
         writer.close()
         self.check([("Walker", 10, 1.0), ("Walker", 20, 2.0)])
 
     def test_a_resumed_run_goes_on_after_what_it_kept(self) -> None:
         """The resumed run repeats the steps after the checkpoint. Each step is there once, with the second result."""
         writer = self.make()
-        for step in (1000, 2000, 3000):
-            writer.write("Walker", step, summary(step / 1000))
+        self._write(writer, ("Walker", 1000, 1.0), ("Walker", 2000, 2.0), ("Walker", 3000, 3.0))
         writer.close()
         writer = self.make(resumed_steps={"Walker": 2000})
-        writer.write("Walker", 3000, summary(7.0))
+        self._write(writer, ("Walker", 3000, 7.0))
         writer.close()
         self.check([("Walker", 1000, 1.0), ("Walker", 2000, 2.0), ("Walker", 3000, 7.0)])
 

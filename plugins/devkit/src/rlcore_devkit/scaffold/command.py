@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rlcore import debug_option
 from rlcore_devkit.scaffold.about import DEFAULT_LICENSE, LICENSES, new_about
 from rlcore_devkit.scaffold.kinds import KINDS
 from rlcore_devkit.scaffold.names import new_package
@@ -30,7 +31,7 @@ _KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary_line
 @click.option("--email", help="By default, user.email of git.")
 @click.option("--url", "urls", multiple=True, metavar="[LABEL=]ADDRESS", help="A page, its source if without a label.")
 @click.option("--description", default="", help="One line: what it is, for indexes and in its files.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@debug_option
 @click.pass_context
 def new_command(
     context: click.Context,
