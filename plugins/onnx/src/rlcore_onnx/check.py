@@ -79,8 +79,7 @@ class Comparison:
                 observations = example_observations(self.behavior, self.module, rows, self.generator)
                 mask = None if inputs.action_mask is None else example_mask(self.layout, rows, self.generator)
                 epsilon = self.generator.standard_normal((rows, inputs.epsilon_size), np.float32)
-                found = self.session(observations, mask, memory, epsilon)
-                self._compare(found, observations, mask, memory, epsilon)
+                self._compare(observations, mask, memory, epsilon)
         if inputs.action_mask is not None:
             self._trial_run()
         if not self.largest <= self.tolerance:  # also for NaN
@@ -92,39 +91,51 @@ class Comparison:
 
     def _compare(
         self,
-        found: Arrays,
         observations: Arrays,
         mask: NDArray[np.bool_] | None,
         memory: NDArray[np.float32] | None,
         epsilon: NDArray[np.float32],
     ) -> None:
         """Compare the results for one batch; ``memory`` becomes that after the step."""
+        found = self.session(observations, mask, memory, epsilon)
         tensors = {name: torch.from_numpy(array) for name, array in observations.items()}
-        given = [None if array is None else torch.from_numpy(array.copy()) for array in (mask, memory)]
-        logits = None
-        if isinstance(self.module, PolicyModule):
-            unmasked = self.module.distribution_parameters(tensors, None, given[1])[:2]
-            self.magnitude = max([1.0, *(float(each.abs().max()) for each in unmasked if each is not None)])
-            logits = _numpy(self.module.distribution_parameters(tensors, *given)[1])
+        mask_and_memory = [None if array is None else torch.from_numpy(array.copy()) for array in (mask, memory)]
+        logits = self._logits(tensors, *mask_and_memory)
         expected = self.policy.act(observations, mask, True, *(() if memory is None else (memory,)))
+        sizes = self.sizes * self.magnitude
         self._numbers(found.get("logits"), logits, self.magnitude)
-        self._numbers(found.get("deterministic_continuous"), expected.continuous, self.sizes * self.magnitude)
+        self._numbers(found.get("deterministic_continuous"), expected.continuous, sizes)
         self._discrete(found.get("deterministic_discrete"), expected.discrete, logits, 0.0)
         self._numbers(found.get("memory"), memory, 1.0)
         if "actions" in found:
-            continuous, probabilities = np.split(found["actions"], [self.layout.continuous], axis=1)
-            self._numbers(self.session.in_units(continuous), expected.continuous, self.sizes * self.magnitude)
-            if logits is not None:
-                branches = torch.from_numpy(logits).split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
-                softmax = torch.cat([each.softmax(1) for each in branches], dim=1)
-                self._numbers(probabilities, softmax.numpy(), self.magnitude)
+            self._columns(found["actions"], expected.continuous, logits)
         if self.session.metadata.inputs.epsilon is not None:
-            gaussian, normal = torch.from_numpy(epsilon).tensor_split([epsilon.shape[1] - self.layout.logits], dim=1)
+            normal_size = epsilon.shape[1] - self.layout.logits
+            gaussian, normal = torch.from_numpy(epsilon).tensor_split([normal_size], dim=1)
             noise = gumbel(normal.double())
-            drawn = self.module(tensors, *given, (gaussian, noise.float()))
-            self._numbers(found.get("continuous"), _numpy(drawn.continuous), self.sizes * self.magnitude)
+            drawn = self.module(tensors, *mask_and_memory, (gaussian, noise.float()))
+            self._numbers(found.get("continuous"), _numpy(drawn.continuous), sizes)
             noisy = None if logits is None else logits + noise.numpy()
             self._discrete(found.get("discrete"), _numpy(drawn.discrete), noisy, rounding(normal))
+
+    def _logits(self, tensors: dict[str, Tensor], mask: Tensor | None, memory: Tensor | None) -> NDArray[Any] | None:
+        """The masked logits of a batch, if the module shows them; and note how large the last layer's numbers are."""
+        if not isinstance(self.module, PolicyModule):
+            return None
+        columns, unmasked, _ = self.module.distribution_parameters(tensors, None, memory)
+        sizes = [float(each.abs().max()) for each in (columns, unmasked) if each is not None]
+        self.magnitude = max(1.0, *sizes)
+        _, logits, _ = self.module.distribution_parameters(tensors, mask, memory)
+        return _numpy(logits)
+
+    def _columns(self, columns: NDArray[Any], continuous: NDArray[Any] | None, logits: NDArray[Any] | None) -> None:
+        """Compare the parts of actions side by side: continuous ones, then the probabilities of options."""
+        units, probabilities = np.split(columns, [self.layout.continuous], axis=1)
+        self._numbers(self.session.in_units(units), continuous, self.sizes * self.magnitude)
+        if logits is not None:
+            branches = torch.from_numpy(logits).split(self.layout.branches, dim=1)  # type: ignore[no-untyped-call]
+            softmax = torch.cat([branch.softmax(1) for branch in branches], dim=1)
+            self._numbers(probabilities, softmax.numpy(), self.magnitude)
 
     def _numbers(self, found: NDArray[Any] | None, expected: NDArray[Any] | None, sizes: NDArray[Any] | float) -> None:
         if found is None or expected is None:
@@ -133,7 +144,8 @@ class Comparison:
             raise PluginError(
                 f"the file makes {list(found.shape)} numbers where the policy makes {list(expected.shape)}"
             )
-        difference = np.abs(found - expected) / np.maximum(np.maximum(np.abs(expected), 1.0), sizes)
+        unit = np.maximum(np.maximum(np.abs(expected), 1.0), sizes)
+        difference = np.abs(found - expected) / unit
         self.largest = float(np.max(difference, initial=self.largest))  # NaN if there is one
 
     def _discrete(
@@ -143,15 +155,16 @@ class Comparison:
         if found is None or expected is None:
             return
         for row, branch in np.argwhere(found != expected):
-            first = self.layout.offsets[branch]
-            pair = [first + found[row, branch], first + expected[row, branch]]
-            errors = np.broadcast_to(error, (len(found), self.layout.logits))[row, pair]
-            room = self.tolerance * self.magnitude + 2 * np.max(errors)
-            if logits is None or not abs(logits[row, pair[0]] - logits[row, pair[1]]) <= room:
-                raise PluginError(
-                    f"onnxruntime chose option {found[row, branch]} of branch {branch}, and the policy option "
-                    f"{expected[row, branch]}"
-                )
+            option = found[row, branch]
+            other = expected[row, branch]
+            columns = self.layout.offsets[branch] + np.array([option, other])
+            if logits is not None:
+                errors = np.broadcast_to(error, logits.shape)[row, columns]
+                room = self.tolerance * self.magnitude + 2 * np.max(errors)
+                first, second = logits[row, columns]
+                if abs(first - second) <= room:
+                    continue
+            raise PluginError(f"onnxruntime chose option {option} of branch {branch}, and the policy option {other}")
 
     def _trial_run(self) -> None:
         """Unity tries a model with zeros only, so that every option is forbidden."""
@@ -163,8 +176,9 @@ class Comparison:
 
 def rounding(normal: Tensor) -> NDArray[np.float64]:
     """How far rounding of float32 can move the Gumbel numbers of standard normal numbers."""
-    u = (0.5 * (1.0 + torch.erf(normal.double() * 0.5**0.5))).clamp(SMALLEST, 1.0 - SMALLEST).numpy()
-    slope: NDArray[np.float64] = 1.0 / (u * -np.log(u))
+    u = 0.5 * (1.0 + torch.erf(normal.double() * 0.5**0.5))
+    clipped = u.clamp(SMALLEST, 1.0 - SMALLEST).numpy()
+    slope: NDArray[np.float64] = 1.0 / (clipped * -np.log(clipped))
     return slope * 2.0**-22
 
 

@@ -56,23 +56,27 @@ class Session:
         self._types = {each.name: _type(each) for each in model.get_inputs()}
         names = attrs.asdict(metadata.outputs) | dict(extra or {})
         self._outputs = {meaning: name for meaning, name in names.items() if name is not None}
-        fed = zip(metadata.behavior.observations, self.behavior.observations, strict=True)
-        inputs = metadata.inputs
+        self._require_described(model)
+
+    def _require_described(self, model: onnxruntime.InferenceSession) -> None:
+        """Raise ValueError unless the inputs and outputs of ``model`` are those of the metadata."""
+        inputs = self.metadata.inputs
+        behavior = self.behavior
         sizes: dict[str | None, int] = {
-            inputs.action_mask: self.behavior.mask_size,
+            inputs.action_mask: behavior.mask_size,
             inputs.memory: self.memory_size,
             inputs.epsilon: self.epsilon_size,
-            **{each.input: spec.size for each, spec in fed},
             **{name: math.prod(shape) for name, shape in inputs.unused.items()},
         }
         sizes.pop(None, None)
+        for fed, spec in zip(self.metadata.behavior.observations, behavior.observations, strict=True):
+            sizes[fed.input] = spec.size
         found = {name: math.prod(shape) for name, (_, shape) in self._types.items()}
         wrong = {name for name, _ in sizes.items() ^ found.items()}
         wrong |= set(self._outputs.values()) - {each.name for each in model.get_outputs()}
         if "actions" not in self._outputs:
-            behavior = self.behavior
-            made = {"continuous": behavior.continuous, "discrete": behavior.mask_size, "memory": self.memory_size}
-            wrong |= {part for part, size in made.items() if (size != 0) != (part in self._outputs)}
+            parts = {"continuous": behavior.continuous, "discrete": behavior.mask_size, "memory": self.memory_size}
+            wrong |= {part for part, size in parts.items() if (size != 0) != (part in self._outputs)}
         if wrong:
             raise ValueError(f"the graph does not have it, or in another size: {', '.join(sorted(map(str, wrong)))}")
 
@@ -92,24 +96,29 @@ class Session:
         """
         inputs = self.metadata.inputs
         rows = len(next(iter(observations.values())))
-        given: dict[str | None, NDArray[Any]] = {
-            inputs.action_mask: np.ones((rows, self.behavior.mask_size), np.bool_) if mask is None else mask,
-            inputs.memory: np.zeros((rows, self.memory_size), np.float32) if memory is None else memory,
-            inputs.epsilon: np.zeros((rows, self.epsilon_size), np.float32) if epsilon is None else epsilon,
+        if mask is None:
+            mask = np.ones((rows, self.behavior.mask_size), np.bool_)
+        if memory is None:
+            memory = np.zeros((rows, self.memory_size), np.float32)
+        if epsilon is None:
+            epsilon = np.zeros((rows, self.epsilon_size), np.float32)
+        arrays: dict[str | None, NDArray[Any]] = {
+            inputs.action_mask: mask,
+            inputs.memory: memory,
+            inputs.epsilon: epsilon,
             **{name: np.zeros((rows, *shape), np.float32) for name, shape in inputs.unused.items()},
         }
-        given.pop(None, None)
         for each in self.metadata.behavior.observations:
             values = observations[each.name]
             if each.scale != 1.0:
                 values = values * np.float32(each.scale)
-            given[each.input] = np.moveaxis(values, -1, 1) if each.channels_first else values
-        feeds = {
-            name: np.ascontiguousarray(given[name].reshape(rows, *shape), dtype)
-            for name, (dtype, shape) in self._types.items()
-        }
+            arrays[each.input] = np.moveaxis(values, -1, 1) if each.channels_first else values
+        feeds = {}
+        for name, (dtype, shape) in self._types.items():
+            feeds[name] = np.ascontiguousarray(arrays[name].reshape(rows, *shape), dtype)
         names = {meaning: name for meaning, name in self._outputs.items() if wanted is None or meaning in wanted}
-        found: Arrays = dict(zip(names, self._model.run(list(names.values()), feeds), strict=True))
+        results = self._model.run(list(names.values()), feeds)
+        found: Arrays = dict(zip(names, results, strict=True))
         if "memory" in found:
             found["memory"] = found["memory"].reshape(rows, self.memory_size)
         for meaning in ("continuous", "deterministic_continuous"):
@@ -123,7 +132,9 @@ class Session:
             return continuous
         low = self.behavior.low
         high = self.behavior.high
-        stretched: NDArray[np.float32] = np.clip((low + high) / 2 + continuous * ((high - low) / 2), low, high)
+        middle = (low + high) / 2
+        half_range = (high - low) / 2
+        stretched: NDArray[np.float32] = np.clip(middle + continuous * half_range, low, high)
         return stretched
 
 
