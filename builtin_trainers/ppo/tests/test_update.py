@@ -14,6 +14,7 @@ from rlcore import AgentBatch, Run
 from rlcore_devkit.conformance.states import assert_equal, copied
 from rlcore_devkit.conformance.trainer import first_batch, learn, play
 from rlcore_devkit.environments import IdentityEnvironment, TinyCorridor, identity_hybrid
+from rlcore_ppo.by_hand import GRADIENTS
 from rlcore_ppo.settings import PPOSettings
 from rlcore_ppo.trainer import PPOTrainer
 from rlcore_torch import Loss, Minibatch
@@ -33,6 +34,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Minibatch, Loss]]:
         seen.append((batch, found))
         return found
 
+    assert PPOTrainer.loss in GRADIENTS.methods  # those of the class as it is written
     monkeypatch.setattr(PPOTrainer, "loss", loss)
     return seen
 

@@ -272,8 +272,8 @@ class OneOfTwo(Ranks):
     size = 2
 
     def all_gather(self, value: Any) -> list[Any]:
-        nothing = np.zeros_like(value["returns"])
-        return [value, {"slots": value["slots"] + 1, "returns": nothing, "valid": nothing.astype(np.bool_)}]
+        nothing = [np.zeros_like(array) for array in value["arrays"]]
+        return [value, {"slots": value["slots"] + 1, "arrays": nothing, "lists": []}]
 
 
 def test_steps_that_ranks_have_not_joined_are_saved() -> None:

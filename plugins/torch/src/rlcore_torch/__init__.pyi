@@ -59,7 +59,6 @@ from .off_policy.replay_sequences import SequenceRows as SequenceRows
 from .off_policy.trainer import OffPolicyTrainer as OffPolicyTrainer
 from .off_policy.transition_batch import ActionBatch as ActionBatch
 from .off_policy.transition_batch import TransitionBatch as TransitionBatch
-from .on_policy.clipped import ClippedPolicySettings as ClippedPolicySettings
 from .on_policy.collection import RolloutTrainer as RolloutTrainer
 from .on_policy.minibatch import Loss as Loss
 from .on_policy.minibatch import Minibatch as Minibatch

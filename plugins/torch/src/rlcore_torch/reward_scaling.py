@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Ranks, RewardProvider, SavedValueError, SlotShare, fill, saved_array, saved_float, saved_mapping
+from rlcore_torch.ranks.torch_ranks import gather_slots
 from rlcore_torch.settings import is_extrinsic
 
 __all__ = ["RewardScaling"]
@@ -144,7 +145,10 @@ class RewardScaling:
         own = np.concatenate([np.empty((0, len(self.returns))), *(history for history, _ in self._pending)])
         own_valid = np.concatenate([np.empty(own[:0].shape, np.bool_), *(valid for _, valid in self._pending)])
         self._pending = []
-        returns, valid = self._of_all(own, own_valid)
+        returns = own
+        valid = own_valid
+        if self._ranks.size > 1:
+            returns, valid = gather_slots(self._ranks, self._share, own, own_valid)
         counts = valid.sum(1)
         seen = np.maximum(counts, 1)
         means = np.where(valid, returns, 0.0).sum(1) / seen
@@ -168,22 +172,6 @@ class RewardScaling:
         self.count = count
         deviations: NDArray[np.float64] = np.sqrt(variances + EPSILON)
         return deviations
-
-    def _of_all(
-        self, returns: NDArray[np.float64], valid: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Arrays [K, S] of this rank as those of all ranks, in the order of one process."""
-        if self._ranks.size == 1:
-            return returns, valid
-        parts = self._ranks.all_gather({"slots": self._share.numbers, "returns": returns, "valid": valid})
-        shape = max(len(part["valid"]) for part in parts), self._share.total
-        of_all = np.zeros(shape)
-        valid_of_all = np.zeros(shape, np.bool_)
-        for part in parts:
-            steps = len(part["valid"])
-            of_all[:steps, part["slots"]] = part["returns"]
-            valid_of_all[:steps, part["slots"]] = part["valid"]
-        return of_all, valid_of_all
 
     # ------------------------------------------------------------ state
 

@@ -266,7 +266,7 @@ class OnPolicyTrainer(RolloutTrainer):
         own = [to_numpy(torch.as_tensor(each)) for each in (rollout.value, targets)]
         if baseline is not None:
             own.append(baseline)
-        values, returns, *baselines = gather_slots(self.ranks, self.share, *own, lists=rollout.episodes)
+        values, returns, *baselines = self._of_all(*own, lists=rollout.episodes)
         place = slice(None) if rollout.own_slot is None and not self.buffer.ragged else rollout.valid_of_all
         for k, name in enumerate(self.provider_names):
             title = name.capitalize()
@@ -296,7 +296,7 @@ class OnPolicyTrainer(RolloutTrainer):
         if self.hyperparameters.advantage_normalization == "minibatch":
             everyone = shuffled.advantage
             if rollout.own_slot is not None:
-                (of_all,) = gather_slots(self.ranks, self.share, to_numpy(advantages))
+                (of_all,) = self._of_all(to_numpy(advantages))
                 everyone = self._on_device(of_all.reshape(-1)[np.concatenate(drawn)])
             standardized = standardized_parts(everyone, [len(places) for places in drawn])
         for k, batch in enumerate(shuffled.split(map(len, own))):
@@ -463,23 +463,29 @@ class OnPolicyTrainer(RolloutTrainer):
     ) -> tuple[NDArray[np.bool_], SequenceTable | None]:
         """Where all ranks have a transition, [T*, S*], and with memory the sequences of all ranks."""
         if self.memory is None or self.model.memory is None:
-            (valid_of_all,) = gather_slots(self.ranks, self.share, valid)
+            (valid_of_all,) = self._of_all(valid)
             return valid_of_all, None
         starts = sequence_starts(ended, self.model.memory.sequence_length)
         # What was remembered after an action that was chosen before the latest update is of older weights.
         starts[1:2, ~np.isnan(self.buffer.kept_log_prob)] = True
-        valid_of_all, starts = gather_slots(self.ranks, self.share, valid, starts & valid)
+        valid_of_all, starts = self._of_all(valid, starts & valid)
         return valid_of_all, SequenceTable(starts, valid_of_all)
 
     def _standardized(self, rollout: Rollout, advantages: Tensor) -> Tensor:
         """Return ``advantages`` [T, S] standardized over the transitions of all ranks; 0 where there is none."""
-        (of_all,) = gather_slots(self.ranks, self.share, to_numpy(advantages))
+        (of_all,) = self._of_all(to_numpy(advantages))
         joined = self._on_device(of_all)
         kept = self._on_device(rollout.valid_of_all)
         joined[kept] = standardize(joined[kept])
         if rollout.own_slot is None:
             return joined
         return joined[: len(rollout.valid), self._on_device(self.share.numbers)]
+
+    def _of_all(self, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()) -> list[NDArray[Any]]:
+        """Return arrays [T, S, ...] of this rank as [T*, S*, ...] of all ranks."""
+        if self.ranks.size == 1:
+            return list(arrays)
+        return gather_slots(self.ranks, self.share, *arrays, lists=lists)
 
     def _flat(self, array: NDArray[Any] | Tensor) -> Tensor | None:
         """An array or a tensor [T, S, ...] as a tensor [T * S, ...] on the device; None if it holds nothing."""

@@ -344,8 +344,6 @@ def gather_slots(
 
     Each of ``lists`` gets the numbers that the other ranks have in theirs. It is one exchange.
     """
-    if ranks.size == 1:
-        return list(arrays)
     parts = ranks.all_gather({"slots": share.numbers, "arrays": arrays, "lists": lists})
     for k, numbers in enumerate(lists):
         numbers[:] = [number for part in parts for number in part["lists"][k]]
