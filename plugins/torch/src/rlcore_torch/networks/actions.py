@@ -171,15 +171,22 @@ class ActionNoise:
         return self._gaussian[row // self._hold], self._gumbel[row]
 
     def _draw(self) -> None:
-        gaussian, gumbel = ((rows, self._total, size) for rows, _, size in (self._continuous, self._logits))
-        self._gaussian = self._generator.standard_normal(gaussian, dtype=np.float32)[:, self._own]
-        self._gumbel = gumbel_noise(self._generator, gumbel)[:, self._own]
+        held, _, noise_size = self._continuous
+        rows, _, logits = self._logits
+        gaussian = self._generator.standard_normal((held, self._total, noise_size), dtype=np.float32)
+        self._gaussian = gaussian[:, self._own]
+        self._gumbel = gumbel_noise(self._generator, (rows, self._total, logits))[:, self._own]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the noise that was drawn and not used yet."""
         held, used = divmod(self._row, self._hold)
-        left = {"gaussian": self._gaussian[held:].copy(), "gumbel": self._gumbel[held * self._hold :].copy()}
-        return left | ({"used": used} if used else {})
+        state: dict[str, Any] = {
+            "gaussian": self._gaussian[held:].copy(),
+            "gumbel": self._gumbel[held * self._hold :].copy(),
+        }
+        if used:
+            state["used"] = used
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
@@ -294,7 +301,9 @@ class DiscreteOptions:
         if probabilities is None:
             return values.squeeze(-1)
         weights = self._weights(probabilities)  # [B, columns]
-        return (values * (weights if values.dim() == 2 else weights.unsqueeze(1))).sum(-1)
+        if values.dim() == 3:
+            weights = weights.unsqueeze(1)
+        return (values * weights).sum(-1)
 
     def _weights(self, probabilities: Tensor) -> Tensor:
         if not self.joint:

@@ -81,7 +81,8 @@ class Recurrent(nn.Module):
         outputs = []
         parts: Any = x.split([steps * count for steps, count in segments])  # type: ignore[no-untyped-call]
         for (steps, count), part in zip(segments, parts, strict=True):
-            output, state = self.layer(part.view(steps, count, -1), self._first(state, count))
+            x_segment = part.view(steps, count, -1)  # [steps, count, F]
+            output, state = self.layer(x_segment, self._first(state, count))
             outputs.append(output.flatten(0, 1))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 

@@ -77,12 +77,13 @@ class SequenceLayout:
         rank[ranked] = np.arange(len(ranked))
         steps, counts = np.transpose(segments)
         widths = np.repeat(counts, steps)  # [steps of all segments]
-        places = (np.cumsum(widths) - widths)[steps_within(lengths)] + np.repeat(rank, lengths)
+        first_places = np.cumsum(widths) - widths  # [steps of all segments]
+        places = first_places[steps_within(lengths)] + np.repeat(rank, lengths)
         rows = np.zeros(widths.sum(), np.int64)
         rows[places] = np.arange(len(places))
         order = np.resize(ranked, counts[0])
-        at = tuple(torch.from_numpy(array).to(device) for array in (rows, places, order))
-        return cls(at[0], at[1], at[2], segments, *beside)
+        at_places, at_rows, first = (torch.from_numpy(array).to(device) for array in (rows, places, order))
+        return cls(at_places, at_rows, first, segments, *beside)
 
     def padded(self, x: Tensor) -> Tensor:
         """Return [P, F] from ``x`` [N, F]."""

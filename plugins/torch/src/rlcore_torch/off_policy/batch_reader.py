@@ -100,12 +100,10 @@ class BatchReader:
         self, steps: Steps, rows: Rows, unrolled: _Unrolled | None
     ) -> tuple[Inputs, Tensor | None, Tensor | None, Tensor | None]:
         """Inputs, raw actions, choices and masks of ``steps``."""
-        return (
-            self._inputs(steps.observations) if unrolled is None else unrolled.inputs(rows),
-            self._tensor(steps.raw) if self.layout.continuous else None,
-            self._tensor(steps.choices) if self.layout.branches else None,
-            self._optional(steps.masks),
-        )
+        inputs = self._inputs(steps.observations) if unrolled is None else unrolled.inputs(rows)
+        raw = self._tensor(steps.raw) if self.layout.continuous else None
+        choices = self._tensor(steps.choices) if self.layout.branches else None
+        return inputs, raw, choices, self._optional(steps.masks)
 
     def transitions(self, rows: Rows, collected: Rows | None = None) -> Transitions:
         """Return single steps as reward providers see them; what the provider does not read is not gathered.
@@ -113,35 +111,34 @@ class BatchReader:
         ``collected`` [N] are the rows of what was collected since the last update of the providers, step after step;
         None where nothing is to be learned.
         """
-        shown = self._shown(self.buffer.view(rows))
+        transitions = self._as_transitions(self.buffer.view(rows))
         if collected is not None:
-            shown.collecting = partial(self._in_order, collected)
-        return shown
+            transitions.collecting = partial(self._in_order, collected)
+        return transitions
 
     def _in_order(self, rows: Rows) -> Transitions | None:
         """Return the transitions of ``rows`` [N], step after step, with their slots; None if there are none."""
         if not len(rows):
             return None
-        shown = self._shown(self.buffer.view(rows))
-        shown.slot = rows % self.buffer.slots
-        return shown
+        transitions = self._as_transitions(self.buffer.view(rows))
+        transitions.slot = rows % self.buffer.slots
+        return transitions
 
     def rewards(self, rows: Rows) -> list[FloatArray]:
         """Return the rewards of single steps as they were given, without strength: [B] for each provider."""
         return self._evaluate(self.transitions(rows))
 
-    def _evaluate(self, shown: Transitions) -> list[FloatArray]:
+    def _evaluate(self, transitions: Transitions) -> list[FloatArray]:
         with torch.no_grad():
-            return [provider.evaluate(shown) for provider in self.providers]
+            return [provider.evaluate(transitions) for provider in self.providers]
 
-    def _shown(self, steps: Steps) -> Transitions:
+    def _as_transitions(self, steps: Steps) -> Transitions:
         """Return steps that are gathered already as reward providers see them."""
-        layout = self.layout
+        raw = steps.raw if self.layout.continuous else None
+        choices = steps.choices if self.layout.branches else None
         return Transitions(
             observations=steps.observations,
-            actions=layout.actions(
-                steps.raw if layout.continuous else None, steps.choices if layout.branches else None
-            ),
+            actions=self.layout.actions(raw, choices),
             reward=steps.reward,
             terminated=steps.terminated,
             truncated=steps.truncated,
@@ -150,47 +147,50 @@ class BatchReader:
         )
 
     def _after_ends(self, last: Rows) -> AfterEnds | None:
-        buffer = self.buffer
-        goes_on = [provider.ignore_done for provider in self.providers]
-        if not any(goes_on) or not buffer.ends(last).any():
+        ignores_done = np.array([provider.ignore_done for provider in self.providers])  # [R]
+        if not ignores_done.any() or not self.buffer.ends(last).any():
             return None
-        rows = buffer.rows_after_ends(last)
-        return AfterEnds(
-            self.at(rows),
-            self._optional(None if buffer.masks is None else buffer.masks.take(rows, 0)),
-            self._tensor(np.array(goes_on)),
-        )
+        rows = self.buffer.rows_after_ends(last)
+        return AfterEnds(self.at(rows), self._masks_at(rows), self._tensor(ignores_done))
+
+    def _masks_at(self, rows: Rows) -> Tensor | None:
+        masks = self.buffer.masks
+        if masks is None:
+            return None
+        return self._tensor(masks.take(rows, 0))
 
     def _between(self, indices: Rows, valid: NDArray[np.bool_], unrolled: _Unrolled | None) -> StepsBetween:
         """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
-        rows = indices.ravel()
-        masks = self.buffer.masks
-        gamma = np.array([provider.gamma for provider in self.providers], np.float32)
+        rows = indices.ravel()  # [(n - 1) * B]
+        gamma = np.array([provider.gamma for provider in self.providers], np.float32)  # [R]
         power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
-        return StepsBetween(
-            inputs=self.at(rows) if unrolled is None else unrolled.inputs(rows),
-            mask=self._optional(None if masks is None else masks.take(rows, 0)),
-            discount=self._tensor(np.where(valid[:, :, None], gamma**power, np.float32(0))),
-        )
+        discount = np.where(valid[:, :, None], gamma**power, np.float32(0))  # [n - 1, B, R]
+        inputs = self.at(rows) if unrolled is None else unrolled.inputs(rows)
+        return StepsBetween(inputs, self._masks_at(rows), self._tensor(discount))
 
     def _rewards(self, indices: Rows, valid: NDArray[np.bool_], steps: Steps) -> tuple[FloatArray, FloatArray]:
         """Rewards and discounts, each [B, R]."""
         n = len(indices)
-        shown = self._shown(steps) if n == 1 else self.transitions(indices.ravel())
+        transitions = self._as_transitions(steps) if n == 1 else self.transitions(indices.ravel())
         power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
-        taken = valid.sum(0) if n > 1 else 1
+        length = valid.sum(0) if n > 1 else 1
+        evaluated = self._evaluate(transitions)  # of each provider, [n * B]
         rewards = []
         discounts = []
-        for k, (provider, given) in enumerate(zip(self.providers, self._evaluate(shown), strict=True)):
+        for k, provider in enumerate(self.providers):
+            reward = evaluated[k]
             if self.scaling is not None and k == self.scaling.place:
-                given = self.scaling.scaled(given)
-            given = given * np.float32(provider.strength)
+                reward = self.scaling.scaled(reward)
+            reward = reward * np.float32(provider.strength)
             gamma = np.float32(provider.gamma)
             if n > 1:
-                given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
-            discount = np.broadcast_to(gamma**taken, given.shape)
-            rewards.append(given)
-            discounts.append(discount if provider.ignore_done else discount * ~steps.terminated)
+                weights = np.where(valid, gamma**power, np.float32(0))  # [n, B]
+                reward = (reward.reshape(n, -1) * weights).sum(0)
+            discount = np.broadcast_to(gamma**length, reward.shape)  # [B]
+            if not provider.ignore_done:
+                discount = discount * ~steps.terminated
+            rewards.append(reward)
+            discounts.append(discount)
         return _columns(rewards), _columns(discounts)
 
     def at(self, rows: Rows) -> Inputs:
@@ -226,10 +226,11 @@ class _Unrolled:
         """
         starts = self.rows.starts
         sequence = np.resize(self.rows.sequence, len(rows))
-        steps = (rows - starts[sequence]) % self._buffer.capacity // self._buffer.slots
+        steps = (rows - starts[sequence]) % self._buffer.capacity // self._buffer.slots  # [k * B] within the sequence
         lengths = np.zeros(len(starts), np.int64)
         np.maximum.at(lengths, sequence, steps + 1)
-        chosen = (np.cumsum(lengths) - lengths)[sequence] + steps
+        first = np.cumsum(lengths) - lengths  # [Q]
+        chosen = first[sequence] + steps
         layout = SequenceLayout.of(lengths, self.reader.device)
         return SequenceInputs.of(self._steps(starts, lengths), layout, self._tensor(chosen), self._starts)
 
@@ -237,14 +238,14 @@ class _Unrolled:
         buffer = self._buffer
         starts = self.rows.starts
         leads = self.rows.leads
-        begins = (starts - buffer.slots * leads) % buffer.capacity
+        begins = (starts - buffer.slots * leads) % buffer.capacity  # [Q]
+        stored = self._tensor(buffer.memory.take(begins, 0))
         led = np.flatnonzero(leads)
-        return SequenceStarts(
-            stored=self._tensor(buffer.memory.take(begins, 0)),
-            led=self._tensor(led),
-            lead=self._steps(begins[led], leads[led]) if len(led) else (),
-            layout=SequenceLayout.packed(leads[led], self.reader.device) if len(led) else None,
-        )
+        if not len(led):
+            return SequenceStarts(stored, self._tensor(led), (), None)
+        lead = self._steps(begins[led], leads[led])
+        layout = SequenceLayout.packed(leads[led], self.reader.device)
+        return SequenceStarts(stored, self._tensor(led), lead, layout)
 
     def _steps(self, starts: Rows, lengths: NDArray[np.int64]) -> Inputs:
         """Normalized observations of as many steps as ``lengths`` say from each of ``starts`` on."""

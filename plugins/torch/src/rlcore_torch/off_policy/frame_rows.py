@@ -98,8 +98,8 @@ class FrameRows:
         """Write rows of different slots."""
         count = self._count
         channels = self.pool.shape[-1]
-        frames = np.moveaxis(stacks.reshape(*stacks.shape[:-1], count, channels), -2, 1)  # [B, F, height, width, ...]
-        frames = np.ascontiguousarray(frames, self.dtype)
+        frames = stacks.reshape(*stacks.shape[:-1], count, channels)
+        frames = np.ascontiguousarray(np.moveaxis(frames, -2, 1), self.dtype)  # [B, F, height, width, channels]
         before = self.numbers[(rows - self._slots) % len(self)]  # [B, F]
         numbers = np.full((len(rows), count), NONE, np.int32)
         known = np.flatnonzero(before[:, 0] != NONE)

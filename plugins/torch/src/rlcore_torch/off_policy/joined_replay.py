@@ -81,7 +81,11 @@ class JoinedReplay:
             flat[each["rows"]] = each["holds"]
             self._filled = max(self._filled, each["filled"])
         names = sorted({name for each in gathered for name in each["lists"]})
-        return {name: [number for each in gathered for number in each["lists"].get(name, ())] for name in names}
+        joined: Lists = {name: [] for name in names}
+        for each in gathered:
+            for name, numbers in each["lists"].items():
+                joined[name] += numbers
+        return joined
 
     def sample(
         self, batch_size: int, generator: np.random.Generator, memory: MemorySettings | None = None
@@ -92,33 +96,41 @@ class JoinedReplay:
         """
         flat = self._flags.reshape(-1)
         drawn = sample_rows(flat, self._filled, int(np.count_nonzero(flat)), batch_size, generator)
-        if memory is None:
-            own, places = self._own(drawn)
-            if len(own):
-                return own, RowShare(batch_size, places, len(own) / batch_size)
-        else:
+        whole = None
+        if memory is not None:
             whole = sequences_around(drawn, memory, flat, self._share.total, generator)
-            own, places = self._own(whole.rows)
-            if len(own):
-                starts, kept = self._own(whole.starts)
-                sequence = np.searchsorted(kept, whole.sequence[places])
-                found = SequenceRows(own, sequence, starts, whole.leads[kept])
-                return found, RowShare(batch_size, places, len(own) / batch_size)
+            drawn = whole.rows
+        own, places = self._own(drawn)
+        if not len(own):
+            return self._any_row(batch_size, memory)
+        part = RowShare(batch_size, places, len(own) / batch_size)
+        if whole is None:
+            return own, part
+        starts, kept = self._own(whole.starts)
+        sequence = np.searchsorted(kept, whole.sequence[places])
+        return SequenceRows(own, sequence, starts, whole.leads[kept]), part
+
+    def _any_row(self, batch_size: int, memory: MemorySettings | None) -> tuple[Rows | SequenceRows, RowShare]:
+        """Return a row of this rank that counts nothing, for a minibatch without any of it."""
         stored = np.flatnonzero(self._buffer.flags)
         if not len(stored):
             raise ConfigError(
                 f"rank {self._ranks.rank} has stored no transition yet; raise buffer_init_steps",
                 key=("behaviors", self._buffer.behavior.name, "hyperparameters", "buffer_init_steps"),
             )
-        part = RowShare(batch_size, np.zeros(1, np.int64), 0.0)
-        none = np.zeros(1, np.int64)
-        return stored[:1] if memory is None else SequenceRows(stored[:1], none, stored[:1], none), part
+        row = stored[:1]
+        zero = np.zeros(1, np.int64)
+        part = RowShare(batch_size, zero, 0.0)
+        if memory is None:
+            return row, part
+        return SequenceRows(row, zero, row, zero), part
 
     def _own(self, rows: Rows) -> tuple[Rows, Rows]:
         """The rows of this rank among ``rows`` of the whole, and their places among these."""
         slots = self._own_slots[rows % self._share.total]
         places = np.flatnonzero(slots >= 0)
-        return rows[places] // self._share.total * self._buffer.slots + slots[places], places
+        positions = rows[places] // self._share.total
+        return positions * self._buffer.slots + slots[places], places
 
     def _whole(self, rows: Rows) -> Rows:
         """The rows of the whole buffer that ``rows`` of this rank's are."""

@@ -99,13 +99,15 @@ class StoredEpisodeRewards:
         ended[at] = buffer.ends(rows)
         providers = self.reader.providers
         scaling = self.reader.scaling
-        for k, ((name, sums), given) in enumerate(zip(self.rewards.items(), self.reader.rewards(rows), strict=True)):
-            reward = np.zeros(ended.shape, np.float32)
+        rewards = self.reader.rewards(rows)
+        for k, (name, sums) in enumerate(self.rewards.items()):
+            reward = np.zeros(ended.shape, np.float32)  # [steps, S]
             if scaling is not None and k == scaling.place:
                 valid = np.zeros(ended.shape, np.bool_)
-                reward[at], valid[at] = given, True
+                valid[at] = True
+                reward[at] = rewards[k]
                 scaling.add(reward, ended, valid)
-            reward[at] = given * np.float32(providers[k].strength)
+            reward[at] = rewards[k] * np.float32(providers[k].strength)
             self.finished[name] += sums.record(reward, ended, NO_CUTS)
         self._rows = []
         self._ended = False

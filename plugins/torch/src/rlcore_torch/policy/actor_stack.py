@@ -88,9 +88,10 @@ class ActorStack:
         head = self._model.policy_head
         x = self._model.inputs.columns(observations)
         *arrays, log_std = self._arrays
-        outputs = [
-            numpy_network(x[block.rows], [a[block.places] for a in arrays], self._activate) for block in groups.blocks
-        ]
+        outputs = []
+        for block in groups.blocks:
+            weights = [array[block.places] for array in arrays]
+            outputs.append(numpy_network(x[block.rows], weights, self._activate))
         columns, logits = head.split(groups.in_order(outputs))
         if logits is not None and action_mask is not None:
             logits = numpy_mask_logits(logits, action_mask[groups.rows])
@@ -115,8 +116,11 @@ class ActorStack:
         """Noise [r, size] from the generator ``name``: that of a row does not depend on the places of other rows."""
         if name not in self._generators:
             self._generators[name] = derive_generator(self._seed, name)
-        drawn = draw(self._generators[name], (self._rows if self._numbers is None else self._total, size))
-        return drawn[self._groups.rows if self._numbers is None else self._numbers[self._groups.rows]]
+        generator = self._generators[name]
+        rows = self._groups.rows
+        if self._numbers is None:
+            return draw(generator, (self._rows, size))[rows]
+        return draw(generator, (self._total, size))[self._numbers[rows]]
 
 
 def _standard_normal(generator: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
