@@ -126,6 +126,7 @@ def test_the_block_of_a_plugin_is_written_if_it_was_given_or_the_plugin_took_par
     assert config["plugins"]["optional"] | {"exporter": []} == {**listed, "exporter": []}
     assert config["plugins"]["chosen"] == {
         "environment": ["stub_plugin/corridor"], "reward": ["rlcore/extrinsic"], "trainer": ["stub_plugin/numpy"],
+        "section": ["stub_plugin/torch_settings"],
     }  # fmt: skip
 
 
@@ -133,7 +134,10 @@ def test_the_block_of_a_plugin_that_only_wraps_a_factory_is_written(install: Any
     install("around", AROUND)
     assert train().exit_code == 0
     assert written(files().path)["around"] == {"noise": 0.0}
-    assert written(files().path)["plugins"]["chosen"]["section"] == ["acme-around/around"]
+    assert written(files().path)["plugins"]["chosen"]["section"] == [
+        "acme-around/around",
+        "stub_plugin/torch_settings",
+    ]
 
 
 def test_a_resume_and_a_rerun_leave_out_blocks_that_do_not_affect_learning(
