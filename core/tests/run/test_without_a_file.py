@@ -128,6 +128,17 @@ def test_with_a_file_the_flags_change_its_keys(run_rlcore: RunRlcore, working: P
     assert config["behaviors"]["B"]["max_steps"] == 8
 
 
+@pytest.mark.parametrize("words", [("--env", "Hall-v1"), ("--set", "environment.id=Hall-v1")])
+def test_num_envs_needs_no_plugin_where_only_the_command_line_names_an_environment(
+    run_rlcore: RunRlcore, working: Path, words: tuple[str, str]
+) -> None:
+    (working / "c.yaml").write_text("default_settings: {trainer_type: numpy}\ncheckpoint_settings: {run_id: mine}\n")
+    flags = ("--set", "environment.type=hall", "--num-envs", "3", "--max-steps", "8", "-p", "no:migrate")
+    done = run_rlcore("run", "c.yaml", *words, *flags)
+    assert done.exit_code == 0, done.stderr
+    assert written("mine")["environment"]["num_envs"] == 3
+
+
 def test_a_file_without_behaviors_is_not_completed_by_flags_that_are_no_trainer() -> None:
     assert typed_flags({"max_steps": 5}, {"environment": {}}) == {}
     assert typed_flags({"max_steps": 5}, {"preset": "x"}) == {("default_settings", "max_steps"): 5}

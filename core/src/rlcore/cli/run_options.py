@@ -215,7 +215,9 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     if saved and not chosen.allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
     document = with_records_of_run(document)
-    run = Run(document, chosen.load(document, allow_local=True))
+    plugins = chosen.load(document, allow_local=True)
+    document = apply_overrides(document, flags=_num_envs(flags["num_envs"], document.data, plugins))
+    run = Run(document, plugins)
     if saved and not chosen.allow_local:
         refuse_names_of_others(run.config, run.plugins, run_directory(flags), document)
     if config is not None:
@@ -228,13 +230,23 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     return run
 
 
+def _num_envs(count: int | None, data: Mapping[str, Any], plugins: Plugins) -> dict[tuple[str, ...], Any]:
+    """The key that ``--num-envs`` sets in a configuration that has everything else of the command line.
+
+    Without an ``environment`` block, a plugin may still make one of what a file of ML-Agents says. It then finds the
+    number under ML-Agents' key, which only a plugin reads.
+    """
+    if data.get("environment") is not None:
+        return {("environment", "num_envs"): count}
+    rewritten = any(getattr(record, "rewrites", None) for record in plugins.records("hints"))
+    return {("env_settings", "num_envs"): count} if rewritten else {}
+
+
 def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The configuration keys, and their values, of the flags that were given."""
     # Not `in (None, False)`: seed 0 equals False.
     given = {name: value for name, value in flags.items() if value is not None and value is not False}
     typed: dict[tuple[str, ...], Any] = {key: given[name] for name, key in FLAG_KEYS.items() if name in given}
-    if "num_envs" in given:
-        typed["env_settings" if data.get("environment") is None else "environment", "num_envs"] = given["num_envs"]
     behaviors = data.get("behaviors")
     names = behaviors if isinstance(behaviors, Mapping) else ()
     blocks: list[tuple[str, ...]] = [("behaviors", name) for name in names]
