@@ -195,8 +195,8 @@ OF_BEHAVIORS = {
 
 def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], chosen: PluginFlags) -> Run:
     """The run that the arguments describe, before it starts."""
+    from rlcore.config.inheritance import id_as_name
     from rlcore.config.overrides import apply_overrides
-    from rlcore.config.presets import id_as_name
     from rlcore.config.reading import document_from_mapping, read_document
     from rlcore.run.run import Run
     from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others, with_records_of_run

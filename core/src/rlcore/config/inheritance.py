@@ -1,7 +1,12 @@
-"""Blocks that inherit: behaviors from ``default_settings``, and the environment of evaluations from ``environment``."""
+"""Values that a document leaves out: behaviors inherit from ``default_settings``, evaluations from ``environment``.
+
+A document may leave out its only behavior too, where the environment does not name it.
+"""
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -10,10 +15,13 @@ from rlcore.config.document import Block, Document, merged, placed_like, with_va
 from rlcore.config.dump import NOT_INHERITED, plain, same_type
 from rlcore.config.problems import Problems, shown
 from rlcore.config.structure import build
+from rlcore.errors import NotInstalled
+from rlcore.records import EnvironmentSpec
 from rlcore.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
     from rlcore.config.choices import Choices
+    from rlcore.plugins.call import Plugins
 
 
 def inherit_defaults(document: Document) -> Document:
@@ -73,3 +81,28 @@ def _of_evaluations(
     for key in NOT_INHERITED:
         base = base.without(key)
     return merged(own, base)
+
+
+def with_named_behavior(document: Document, plugins: Plugins) -> Document:
+    """The document with a behavior named after the environment's id, if it has only ``default_settings``.
+
+    For environments that do not name their behaviors: they have one, which inherits all of its settings.
+    """
+    environment = document.data.get("environment")
+    defaults = document.data.get("default_settings")
+    if document.data.get("behaviors") or defaults is None or not isinstance(environment, Block):
+        return document
+    name = re.sub(r"-v\d+$", "", id_as_name(environment.get("id")))
+    at = environment.origins.get("id")
+    kind = environment.get("type", attrs.fields(EnvironmentSettings).type.default)
+    with suppress(NotInstalled):  # which is reported when the block is read
+        if name and not plugins.record(EnvironmentSpec, str(kind)).names_behaviors:
+            data = document.data.with_entry("behaviors", Block([(name, Block(), at)]), at)
+            return attrs.evolve(document, data=data)
+    return document
+
+
+def id_as_name(env_id: Any) -> str:
+    """``Pong-v5`` for ``ale_py:ALE/Pong-v5``: an environment's id without module and folder, as a name of files."""
+    words = re.split("[:/]", str(env_id or ""))
+    return re.sub(r"[^A-Za-z0-9._-]", "_", words[-1])

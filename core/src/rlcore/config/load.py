@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from rlcore.config.choices import Choices
 from rlcore.config.document import Block, Document
 from rlcore.config.dump import plain
-from rlcore.config.inheritance import inherit_defaults, with_environments
+from rlcore.config.inheritance import inherit_defaults, with_environments, with_named_behavior
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded, with_modules_beside
-from rlcore.config.presets import with_named_behavior, with_preset
 from rlcore.config.problems import Problems
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import modified_by_plugins, rewritten_by_plugins, with_parameter_blocks
@@ -55,7 +56,7 @@ def load_document(
     if not measuring:
         document = without_blocks_of_absent(document, plugins)
     with located(document):
-        document = with_named_behavior(with_preset(document, plugins), plugins)
+        document = with_named_behavior(_with_preset(document, plugins), plugins)
     # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
     document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
     document = with_parameter_blocks(document)
@@ -84,6 +85,14 @@ def load_document(
     problems.raise_any()
     assert config is not None
     return config, document
+
+
+def _with_preset(document: Document, plugins: Plugins) -> Document:
+    if document.data.get("preset") is None:
+        return attrs.evolve(document, data=document.data.without("preset"))
+    from rlcore.config.presets import with_preset
+
+    return with_preset(document, plugins)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Presets: the values of plugins that lie under those of a document; and the behavior that a document may leave out.
+"""Presets: the values of plugins that lie under those of a document. Only a document with one needs this module.
 
 ``preset: NAME`` names a :class:`rlcore.Preset`. :func:`with_preset` merges its values under the document, so that every
 key of the file and of the command line wins, and removes the key ``preset``: later steps see complete blocks only. A
@@ -7,9 +7,7 @@ value of a preset has the preset as its place, for errors and for the line that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -21,8 +19,7 @@ from rlcore.config.rewriting import OF_PRESETS
 from rlcore.errors import ConfigError, NotInstalled
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.failures import failure
-from rlcore.records import EnvironmentSpec, Preset
-from rlcore.settings import EnvironmentSettings
+from rlcore.records import Preset
 
 TRAINER = ("default_settings", "trainer_type")
 
@@ -34,12 +31,9 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     is left out if the document has none. Raises ConfigError, with the key, for an unknown preset and for the preset of
     another trainer; PluginError for a preset that is not part of a configuration.
     """
-    name = document.data.get("preset")
     data = document.data.without("preset")
-    if name is None:
-        return attrs.evolve(document, data=data)
     try:
-        preset = plugins.record(Preset, str(name))
+        preset = plugins.record(Preset, str(document.data["preset"]))
     except NotInstalled as error:
         error.key = ("preset",)
         raise
@@ -96,29 +90,3 @@ def _from(place: str, block: Block) -> Iterator[str]:
             yield from _from(place, value)
         elif origin is not None and origin.place == place:
             yield f"{key} {value if isinstance(value, str) else shown(value)}"
-
-
-# ---------------------------------------------------------------- the behavior of an environment without names
-
-
-def with_named_behavior(document: Document, plugins: Plugins) -> Document:
-    """The document with a behavior named after the environment's id, if it has only ``default_settings``.
-
-    For environments that do not name their behaviors: they have one, which inherits all of its settings.
-    """
-    environment = document.data.get("environment")
-    if document.data.get("behaviors") or document.data.get(TRAINER[0]) is None or not isinstance(environment, Block):
-        return document
-    name = re.sub(r"-v\d+$", "", id_as_name(environment.get("id")))
-    at = environment.origins.get("id")
-    kind = environment.get("type", attrs.fields(EnvironmentSettings).type.default)
-    with suppress(NotInstalled):  # which is reported when the block is read
-        if name and not plugins.record(EnvironmentSpec, str(kind)).names_behaviors:
-            behaviors = Block([(name, Block(), at)])
-            return attrs.evolve(document, data=document.data.with_entry("behaviors", behaviors, at))
-    return document
-
-
-def id_as_name(env_id: Any) -> str:
-    """``Pong-v5`` for ``ale_py:ALE/Pong-v5``: an environment's id without module and folder, as a name of files."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", re.split("[:/]", str(env_id or ""))[-1])

@@ -140,25 +140,22 @@ class Reader:
     def __init__(self) -> None:
         from cattrs import Converter
 
-        self.converter = made = Converter(structure_fallback_factory=_unreadable)
+        self.converter = Converter(structure_fallback_factory=_unreadable)
         for kind, (convert, expected) in SCALARS.items():
-            made.register_structure_hook(kind, partial(_scalar, convert, expected))
-        factories: dict[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any], Any]]] = {
-            lambda kind: kind in (Any, object): lambda _: lambda value, _: without_origins(value),
-            lambda kind: typing.get_origin(kind) is Literal: (
-                lambda kind: partial(_one_of, {each: each for each in typing.get_args(kind)})
-            ),
-            lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum): (
-                lambda kind: partial(_one_of, {each.value: each for each in kind})
-            ),
-            lambda kind: typing.get_origin(kind) in (typing.Union, types.UnionType): self._union,
+            self.converter.register_structure_hook(kind, partial(_scalar, convert, expected))
+        # The last one that fits a type reads it.
+        readers: dict[Callable[[Any], bool], Callable[[Any, Any], Any]] = {
+            _is_anything: lambda value, _: without_origins(value),
+            _is_literal: _one_of_literal,
+            _is_enum: _one_of_enum,
+            _is_union: self._union,
             _is_list: self._list,
-            lambda kind: dict in (kind, typing.get_origin(kind)) or typing.get_origin(kind) is Mapping: self._mapping,
-            attrs.has: lambda cls: lambda value, _: self.block(cls, value),
-            lambda kind: Choice.of(kind) is not None: lambda cls: lambda value, _: self.block_of_record(cls, value, ""),
+            _is_mapping: self._mapping,
+            attrs.has: lambda value, cls: self.block(cls, value),
+            _has_choice: lambda value, cls: self.block_of_record(cls, value, ""),
         }
-        for predicate, factory in factories.items():
-            made.register_structure_hook_factory(predicate, factory)
+        for fits, read in readers.items():
+            self.converter.register_structure_hook_func(fits, read)
 
     def read(self, kind: Any, value: Any) -> Any:
         """Return the value as a type."""
@@ -180,66 +177,49 @@ class Reader:
         errors.raise_all()
         return built
 
-    def _union(self, kind: Any) -> Callable[[Any, Any], Any]:
-        members = typing.get_args(kind)
-        optional = type(None) in members
-        others = [member for member in members if member is not type(None)]
-        classes = [member for member in others if attrs.has(member)]
-        lists = [member for member in others if _is_list(member)]
+    def _union(self, value: Any, kind: Any) -> Any:
+        from cattrs import BaseValidationError
 
-        def structure(value: Any, _: Any) -> Any:
-            from cattrs import BaseValidationError
+        members = [member for member in typing.get_args(kind) if member is not type(None)]
+        optional = len(members) < len(typing.get_args(kind))
+        if value is None and optional:
+            return None
+        # A text stays a text in "float | str". If one member alone fits, its errors appear at their own keys.
+        for fitting in (_of_exact_type(value, members), members, _of_form(value, members)):
+            if len(fitting) == 1:
+                return self.read(fitting[0], value)
+        for member in members:
+            try:
+                return self.read(member, value)
+            except (BaseValidationError, Refused):
+                continue
+        expected = [_expected(member) for member in members]
+        if optional:
+            expected.append("null")
+        raise _wrong(value, " or ".join(expected))
 
-            if value is None and optional:
-                return None
-            plain_type = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
-            blocks = classes if isinstance(value, Mapping) else lists if isinstance(value, list) else []
-            exact = [plain_type] if plain_type in others else []  # a text stays a text in "float | str"
-            for fitting in (exact, others, blocks):  # if one alone fits, its errors appear at their own keys
-                if len(fitting) == 1:
-                    return self.read(fitting[0], value)
-            for member in others:
-                try:
-                    return self.read(member, value)
-                except (BaseValidationError, Refused):
-                    continue
-            raise _wrong(value, " or ".join([*map(_expected, others), *["null"] * optional]))
-
-        return structure
-
-    def _list(self, kind: Any) -> Callable[[Any, Any], Any]:
-        from cattrs.cols import list_structure_factory
-
+    def _list(self, value: Any, kind: Any) -> Any:
+        if not isinstance(value, list):
+            raise _wrong(value, "a list")
         origin = typing.get_origin(kind) or kind
-        arguments = typing.get_args(kind) or (Any, ...)
-        fixed = origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis)
-        of_all = list_structure_factory(list[arguments[0]], self.converter)  # type: ignore[valid-type]
+        kinds = typing.get_args(kind) or (Any, ...)
+        if origin is not tuple or kinds[-1] is Ellipsis:
+            kinds = (kinds[0],) * len(value)
+        elif len(value) != len(kinds):
+            raise _wrong(value, f"a list of {len(kinds)} values")
+        built = self.each(enumerate(value), lambda index, each: self.read(kinds[index], each))
+        as_type = list if origin is Sequence else origin
+        return as_type(built.values())
 
-        def structure(value: Any, _: Any) -> Any:
-            if not isinstance(value, list):
-                raise _wrong(value, "a list")
-            if not fixed:
-                built = of_all(value, None)
-                return built if origin in (list, Sequence) else origin(built)
-            if len(value) != len(arguments):
-                raise _wrong(value, f"a list of {len(arguments)} values")
-            return tuple(self.each(enumerate(value), lambda index, each: self.read(arguments[index], each)).values())
-
-        return structure
-
-    def _mapping(self, kind: Any) -> Callable[[Any, Any], Any]:
+    def _mapping(self, value: Any, kind: Any) -> Any:
         element = (typing.get_args(kind) or (str, Any))[1]
-
-        def structure(value: Any, _: Any) -> Any:
-            if attrs.has(element):
-                require_names(value)
-            elif not isinstance(value, Mapping):
-                raise _wrong(value, "a mapping")
-            if Choice.of(element):  # a block that does not name its record is named after it
-                return self.each(value.items(), lambda name, each: self.block_of_record(element, each, name))
-            return self.each(value.items(), lambda _, each: self.read(element, each))
-
-        return structure
+        if attrs.has(element):
+            require_names(value)
+        elif not isinstance(value, Mapping):
+            raise _wrong(value, "a mapping")
+        if Choice.of(element):  # a block that does not name its record is named after it
+            return self.each(value.items(), lambda name, each: self.block_of_record(element, each, name))
+        return self.each(value.items(), lambda _, each: self.read(element, each))
 
     def block(self, cls: type, data: Any) -> Any:
         """Return an instance of an attrs class from its block.
@@ -253,33 +233,28 @@ class Reader:
         if not isinstance(data, Mapping):
             advice = missing_space(data) if isinstance(data, str) else ""
             raise Refused(f"must be a mapping of settings, not {shown(data)}{advice and f'; {advice}'}")
-        values, allowed = self.of_records(cls, data, errors)
+        values, claimed = self.of_records(cls, data, errors)
         fields = FieldInfo.fields_of(cls)
+        wrong = _unknown_keys(data, fields, claimed, errors)
         kinds = FieldInfo.types_of(cls)
-        own = {key: each for key, each in fields.items() if not _is_claimed(each)}
-        places = [[key] if key in own else allowed for key in fields]  # claimed keys stand where their field is
-        allowed = [key for place in places for key in place]
-        skip = set()
-        for key in data:
-            if key not in allowed:
-                errors.add(key, Refused(unknown_key(key, allowed), unknown=True))
-                skip |= {key, nearest(key, allowed)}
-        for key, attribute in own.items():
-            if key in values:
+        for key, attribute in fields.items():
+            if key in values or _is_claimed(attribute):
                 continue
             if key in data:
-                values[key] = errors.at(key, self._field, attribute, kinds.get(attribute.name, Any), data[key])
+                kind = kinds.get(attribute.name, Any)
+                values[key] = errors.at(key, self._field, attribute, kind, data[key])
             elif attribute.default is attrs.NOTHING:
-                secret = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
-                errors.add(key, f"missing; it has no default{secret if FieldInfo.of(attribute).secret else ''}")
+                errors.add(key, _missing(attribute))
                 values[key] = WRONG
-        skip |= {key for key, value in values.items() if value is WRONG}
-        return self._made(cls, {key: each for key, each in values.items() if key not in skip}, skip, errors)
+        wrong |= {key for key, value in values.items() if value is WRONG}
+        right = {key: value for key, value in values.items() if key not in wrong}
+        return self._made(cls, right, wrong, errors)
 
     def _made(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], errors: Errors) -> Any:
         """The instance, unless there are errors, or the class refuses the values."""
-        if any(each.default is attrs.NOTHING and key in wrong for key, each in FieldInfo.fields_of(cls).items()):
-            errors.raise_all(cls)
+        for key, attribute in FieldInfo.fields_of(cls).items():
+            if key in wrong and attribute.default is attrs.NOTHING:
+                errors.raise_all(cls)
         made = None
         try:
             made = cls(**values)
@@ -336,9 +311,92 @@ class Reader:
         return self.block(base, data)
 
 
+# ---------------------------------------------------------------- keys of a block
+
+
+def _is_claimed(attribute: attrs.Attribute[Any]) -> bool:
+    """Whether the field holds blocks of records that are beside it in a file."""
+    choice = FieldInfo.of(attribute).chooses
+    return choice is not None and choice.by == "claim"
+
+
+def _unknown_keys(
+    data: Mapping[str, Any], fields: Mapping[str, attrs.Attribute[Any]], claimed: Iterable[str], errors: Errors
+) -> set[str | None]:
+    """Add the errors about unknown keys; return the keys, and those that they may have been meant as."""
+    allowed: list[str] = []
+    for key, attribute in fields.items():
+        allowed += claimed if _is_claimed(attribute) else [key]
+    wrong: set[str | None] = set()
+    for key in data:
+        if key not in allowed:
+            errors.add(key, Refused(unknown_key(key, allowed), unknown=True))
+            wrong |= {key, nearest(key, allowed)}
+    return wrong
+
+
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
     """The message about a key that a block does not have."""
     return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+
+
+def _missing(attribute: attrs.Attribute[Any]) -> str:
+    if not FieldInfo.of(attribute).secret:
+        return "missing; it has no default"
+    secret = "it is a secret, which the configuration.yaml of a run does not contain: give it again"
+    return f"missing; it has no default; {secret}"
+
+
+def require_names(value: Any) -> None:
+    """Raise Refused unless the value is a mapping of not too many names."""
+    if not isinstance(value, Mapping):
+        raise Refused(f"must be a mapping from names to settings, not {shown(value)}")
+    if len(value) > MAX_NAMES:
+        raise Refused(f"has {len(value):,} entries; at most {MAX_NAMES:,} are allowed")
+
+
+# ---------------------------------------------------------------- types
+
+
+def _is_anything(kind: Any) -> bool:
+    return kind in (Any, object)
+
+
+def _is_literal(kind: Any) -> bool:
+    return typing.get_origin(kind) is Literal
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, enum.Enum)
+
+
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+
+
+def _is_list(kind: Any) -> bool:
+    return kind in _LISTS or typing.get_origin(kind) in _LISTS
+
+
+def _is_mapping(kind: Any) -> bool:
+    return kind is dict or typing.get_origin(kind) in (dict, Mapping)
+
+
+def _has_choice(kind: Any) -> bool:
+    return Choice.of(kind) is not None
+
+
+def _of_exact_type(value: Any, members: Sequence[Any]) -> list[Any]:
+    """The members that are the very type of a value; a node of a document is an ordinary dict or list here."""
+    kind = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
+    return [member for member in members if member is kind]
+
+
+def _of_form(value: Any, members: Sequence[Any]) -> list[Any]:
+    """The members that are read from mappings, or from lists, as the value is."""
+    if isinstance(value, Mapping):
+        return [member for member in members if attrs.has(member)]
+    return [member for member in members if _is_list(member)] if isinstance(value, list) else []
 
 
 def _unreadable(kind: Any) -> Any:
@@ -352,17 +410,20 @@ def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) ->
     return converted
 
 
-def _is_claimed(attribute: attrs.Attribute[Any]) -> bool:
-    """Whether the field holds blocks of records that are beside it in a file."""
-    choice = FieldInfo.of(attribute).chooses
-    return choice is not None and choice.by == "claim"
+def _one_of_literal(value: Any, kind: Any) -> Any:
+    return _one_of({each: each for each in typing.get_args(kind)}, value)
 
 
-def require_names(value: Any) -> None:
-    if not isinstance(value, Mapping):
-        raise Refused(f"must be a mapping from names to settings, not {shown(value)}")
-    if len(value) > MAX_NAMES:
-        raise Refused(f"has {len(value):,} entries; at most {MAX_NAMES:,} are allowed")
+def _one_of_enum(value: Any, kind: Any) -> Any:
+    return _one_of({each.value: each for each in kind}, value)
+
+
+def _one_of(members: Mapping[Any, Any], value: Any) -> Any:
+    """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
+    types_of_members = {type(member) for member in members}
+    if isinstance(value, str | int | type(None)) and type(value) in types_of_members and value in members:
+        return members[value]
+    raise _wrong(value, f"one of {', '.join(map(str, members))}", members)
 
 
 def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
@@ -372,20 +433,12 @@ def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
     return Refused(f"must be {expected}, not {shown(value)}{hint}")
 
 
-def _one_of(members: Mapping[Any, Any], value: Any, _: Any) -> Any:
-    """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
-    if isinstance(value, str | int | type(None)) and type(value) in map(type, members) and value in members:
-        return members[value]
-    raise _wrong(value, f"one of {', '.join(map(str, members))}", members)
-
-
-def _is_list(kind: Any) -> bool:
-    return kind in _LISTS or typing.get_origin(kind) in _LISTS
-
-
 def _expected(kind: Any) -> str:
+    """A type as messages call it."""
     if attrs.has(kind):
         return "a mapping of settings"
-    if typing.get_origin(kind) is Literal:
+    if _is_literal(kind):
         return " or ".join(map(str, typing.get_args(kind)))
-    return "a list" if _is_list(kind) else SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))
+    if _is_list(kind):
+        return "a list"
+    return SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))

@@ -47,14 +47,14 @@ def with_records(config: RunConfig, settings: PluginSettings, plugins: Plugins, 
     return attrs.evolve(config, plugins=_listed(settings, listed, plugins))
 
 
-def with_sections_of(config: RunConfig, plugins: Plugins, took_part: Iterable[Plugin]) -> RunConfig:
-    """The configuration, whose ``plugins`` block also lists the sections of the plugins that took part in the run."""
+def block_with_sections(config: RunConfig, plugins: Plugins, took_part: Iterable[Plugin]) -> PluginSettings:
+    """The ``plugins`` block that also lists the sections of the plugins that took part in the run."""
     labels = {plugin.label for plugin in took_part}
     records = [record for block in BLOCKS for record in listed_records(config, plugins, block)]
     for section in plugins.records(SECTION):
         if section.plugin is not None and section.plugin.label in labels and section.name in config.sections:
             records.append(section)
-    return attrs.evolve(config, plugins=_listed(config.plugins, records, plugins))
+    return _listed(config.plugins, records, plugins)
 
 
 def listed_records(config: RunConfig, plugins: Plugins, block: str = BLOCKS[0]) -> Iterator[Record]:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
-import attrs
-
 from rlcore.config.load import located
 from rlcore.contracts.policy import read_by
 from rlcore.contracts.process_generators import ProcessGenerators
@@ -95,9 +93,9 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
 def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
     """Create all but exporters and writers. The configuration of ``run`` has the seed of the run from here on."""
     plugins = run.plugins
-    config = with_seed(run.config, None if saved is None else int(saved["run"]["seed"]))
-    seed = ranks.share(config.env_settings.seed)
-    config = run.config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+    saved_seed = None if saved is None else int(saved["run"]["seed"])
+    run.config = with_seed(run.config, saved_seed, ranks)
+    config = run.config
     resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     place = run.directory.path
     start = run.directory.working_directory

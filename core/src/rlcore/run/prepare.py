@@ -17,7 +17,7 @@ from rlcore.config.plugin_choice import load_plugins_for, recorded
 from rlcore.config.problems import ConfigErrors, shown
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline
-from rlcore.config.used_records import with_records, with_sections_of
+from rlcore.config.used_records import block_with_sections, with_records
 from rlcore.contracts.ranks import Launch, Ranks, launched
 from rlcore.contracts.seeding import fresh_seed
 from rlcore.errors import ConfigError
@@ -82,14 +82,20 @@ class Preparation:
         plugins that took part in making the objects of the run, which are noted in ``context``.
         """
         took_part = context.factories.plugins
-        config = with_sections_of(self.config, self.plugins, took_part)
-        start = attrs.evolve(config.checkpoint_settings, resume=False, checkpoint=None, force=False, inference=False)
+        start = attrs.evolve(
+            self.config.checkpoint_settings, resume=False, checkpoint=None, force=False, inference=False
+        )
         chosen = {
             each.name: attrs.evolve(each.settings, checkpoint_interval=each.chosen_interval)
             for each in behaviors
             if each.chosen_interval is not None and each.settings.checkpoint_interval is None
         }
-        config = attrs.evolve(config, checkpoint_settings=start, behaviors={**config.behaviors, **chosen})
+        config = attrs.evolve(
+            self.config,
+            checkpoint_settings=start,
+            behaviors={**self.config.behaviors, **chosen},
+            plugins=block_with_sections(self.config, self.plugins, took_part),
+        )
         self.store.configure(config, context.ranks.size, took_part)
 
 
@@ -101,7 +107,8 @@ def prepare(
     offline = learns_offline(config, plugins)
     launch = launched()
     directory = directory_of_rank(launch, config.checkpoint_settings)
-    config = attrs.evolve(config, checkpoint_settings=directory.settings)
+    if directory.settings is not config.checkpoint_settings:  # torchrun started the processes again
+        config = attrs.evolve(config, checkpoint_settings=directory.settings)
     return Preparation(
         config, document, plugins, offline, launch, directory, CheckpointStore(directory, plugins), given=given
     )
@@ -154,8 +161,11 @@ def _of_program(document: Document, given: Any) -> Document:
     return attrs.evolve(document, data=document.data.with_entry("environment", block, None))
 
 
-def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
-    """The configuration with the run's seed in it: ``seed`` of a resumed run, the configured one, or a fresh one."""
+def with_seed(config: RunConfig, seed: int | None, ranks: Ranks | None = None) -> RunConfig:
+    """The configuration with the run's seed in it: ``seed`` of a resumed run, the configured one, or a fresh one.
+
+    Every one of the ``ranks`` has the seed of the first.
+    """
     configured = config.env_settings.seed
     if seed is None:
         seed = configured if configured >= 0 else fresh_seed()
@@ -164,7 +174,8 @@ def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
             f"the run was started with seed {seed}, not {configured}; leave the seed out to resume",
             key=("env_settings", "seed"),
         )
-    return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+    shared = seed if ranks is None else ranks.share(seed)
+    return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=shared))
 
 
 def run_context(

@@ -18,7 +18,6 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.load import located
-from rlcore.config.presets import preset_line
 from rlcore.contracts.environment import Environment
 from rlcore.contracts.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.errors import EnvironmentEnded, RunStateError
@@ -190,7 +189,12 @@ class Run:
         self.start()
         training = self._started
         found = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
-        return attrs.evolve(found, preset=preset_line(self._prepared.document))
+        document = self._prepared.document
+        if document.preset is None:
+            return found
+        from rlcore.config.presets import preset_line
+
+        return attrs.evolve(found, preset=preset_line(document))
 
     def _outcome_after(self, error: BaseException) -> Outcome:
         if isinstance(error, EnvironmentEnded) and self.stop is not None:  # it saw the request while it waited
