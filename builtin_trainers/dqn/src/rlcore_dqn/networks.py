@@ -100,7 +100,8 @@ class NoisyLinear(nn.Linear):
         if self.noise is None:
             return mean
         inputs, outputs = self.noise  # the weights' noise is the outer product of both: it is never written out
-        return mean + outputs * linear(x * inputs, self.weight_sigma, self.bias_sigma)
+        deviation = linear(x * inputs, self.weight_sigma, self.bias_sigma)
+        return mean + outputs * deviation
 
 
 class DuelingStreams(nn.Module):

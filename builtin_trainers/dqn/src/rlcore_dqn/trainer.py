@@ -172,7 +172,8 @@ class DQNTrainer(OffPolicyTrainer):
         if isinstance(returns, Categorical):
             target = project(next_value, reward, discount, returns.v_min, returns.v_max)
             return categorical_losses(q, target.unsqueeze(2))
-        target = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * next_value).unsqueeze(2)  # [B, R, 1, K]
+        target = reward.unsqueeze(-1) + discount.unsqueeze(-1) * next_value  # [B, R, K]
+        target = target.unsqueeze(2)  # [B, R, 1, K]
         if isinstance(returns, Quantiles):
             losses = quantile_huber_losses(q, target, returns.middles, h.huber_delta)
             return losses, q.mean(-1) - target.mean(-1)
@@ -255,10 +256,13 @@ def project(probabilities: Tensor, reward: Tensor, discount: Tensor, v_min: floa
     count = probabilities.shape[-1]
     index = torch.arange(count, dtype=probabilities.dtype, device=probabilities.device)
     atoms = v_min + (v_max - v_min) / (count - 1) * index
-    moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(v_min, v_max)  # [..., K]
+    moved = reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms  # [..., K]
+    moved = moved.clamp(v_min, v_max)
     place = (moved - v_min) * ((count - 1) / (v_max - v_min))
-    share = (1.0 - (place.unsqueeze(-2) - index.unsqueeze(-1)).abs()).clamp(min=0.0)  # [..., K to, K from]
-    return (share @ probabilities.unsqueeze(-1)).squeeze(-1)
+    distance = (place.unsqueeze(-2) - index.unsqueeze(-1)).abs()  # [..., K to, K from]
+    share = (1.0 - distance).clamp(min=0.0)
+    projected = share @ probabilities.unsqueeze(-1)
+    return projected.squeeze(-1)
 
 
 def categorical_losses(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -278,6 +282,10 @@ def quantile_huber_losses(quantiles: Tensor, target: Tensor, middles: Tensor, ka
     """
     error = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [..., K of quantiles, K of target]
     size = error.abs()
-    huber = torch.where(size <= kappa, 0.5 * error.square(), kappa * (size - 0.5 * kappa)) / kappa
-    weight = (middles.unsqueeze(-1) - (error.detach() < 0).to(error.dtype)).abs()
-    return (weight * huber).mean(-1).sum(-1)
+    squared = 0.5 * error.square()
+    linear_part = kappa * (size - 0.5 * kappa)
+    huber = torch.where(size <= kappa, squared, linear_part) / kappa
+    is_below = (error.detach() < 0).to(error.dtype)
+    weight = (middles.unsqueeze(-1) - is_below).abs()
+    losses = (weight * huber).mean(-1)
+    return losses.sum(-1)

@@ -172,16 +172,20 @@ def _acting(batch: AgentBatch) -> NDArray[np.bool_]:
 
 def mates_of(behavior: BehaviorSpec) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """``mates`` and ``exists`` of :class:`Groups`; one place is left empty if no agent has a mate."""
-    members: dict[tuple[int, int], list[int]] = {}
-    group = np.full(behavior.slots, -1) if behavior.group is None else behavior.group
-    for slot, key in enumerate(zip(behavior.env_index.tolist(), group.tolist(), strict=True)):
-        if key[1] >= 0:
+    slots = np.arange(behavior.slots)
+    members: dict[tuple[int, int], list[int]] = {}  # by environment and group
+    groups = [] if behavior.group is None else behavior.group.tolist()
+    for slot, group in enumerate(groups):
+        if group >= 0:
+            key = int(behavior.env_index[slot]), group
             members.setdefault(key, []).append(slot)
-    places = max([2, *map(len, members.values())]) - 1
-    mates = np.repeat(np.arange(behavior.slots)[:, None], places, axis=1)
+    largest = max([2, *map(len, members.values())])
+    mates = np.repeat(slots[:, None], largest - 1, axis=1)
     exists = np.zeros(mates.shape, np.bool_)
-    for slots in members.values():
-        for k, slot in enumerate(slots):
-            others = slots[:k] + slots[k + 1 :]
-            mates[slot, : len(others)], exists[slot, : len(others)] = others, True
+    for together in members.values():
+        for slot in together:
+            others = [other for other in together if other != slot]
+            count = len(others)
+            mates[slot, :count] = others
+            exists[slot, :count] = True
     return mates, exists

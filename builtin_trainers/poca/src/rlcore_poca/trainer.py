@@ -116,9 +116,11 @@ class POCATrainer(OnPolicyTrainer):
         log_ratio = log_prob - batch.old_log_prob
         ratio = probability_ratio(log_ratio, batch.advantage)
         clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        policy_loss = -torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage).mean()
+        surrogate = torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage)
+        policy_loss = -surrogate.mean()
 
-        value, baseline = self.model.critic.value_and_baseline(batch.inputs, Mates.of_columns(batch.beside))
+        mates = Mates.of_columns(batch.beside)
+        value, baseline = self.model.critic.value_and_baseline(batch.inputs, mates)
         value_loss = mse_loss(value, batch.returns)
         baseline_loss = mse_loss(baseline, batch.returns)
 
@@ -157,9 +159,12 @@ class POCATrainer(OnPolicyTrainer):
         """Return the mates of B agents from what the rollout stores of these rows, normalized as the agents are."""
         observed = {o.name: seen[MATES + o.name] for o in self.behavior.observations}
         raw = self.model.inputs.raw(observed, lead=2)
-        present, actions = (torch.from_numpy(seen[name]).to(self.device) for name in (PRESENT, ACTIONS))
-        inputs = self.model.inputs(tuple(x.to(self.device) for x in raw))
-        return Mates(tuple(x.unflatten(0, present.shape) for x in inputs), present, actions)
+        on_device = tuple(x.to(self.device) for x in raw)
+        present = torch.from_numpy(seen[PRESENT]).to(self.device)
+        actions = torch.from_numpy(seen[ACTIONS]).to(self.device)
+        inputs = self.model.inputs(on_device)
+        by_agent = tuple(x.unflatten(0, present.shape) for x in inputs)  # each [B, M, ...]
+        return Mates(by_agent, present, actions)
 
     # ------------------------------------------------------------ collecting
 
@@ -268,19 +273,25 @@ class GroupCritic(nn.Module):
 
     def _encoded(self, inputs: Inputs, mates: Mates) -> Tensor:
         """Encoded observations [B, 1 + M, features], those of the agent first."""
-        together = (torch.cat((x.unsqueeze(1), y), 1) for x, y in zip(inputs, mates.inputs, strict=True))
-        encoded = self.encoder.encode(tuple(x.flatten(0, 1) for x in together))
+        rows = []
+        for own, of_mates in zip(inputs, mates.inputs, strict=True):
+            group = torch.cat((own.unsqueeze(1), of_mates), 1)  # [B, 1 + M, ...]
+            rows.append(group.flatten(0, 1))
+        encoded = self.encoder.encode(tuple(rows))
         return encoded.view(len(mates.present), -1, self.encoder.features)
 
     def _with_actions(self, agent: Tensor, encoded: Tensor, mates: Mates) -> Tensor:
         """Embedded agents [B, 1 + M, width]: ``agent`` [B, 1, width] as it is, the mates with what they do."""
-        return torch.cat((agent, self.acted(torch.cat((encoded[:, 1:], mates.actions), 2))), 1)
+        observed_and_done = torch.cat((encoded[:, 1:], mates.actions), 2)
+        return torch.cat((agent, self.acted(observed_and_done)), 1)
 
     def _read(self, entities: Tensor, present: Tensor) -> Tensor:
         """Values [B, R] of groups of embedded agents [B, 1 + M, width], of which the first is there."""
-        there = torch.cat((present.new_ones(len(present), 1), present), 1)
+        agent = present.new_ones(len(present), 1)
+        there = torch.cat((agent, present), 1)
         size = 2.0 * there.sum(1, keepdim=True) / self.most - 1.0
-        return self.values((self.attention(entities, there),), size)  # type: ignore[no-any-return]
+        group = self.attention(entities, there)
+        return self.values((group,), size)  # type: ignore[no-any-return]
 
 
 class GroupActorCritic(Actor):

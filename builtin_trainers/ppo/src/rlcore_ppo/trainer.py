@@ -92,12 +92,15 @@ class PPOTrainer(OnPolicyTrainer):
         log_ratio = log_prob - batch.old_log_prob
         ratio = probability_ratio(log_ratio, batch.advantage)
         clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        policy_loss = -torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage).mean()
+        surrogate = torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage)
+        policy_loss = -surrogate.mean()
 
         value_loss = mse_loss(value, batch.returns)
         if (limit := self.hyperparameters.value_clip) is not None:
             near_value = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
-            value_loss = torch.max((value - batch.returns).square(), (near_value - batch.returns).square()).mean()
+            error = (value - batch.returns).square()
+            near_error = (near_value - batch.returns).square()
+            value_loss = torch.max(error, near_error).mean()
 
         entropy = entropy.mean()
         total = policy_loss + self._weight_of_mean_value_loss * value_loss - self.entropy_weight * entropy

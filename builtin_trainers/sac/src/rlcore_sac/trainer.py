@@ -142,7 +142,8 @@ class SACTrainer(OffPolicyTrainer):
             target_q = batch.reward + batch.discount * next_value  # [B, R]
             if (steps := batch.between) is not None:
                 drawn = model.draw(steps.inputs, steps.mask, between_noise)
-                bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1) / len(self.providers)
+                bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1)  # [n - 1, B, 1]
+                bonus = bonus / len(self.providers)
                 target_q = target_q + (steps.discount * bonus).sum(0)
 
         q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)

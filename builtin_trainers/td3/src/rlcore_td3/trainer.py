@@ -132,7 +132,8 @@ class TD3Trainer(OffPolicyTrainer):
         with torch.no_grad():
             next_value = self._target_value(batch.next_inputs, noise)
             if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
-                next_value = torch.where(after.ignores_done, self._target_value(after.inputs, noise), next_value)
+                continued = self._target_value(after.inputs, noise)
+                next_value = torch.where(after.ignores_done, continued, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
 
         q_values = self.model.q_values(batch.inputs, batch.raw)
@@ -141,10 +142,16 @@ class TD3Trainer(OffPolicyTrainer):
         if batch.weight is None:
             return CriticLoss(torch.stack(losses).sum(), detached, q_values[0].detach())
 
-        errors = [q - target_q for q in q_values]
-        weighted = [(batch.weight.unsqueeze(1) * error.square()).mean() for error in errors]
-        td_error = torch.stack([error.detach().sum(1).abs() for error in errors]).mean(0)
-        return CriticLoss(torch.stack(weighted).sum(), detached, q_values[0].detach(), td_error)
+        weight = batch.weight.unsqueeze(1)
+        weighted = []
+        sizes = []
+        for q in q_values:
+            error = q - target_q
+            weighted.append((weight * error.square()).mean())
+            sizes.append(error.detach().sum(1).abs())
+        td_error = torch.stack(sizes).mean(0)
+        total = torch.stack(weighted).sum()
+        return CriticLoss(total, detached, q_values[0].detach(), td_error)
 
     def _target_value(self, inputs: Inputs, noise: Tensor | None) -> Tensor:
         """The smallest value [B, R] that the target critics give to the target actor's action, with ``noise``."""
@@ -156,8 +163,9 @@ class TD3Trainer(OffPolicyTrainer):
 
     def policy_loss(self, batch: TransitionBatch) -> Tensor:
         """Minus the first critic's value of the actor's actions, whose gradient is that of line 12."""
-        value: Tensor = self.model.critics[0](batch.inputs, self.model.action(batch.inputs), frozen=True).sum(1)  # [B]
-        return -value.mean()
+        action = self.model.action(batch.inputs)
+        values: Tensor = self.model.critics[0](batch.inputs, action, frozen=True)  # [B, R]
+        return -values.sum(1).mean()
 
     @torch.no_grad()
     def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:

@@ -158,12 +158,14 @@ class Rollout:
         With memory, minibatches consist of whole sequences, whose numbers are returned too.
         """
         places = np.flatnonzero(self.valid_of_all)
-        parts = max(1, round(len(places) / batch_size))
+        count = max(1, round(len(places) / batch_size))
         if self.table is not None:
-            sequences = list(self.table.shuffled(generator, parts))
+            sequences = list(self.table.shuffled(generator, count))
             return [self.table.places(chosen) for chosen in sequences], sequences
         order = generator.permutation(len(places))
-        return list(places[np.resize(order, (parts, -(-len(order) // parts)))]), []
+        size = -(-len(order) // count)
+        drawn = np.resize(order, (count, size))
+        return list(places[drawn]), []
 
     def own(self, places: Places) -> tuple[Places, Any]:
         """Return the places of this rank among ``places`` of all ranks, and which of them they are."""
@@ -221,16 +223,28 @@ class Loss:
         parts: dict[str, Any] = {name: getattr(self, name).detach() for name in PARTS}
         return attrs.evolve(self, reported={tag: x.detach() for tag, x in self.reported.items()}, **parts)
 
+    def parts(self, tags: Sequence[str]) -> Tensor:
+        """Return policy, value and entropy, then what is reported by ``tags``; 0 where a rank had no row."""
+        zero = torch.zeros_like(self.policy)
+        reported = [self.reported.get(tag, zero) for tag in tags]
+        return torch.stack([self.policy, self.value, self.entropy, *reported])
+
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
         """Return the loss of a minibatch from those of its pieces, each with its share of the rows."""
 
         def mean(parts: Iterable[Tensor]) -> Tensor:
-            return torch.stack([part * share for part, share in zip(parts, shares, strict=True)]).sum(0)
+            weighted = [part * share for part, share in zip(parts, shares, strict=True)]
+            return torch.stack(weighted).sum(0)
 
-        means: dict[str, Any] = {name: mean(getattr(loss, name) for loss in losses) for name in PARTS[:-1]}
-        means["reported"] = {tag: mean(loss.reported[tag] for loss in losses) for tag in losses[0].reported}
-        return cls(**means, log_ratio=torch.cat([loss.log_ratio for loss in losses]))
+        means: dict[str, Any] = {}
+        for name in PARTS[:-1]:
+            means[name] = mean(getattr(loss, name) for loss in losses)
+        reported = {}
+        for tag in losses[0].reported:
+            reported[tag] = mean([loss.reported[tag] for loss in losses])
+        log_ratio = torch.cat([loss.log_ratio for loss in losses])
+        return cls(**means, reported=reported, log_ratio=log_ratio)
 
 
 def standardized_parts(advantage: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -287,25 +287,30 @@ class OnPolicyTrainer(RolloutTrainer):
         ``advantage_normalization`` is ``minibatch``.
         """
         drawn, sequences = rollout.draw(self.hyperparameters.batch_size, self._minibatch_generator)
-        own, mine = zip(*(rollout.own(places) for places in drawn), strict=True)
-        order = torch.from_numpy(np.concatenate(own)).to(self.device)
+        sizes = [len(places) for places in drawn]  # of the minibatches of all ranks
+        own = [rollout.own(places) for places in drawn]
+        own_sizes = [len(places) for places, _ in own]
+        order = self._on_device(np.concatenate([places for places, _ in own]))
         # One gather serves the whole pass: the minibatches are views of it.
         shuffled = rollout.minibatch(advantages, returns).map(lambda x: x.index_select(0, order))
-        mean_rows = sum(map(len, drawn)) / len(drawn)
-        standardized: Sequence[Tensor | None] = [None] * len(drawn)
+        standardized: Sequence[Tensor] = ()
         if self.hyperparameters.advantage_normalization == "minibatch":
             everyone = shuffled.advantage
             if rollout.own_slot is not None:
                 (of_all,) = self._of_all(to_numpy(advantages))
                 everyone = self._on_device(of_all.reshape(-1)[np.concatenate(drawn)])
-            standardized = standardized_parts(everyone, [len(places) for places in drawn])
-        for k, batch in enumerate(shuffled.split(map(len, own))):
-            batch.share = len(own[k]) / len(drawn[k])
-            if (advantage := standardized[k]) is not None:
-                batch.advantage = advantage if rollout.own_slot is None else advantage[torch.from_numpy(mine[k])]
+            standardized = standardized_parts(everyone, sizes)
+        mean_rows = sum(sizes) / len(sizes)
+        for k, batch in enumerate(shuffled.split(own_sizes)):
+            batch.share = own_sizes[k] / sizes[k]
+            if standardized:
+                batch.advantage = standardized[k]
+                if rollout.own_slot is not None:
+                    _, is_own = own[k]
+                    batch.advantage = standardized[k][torch.from_numpy(is_own)]
             if sequences:
                 batch.sequences = rollout.sequences(sequences[k], self.model.memory_size)
-                batch.weight = torch.tensor(len(drawn[k]) / mean_rows, device=self.device)
+                batch.weight = torch.tensor(sizes[k] / mean_rows, device=self.device)
             yield batch
 
     def minimize(self, loss: LossFunction, batch: Minibatch) -> Loss:
@@ -408,21 +413,20 @@ class OnPolicyTrainer(RolloutTrainer):
 
         Raises TrainingDiverged if one is not finite.
         """
-        parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
         tags = next((tuple(loss.reported) for loss in losses if loss.reported), ())
-        zero = torch.zeros((), device=self.device)  # of a minibatch without a row of this rank
-        parts += [torch.stack([loss.reported.get(tag, zero) for loss in losses]) for tag in tags]
+        parts = torch.stack([loss.parts(tags) for loss in losses], dim=1)  # [parts, minibatches]
         weights = [loss.weight for loss in losses if loss.weight is not None]
         if weights:
-            parts = [part * torch.stack(weights) for part in parts]
+            parts = parts * torch.stack(weights)
         norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
         log_ratio = torch.cat([loss.log_ratio for loss in losses])
         if self.ranks.size > 1:
             shares = torch.tensor([loss.share for loss in losses], device=self.device)
-            ranks = self.ranks.all_gather((to_numpy(torch.stack(parts) * shares), to_numpy(log_ratio)))
-            parts = list(self._on_device(np.sum([of_rank for of_rank, _ in ranks], axis=0)))
-            log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in ranks]))
-        policy, value, entropy, *reported, norm = torch.stack([*parts, norms]).mean(1).tolist()
+            of_ranks = self.ranks.all_gather((to_numpy(parts * shares), to_numpy(log_ratio)))
+            parts = self._on_device(np.sum([of_rank for of_rank, _ in of_ranks], axis=0))
+            log_ratio = self._on_device(np.concatenate([of_rank for _, of_rank in of_ranks]))
+        means = torch.cat([parts, norms.unsqueeze(0)]).mean(1)
+        policy, value, entropy, *reported, norm = means.tolist()
         if not np.isfinite(policy + value + norm):
             advice = remedy(self.buffer, self.model.learner_inputs.normalizer is not None)
             raise TrainingDiverged(
@@ -450,12 +454,16 @@ class OnPolicyTrainer(RolloutTrainer):
         next_values = values[1:].clone()
         places, final_seen = buffer.finals()
         if len(places):
-            final_inputs = self.model.learner_inputs(self._to_device(self.model.learner_inputs.raw(final_seen)))
+            rows = places[:, 0].copy()
+            slots = places[:, 1].copy()
+            raw_inputs = self.model.learner_inputs.raw(final_seen)
+            final_inputs = self.model.learner_inputs(self._to_device(raw_inputs))
             final_values = self.in_pieces(self.value, final_inputs, final_seen)
-            ended = tuple(self._on_device(column.copy()) for column in places.T)
+            ended = self._on_device(rows), self._on_device(slots)
             ignores_done = np.array([provider.ignore_done for provider in self.providers])  # [R]
-            continued = ignores_done & buffer.followed(places[:, 0], places[:, 1])[:, None]  # [K, R]
-            next_values[ended] = torch.where(self._on_device(continued), next_values[ended], final_values)
+            followed = buffer.followed(rows, slots)  # [K]
+            continued = self._on_device(ignores_done & followed[:, None])  # [K, R]
+            next_values[ended] = torch.where(continued, next_values[ended], final_values)
         return buffer.as_values(values[:-1]), buffer.as_values(next_values)
 
     def _sequences(
