@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from rlcore_dqn.trainer import DQNTrainer
-from rlcore_torch import Acceleration
-from rlcore_torch.acceleration.registry import every_method
-from rlcore_torch.acceleration.update_threads import chosen_threads
+from rlcore_torch import chosen_threads
 
 # All steps have the same operations, but for copies of the network, which take no time.
-THREADS = Acceleration[DQNTrainer](
-    piece="update_threads", methods=every_method(DQNTrainer), make=chosen_threads(lambda trainer: 1)
-)
+THREADS = chosen_threads(DQNTrainer)

@@ -21,13 +21,13 @@ from rlcore_torch import (
     LEAST_LOG_PROB,
     Acceleration,
     Gaussian,
+    LinearStack,
     Loss,
     Minibatch,
     OnPolicyTrainer,
+    actor_critic_layers,
     numpy_mask_logits,
 )
-from rlcore_torch.acceleration.linear_stack import LinearStack
-from rlcore_torch.acceleration.network_stacks import actor_critic_layers
 
 FloatArray = NDArray[np.float32]
 Function = Callable[..., Any]

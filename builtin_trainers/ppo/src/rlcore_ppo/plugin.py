@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlcore import Preset, TrainerSpec, hookimpl
-from rlcore_torch.hookspecs import AccelerationSpec
+from rlcore_torch import AccelerationSpec
 
 
 @hookimpl

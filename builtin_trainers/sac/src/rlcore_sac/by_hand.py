@@ -16,10 +16,7 @@ from torch import Tensor
 
 from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
 from rlcore_sac.trainer import SACTrainer, SoftActorCritic
-from rlcore_torch import Acceleration, SquashedGaussian, TransitionBatch
-from rlcore_torch.acceleration.network_stacks import MinibatchStacks, minibatch_stacks
-from rlcore_torch.acceleration.registry import every_method
-from rlcore_torch.acceleration.update_threads import chosen_threads
+from rlcore_torch import Acceleration, MinibatchStacks, SquashedGaussian, TransitionBatch, chosen_threads
 
 Function = Callable[..., Any]
 
@@ -37,7 +34,7 @@ def _gradients(trainer: SACTrainer) -> Mapping[Function, Function] | None:
     if not all(each.requires_grad for each in learned):
         return None
     # One after the other, each is done before another one needs the memory, except the policy and one critic.
-    stacks = minibatch_stacks([model], [*model.critics, *model.targets], h.batch_size, (0, 1, 2, 1, 1))
+    stacks = MinibatchStacks.of([model], [*model.critics, *model.targets], h.batch_size, (0, 1, 2, 1, 1))
     return None if stacks is None else {SACTrainer.gradients: GradientsByHand(trainer, stacks)}
 
 
@@ -125,6 +122,4 @@ GRADIENTS = Acceleration[SACTrainer](
     ),
     make=_gradients,
 )
-THREADS = Acceleration[SACTrainer](
-    piece="update_threads", methods=every_method(SACTrainer), make=chosen_threads(lambda trainer: 1)
-)
+THREADS = chosen_threads(SACTrainer)

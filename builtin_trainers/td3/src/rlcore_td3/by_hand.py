@@ -15,10 +15,7 @@ from torch import Tensor
 
 from rlcore_td3.critic_loss import CriticLoss
 from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer
-from rlcore_torch import Acceleration, TransitionBatch
-from rlcore_torch.acceleration.network_stacks import MinibatchStacks, minibatch_stacks
-from rlcore_torch.acceleration.registry import every_method
-from rlcore_torch.acceleration.update_threads import chosen_threads
+from rlcore_torch import Acceleration, MinibatchStacks, TransitionBatch, chosen_threads
 
 Function = Callable[..., Any]
 
@@ -34,7 +31,7 @@ def _gradients(trainer: TD3Trainer) -> Mapping[Function, Function] | None:
     target = model.target
     critics = [*model.critics, *target.critics]
     memories = [0, *(1 for _ in (target, *critics))]  # each is done before another one needs it, except the policy
-    stacks = minibatch_stacks([model, target], critics, trainer.hyperparameters.batch_size, memories)
+    stacks = MinibatchStacks.of([model, target], critics, trainer.hyperparameters.batch_size, memories)
     if stacks is None:
         return None
     by_hand = GradientsByHand(trainer, stacks)
@@ -111,8 +108,4 @@ GRADIENTS = Acceleration[TD3Trainer](
     model_methods=(DeterministicActorCritic.action, DeterministicActorCritic.q_values),
     make=_gradients,
 )
-THREADS = Acceleration[TD3Trainer](
-    piece="update_threads",
-    methods=every_method(TD3Trainer),
-    make=chosen_threads(lambda trainer: int(trainer.hyperparameters.actor_delay)),
-)
+THREADS = chosen_threads(TD3Trainer, lambda trainer: trainer.hyperparameters.actor_delay)

@@ -1,5 +1,9 @@
+from .acceleration.linear_stack import LinearStack as LinearStack
+from .acceleration.network_stacks import MinibatchStacks as MinibatchStacks
+from .acceleration.network_stacks import actor_critic_layers as actor_critic_layers
 from .acceleration.registry import Acceleration as Acceleration
 from .acceleration.registry import function_of_tensors as function_of_tensors
+from .acceleration.update_threads import chosen_threads as chosen_threads
 from .allocation import require_memory as require_memory
 from .backend import choose_backend as choose_backend
 from .backend import chosen_device as chosen_device
@@ -66,7 +70,6 @@ from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.minibatch import probability_ratio as probability_ratio
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .on_policy.trainer import mean_over_rows as mean_over_rows
-from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
 from .optimization.optimizer import TorchAdam as TorchAdam
 from .optimization.optimizer import TorchOptimizer as TorchOptimizer
@@ -78,7 +81,6 @@ from .policy.policy import ActorPolicy as ActorPolicy
 from .policy.policy import RawActions as RawActions
 from .policy.policy_module import PolicyModule as PolicyModule
 from .ranks.step_count import StepCount as StepCount
-from .ranks.torch_ranks import sum_gradients as sum_gradients
 from .settings import MinibatchSettings as MinibatchSettings
 from .settings import OfflineSettings as OfflineSettings
 from .settings import OffPolicySettings as OffPolicySettings
@@ -88,7 +90,6 @@ from .settings import ReplaySamplerSettings as ReplaySamplerSettings
 from .template import Statistic as Statistic
 from .template import TorchTrainer as TorchTrainer
 from .tensors.as_numpy import AsNumpy as AsNumpy
-from .tensors.as_numpy import UnsavedAsNumpy as UnsavedAsNumpy
 from .tensors.environment import TensorActions as TensorActions
 from .tensors.environment import TensorBatch as TensorBatch
 from .tensors.environment import TensorEnvironment as TensorEnvironment

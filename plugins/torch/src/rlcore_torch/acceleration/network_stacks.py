@@ -32,6 +32,36 @@ class MinibatchStacks:
         self._observed, self._acted = inputs
         self.rows = len(self._observed)
 
+    @classmethod
+    def of(
+        cls, actors: Sequence[Actor], critics: Sequence[Critic], rows: int, memories: Sequence[int]
+    ) -> MinibatchStacks | None:
+        """Return the networks as stacks; None if one is more than linear layers on vector observations.
+
+        ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before
+        the next begins.
+        """
+        if not all(type(critic) is Critic for critic in critics):
+            return None
+        if not all(type(actor.policy_head) is PolicyHead and not actor.policy_head.reads_features for actor in actors):
+            return None
+        networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
+        networks += [(critic.body, critic.head) for critic in critics]
+        if not all(is_plain_body(body, head) for body, head in networks):
+            return None
+        parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
+        inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
+        sizes = [0] * (max(memories) + 1)
+        for part, memory in zip(parts, memories, strict=True):
+            sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
+        made = [torch.empty(size) for size in sizes]
+        count = len(actors)
+        stacks = [
+            LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
+            for k, (layers, activation) in enumerate(parts)
+        ]
+        return cls(stacks[:count], stacks[count:], inputs)
+
     def begin(self) -> None:
         """Begin other sums in all stacks, with the weights as they are now."""
         for stack in (*self.actors, *self.critics):
@@ -48,36 +78,6 @@ class MinibatchStacks:
         acted[:, : observed.shape[1]].copy_(observed)
         acted[:, observed.shape[1] : -1].copy_(action)
         return [critic.forward(len(observed)) for critic in critics]
-
-
-def minibatch_stacks(
-    actors: Sequence[Actor], critics: Sequence[Critic], rows: int, memories: Sequence[int]
-) -> MinibatchStacks | None:
-    """Return the networks as stacks; None if one is more than linear layers on vector observations.
-
-    ``memories`` has a number for each of them. Those with the same number have one memory: each must be done before the
-    next begins.
-    """
-    if not all(type(critic) is Critic for critic in critics):
-        return None
-    if not all(type(actor.policy_head) is PolicyHead and not actor.policy_head.reads_features for actor in actors):
-        return None
-    networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
-    networks += [(critic.body, critic.head) for critic in critics]
-    if not all(is_plain_body(body, head) for body, head in networks):
-        return None
-    parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
-    inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
-    sizes = [0] * (max(memories) + 1)
-    for part, memory in zip(parts, memories, strict=True):
-        sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
-    made = [torch.empty(size) for size in sizes]
-    count = len(actors)
-    stacks = [
-        LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
-        for k, (layers, activation) in enumerate(parts)
-    ]
-    return MinibatchStacks(stacks[:count], stacks[count:], inputs)
 
 
 def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:

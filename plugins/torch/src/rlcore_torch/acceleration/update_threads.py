@@ -8,20 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from rlcore import generator_state, restore_generator
-from rlcore_torch.acceleration.registry import Function
+from rlcore_torch.acceleration.registry import Acceleration, Function, every_method
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore_torch.off_policy.transition_batch import TransitionBatch
 
 log = logging.getLogger("rlcore.plugin.torch")
+
+Trainer = TypeVar("Trainer", bound=MinibatchTrainer)
 
 COMPARED = 4  # gradient steps that are computed with one thread and with two before two are used
 TRIED = 6  # gradient steps with each number of threads in a trial
@@ -149,14 +151,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def chosen_threads(period: Callable[[Any], int]) -> Callable[[MinibatchTrainer], Mapping[Function, Function] | None]:
-    """Return the maker of an acceleration whose gradient steps have one thread or two.
+def chosen_threads(of: type[Trainer], period: Callable[[Trainer], int] = lambda trainer: 1) -> Acceleration[Trainer]:
+    """Return the acceleration of exactly the class ``of`` whose gradient steps have one thread or two.
 
     ``period`` gets the trainer: the number of gradient steps after which their operations repeat. Gradient steps must
     change nothing but the model, the optimizers and ``generator``.
     """
 
-    def make(trainer: MinibatchTrainer) -> Mapping[Function, Function] | None:
+    def make(trainer: Trainer) -> Mapping[Function, Function] | None:
         threads = update_threads(trainer.behavior.name, trainer.model, period(trainer))
         if threads is None:
             return None
@@ -167,9 +169,9 @@ def chosen_threads(period: Callable[[Any], int]) -> Callable[[MinibatchTrainer],
             with threads:
                 return plain(batch)
 
-        return {type(trainer).gradient_step: gradient_step}
+        return {of.gradient_step: gradient_step}
 
-    return make
+    return Acceleration(piece="update_threads", methods=every_method(of), make=make)
 
 
 def outcome(

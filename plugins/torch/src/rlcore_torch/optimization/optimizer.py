@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcore import RunStateError, saved_array
 
-__all__ = ["Adam", "Optimizer", "TorchAdam", "TorchOptimizer"]
+__all__ = ["Optimizer", "TorchAdam", "TorchOptimizer"]
 
 BETAS = (0.9, 0.999)  # those of Adam's paper, and of PyTorch
 

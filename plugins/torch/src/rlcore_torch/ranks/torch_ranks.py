@@ -31,8 +31,6 @@ from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks
 from rlcore_torch.ranks.shared_memory import SharedMemory
 
-__all__ = ["sum_gradients"]
-
 T = TypeVar("T")
 Number = TypeVar("Number", bound=np.generic)
 

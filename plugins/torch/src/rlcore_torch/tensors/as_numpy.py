@@ -13,7 +13,7 @@ from rlcore import AgentBatch, BehaviorSpec, EpisodeSeeds, Parameters, refuse_un
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch, TensorEnvironment
 from rlcore_torch.tensors.form import BatchForm
 
-__all__ = ["AsNumpy", "UnsavedAsNumpy"]
+__all__ = ["AsNumpy"]
 
 if TYPE_CHECKING:
     from rlcore_torch.tensors.rsl_rl import RslRlTensors
