@@ -19,7 +19,7 @@ from rlcore_sac.by_hand import GRADIENTS, THREADS
 from rlcore_sac.trainer import SACTrainer, SoftActorCritic
 from rlcore_torch import TransitionBatch, template
 from rlcore_torch.acceleration.registry import has_methods
-from rlcore_torch.backend import Backend
+from rlcore_torch.backend import Backend, choose_backend
 
 MakeTrainer = Callable[..., SACTrainer]
 
@@ -128,7 +128,7 @@ def test_a_class_that_overrides_a_method_learns_from_its_own(
     """With ``fast_cpu`` it learns what it learns without accelerations, bit for bit."""
     kind = type("Overriding", (SACTrainer,), {method.__name__: changed(method, 0.5)})
     monkeypatch.setattr(rlcore_sac.trainer, "SACTrainer", kind)
-    choose = template.choose_backend
+    choose = choose_backend
 
     def choose_without_pieces(run: Any) -> Backend:
         return attrs.evolve(choose(run), pieces=frozenset())

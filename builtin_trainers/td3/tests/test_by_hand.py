@@ -18,7 +18,7 @@ from rlcore_devkit.environments import IdentityEnvironment, identity_continuous
 from rlcore_td3.by_hand import GRADIENTS, GradientsByHand
 from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer
 from rlcore_torch import TransitionBatch, template
-from rlcore_torch.backend import Backend
+from rlcore_torch.backend import Backend, choose_backend
 
 MakeTrainer = Callable[..., TD3Trainer]
 
@@ -160,7 +160,7 @@ def test_a_class_that_overrides_a_method_learns_from_its_own(
 
     kind = type("Overriding", (TD3Trainer,), {method.__name__: override})
     monkeypatch.setattr(rlcore_td3.trainer, "TD3Trainer", kind)
-    choose = template.choose_backend
+    choose = choose_backend
 
     def choose_without_pieces(run: Any) -> Backend:
         return attrs.evolve(choose(run), pieces=frozenset())
