@@ -97,18 +97,27 @@ SPEC = TrackerSpec(
 )
 rlcore_stats_writers, rlcore_checkpoint_saved, rlcore_run_finished = hooks_of(SPEC)
 """
+STUBS = str(ROOT / "core/tests/run/stub_plugin.py")
 STEPS = {"max_steps": 256, "summary_freq": 128}
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "mine:Mine-v0", "num_envs": 2},
     # Processes cost less without PyTorch, of which none of this depends.
     "behaviors": {"Pole": {"trainer_type": "numpy", **STEPS, "hyperparameters": {"buffer_size": 128}}},
-    "plugins": {"local": ["hooks.py", str(ROOT / "core/tests/run/stub_plugin.py")]},
+    "plugins": {
+        "local": ["hooks.py", STUBS],
+        "autoload": False,
+        "enable": ["gymnasium", "report", "study", "sweep", "workers"],
+    },
     "checkpoint_settings": {"run_id": "r"},
-    "stats": {"tensorboard": False, "console": False, "lake": {}},
+    "stats": {"console": False, "lake": {}},
 }
 REPORTED = {**CONFIG["stats"], "lake": {"report": True}}
 SMALL = {"buffer_size": 128, "batch_size": 64, "num_epoch": 1}
-IN_RANKS = {"Pole": {"trainer_type": "ppo", **STEPS, "hyperparameters": SMALL}}
+IN_RANKS = {
+    "plugins": {"local": ["hooks.py"]},
+    "stats": {**CONFIG["stats"], "tensorboard": False},
+    "behaviors": {"Pole": {"trainer_type": "ppo", **STEPS, "hyperparameters": SMALL}},
+}
 
 
 @pytest.fixture
@@ -169,7 +178,7 @@ def test_a_sweep(place: Path) -> None:
 
 @pytest.mark.distributed
 def test_ranks(place: Path) -> None:
-    (place / "config.yaml").write_text(json.dumps(CONFIG | {"behaviors": IN_RANKS}))
+    (place / "config.yaml").write_text(json.dumps(CONFIG | IN_RANKS))
     ended = torchrun(["--no-python", PROGRAM, "run", "config.yaml"], place, PYTHONSAFEPATH="1")
     assert ended.returncode == 0, ended.stderr
     assert not (place / "hit").exists()
@@ -180,8 +189,8 @@ def test_ranks(place: Path) -> None:
 @pytest.mark.long
 def test_ranks_and_workers_on_ray(place: Path) -> None:
     workers = {"count": 2, "executor": "ray"}
-    rlcore(place, "run", "config.yaml", environment=CONFIG["environment"] | {"workers": workers}, behaviors=IN_RANKS)
-    rlcore(place, "ray", "ranks", "--count", "2", "config.yaml", "--run-id", "ranks", behaviors=IN_RANKS)
+    rlcore(place, "run", "config.yaml", environment=CONFIG["environment"] | {"workers": workers}, **IN_RANKS)
+    rlcore(place, "ray", "ranks", "--count", "2", "config.yaml", "--run-id", "ranks", **IN_RANKS)
     assert stored(place / "results/ranks") == ["Pole 128", "Pole 256"]
 
 

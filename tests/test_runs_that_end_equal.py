@@ -16,6 +16,7 @@ from compared_runs import (
     config_of,
     made,
     state_at,
+    tags,
     train,
 )
 
@@ -83,6 +84,7 @@ def test_what_must_not_matter_leaves_a_run_as_it_is(place: Path, case: Mapping[s
     whole = whole_run(place, case, {})
     train(place / "other", case, case["other"])
     assert_ends_equal(place / "other", whole, case)
+    assert {*case.get("gains", ())} <= tags(place / "other") - tags(whole)
 
 
 def test_a_checkpoint_without_the_state_of_the_environment_is_resumed_with_new_episodes(

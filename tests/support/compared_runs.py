@@ -138,9 +138,17 @@ def state_at(place: Path, step: int) -> Any:
     return state
 
 
+def written(place: Path) -> list[Any]:
+    return [json.loads(line) for line in (place / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def tags(place: Path) -> set[str]:
+    return {tag for line in written(place) for tag in line["stats"]}
+
+
 def summaries(place: Path) -> list[Any]:
     """The summaries without what depends on the clock and on workers."""
-    lines = [json.loads(line) for line in (place / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = written(place)
     for line in lines:
         del line["time"]
         for tag in list(line["stats"]):
@@ -153,6 +161,5 @@ def assert_ends_equal(run: Path, whole: Path, case: Mapping[str, Any]) -> None:
     """Assert that two runs have equal last checkpoints and summaries, and that something was learned."""
     last = checkpoints(whole)[-1]
     assert_equal(state_at(run, last), state_at(whole, last))
-    found = summaries(whole)
-    assert summaries(run) == found != []
-    assert {*case.get("statistics", ())} <= {tag for line in found for tag in line["stats"]}
+    assert summaries(run) == summaries(whole) != []
+    assert {*case.get("statistics", ())} <= tags(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,5 +32,6 @@ def small_run(results: Path | None, changes: Mapping[str, Any] | None = None, **
             place = place.setdefault(key, {})
         place.pop(last, None)
         if value is not None:
-            place[last] = value
+            # Later keys may change what an earlier one brought, and callers use their mappings again.
+            place[last] = copy.deepcopy(value)
     return config
