@@ -5,6 +5,7 @@ A key of a mapping in the entry is called by both names: ``policy_kwargs.net_arc
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -117,15 +118,20 @@ class Conversion:
         found = _number(value)
         whole = isinstance(default, int)
         if found is None:
-            self.refuse(key, f"must be a number, not {value!r}")
+            wanted = "a number"
         elif whole and not found.is_integer():
-            self.refuse(key, f"must be a whole number, not {value!r}")
+            wanted = "a whole number"
         elif minimum is not None and found < minimum:
-            self.refuse(key, f"must be at least {minimum:g}, not {value!r}")
+            wanted = f"at least {minimum:g}"
         elif above is not None and found <= above:
-            self.refuse(key, f"must be above {above:g}, not {value!r}")
+            wanted = f"above {above:g}"
         else:
             return int(found) if whole else found
+        return self.wrong(key, wanted, default)
+
+    def wrong(self, key: str, wanted: str, default: Any = None) -> Any:
+        """Refuse the value of a key, which is not what is wanted; return ``default``."""
+        self.refuse(key, f"must be {wanted}, not {self.values[key]!r}")
         return default
 
     def flag(self, key: str, default: bool) -> bool:
@@ -133,8 +139,7 @@ class Conversion:
         value = self.raw(key, default)
         if isinstance(value, bool):
             return value
-        self.refuse(key, f"must be true or false, not {value!r}")
-        return default
+        return bool(self.wrong(key, "true or false", default))
 
     def schedule(self, key: str, default: float) -> tuple[float, bool]:
         """Return the initial value, and whether it falls to 0 over the run: ``lin_0.001``."""
@@ -144,8 +149,7 @@ class Conversion:
         linear = _LINEAR.fullmatch(value.strip())
         if linear and float(linear["initial"]) > 0.0:
             return float(linear["initial"]), True
-        self.refuse(key, f"must be a number or lin_NUMBER, such as lin_0.001, not {value!r}")
-        return default, False
+        return self.wrong(key, "a number or lin_NUMBER, such as lin_0.001", default), False
 
     def unfold(self, key: str) -> None:
         """Read a mapping, which may be a text of Python: each of its keys becomes one of the entry, ``key.NAME``."""
@@ -159,7 +163,7 @@ class Conversion:
         if isinstance(value, Mapping):
             self.values |= {f"{key}.{name}": each for name, each in value.items()}
         elif value is not None:
-            self.refuse(key, f"must be a mapping, or a text such as 'dict(...)', not {value!r}")
+            self.wrong(key, "a mapping, or a text such as 'dict(...)'")
 
     def finish(self) -> None:
         """Refuse the keys that were not read."""
@@ -167,9 +171,9 @@ class Conversion:
             if key in self.without:
                 self.raw(key)
                 continue
-            block = key.rpartition(".")[0]
-            known = [each.rpartition(".")[2] for each in self.read if each.rpartition(".")[0] == block]
-            hint = did_you_mean(key.rpartition(".")[2], known)
+            block, _, name = key.rpartition(".")
+            known = [each.rpartition(".") for each in self.read]
+            hint = did_you_mean(name, [each for outer, _, each in known if outer == block])
             self.refuse(key, f"not a key that rlcore can convert{hint}", "converts without it")
 
     # ------------------------------------------------------------ rules
@@ -218,10 +222,8 @@ class Conversion:
 
 def _number(value: Any) -> float | None:
     """The finite number that a value stands for; YAML 1.1 reads 3e-4 as text, because it has no dot."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return number if abs(number) < float("inf") else None
+    return number if math.isfinite(number) else None

@@ -162,7 +162,7 @@ def _optimizer(c: Conversion) -> None:
         c.put("hyperparameters.adam_epsilon", epsilon, comment)
         return
     if not isinstance(arguments, dict):
-        c.refuse(key, f"must be a mapping, not {arguments!r}")
+        c.wrong(key, "a mapping")
         return
     for name, value in arguments.items():
         if name != "eps" and (name, value) != ("weight_decay", 0):

@@ -20,7 +20,7 @@ def convert_environment(c: Conversion) -> None:
     """Write the block ``environment``, and ``clip_rewards`` for a game of Atari."""
     options = c.raw("env_kwargs") or {}
     if not isinstance(options, Mapping):
-        c.refuse("env_kwargs", f"must be a mapping, not {options!r}")
+        c.wrong("env_kwargs", "a mapping")
         options = {}
     wrappers = dict(_wrappers(c))
     atari = wrappers.pop(_ATARI, None)
@@ -101,19 +101,18 @@ def _atari(c: Conversion, wrapper: dict[str, Any] | None, frames: int) -> None:
         reason = "a game without AtariWrapper is not converted: ale-py's vectorized form always has its preprocessing"
         c.refuse("env_wrapper", reason)
         return
-    values = {key: wrapper.get(key, default) for key, (_, default) in rules()["atari"].items()}
-    for key, (names, _) in rules()["atari"].items():
+    arguments = rules()["atari"]
+    for key, (names, default) in arguments.items():
         for name in names:
-            c.put(f"environment.options.{name}", values[key], f"AtariWrapper: {key}")
+            c.put(f"environment.options.{name}", wrapper.get(key, default), f"AtariWrapper: {key}")
     c.put("environment.options.use_fire_reset", True, "AtariWrapper presses FIRE where a game waits for it")
     c.put("environment.options.stack_num", frames, c.origin("frame_stack"))
-    if values["terminal_on_life_loss"]:
+    if wrapper.get("terminal_on_life_loss", True):
         c.put("evaluation.interval", None, "a number of steps also evaluates while the run trains")
         scores = "an evaluation plays whole games, whose score RL Zoo reports too"
         c.put("evaluation.environment.options.episodic_life", False, scores)
-    for key in wrapper:
-        if key not in (*values, "clip_reward"):
-            c.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
+    for key in [key for key in wrapper if key not in (*arguments, "clip_reward")]:
+        c.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
     if wrapper.get("clip_reward", True):
         c.put("hyperparameters.clip_rewards", 1.0, "AtariWrapper: clip_reward; scores are reported as they are")
     c.note("env_wrapper", "AtariWrapper: options of ale-py's vectorized form, which has the same steps")
