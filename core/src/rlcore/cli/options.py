@@ -68,7 +68,9 @@ def complete_records(ctx: click.Context, parameter: click.Parameter, incomplete:
 
 
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+"""Decorator: add ``--debug`` to a command; the command itself does not get it."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""Decorator: add ``--json`` to a command, which gets it as ``as_json``."""
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration."
 )
