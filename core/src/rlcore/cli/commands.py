@@ -99,8 +99,11 @@ class LazyGroup(click.Group):
                 formatter.write_dl(list(others.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        others = [(name, text) for name, text in self._listed().items() if name.startswith(incomplete)]
-        return super().shell_complete(ctx, incomplete) + [CompletionItem(name, help=text) for name, text in others]
+        found = super().shell_complete(ctx, incomplete)
+        for name, text in self._listed().items():
+            if name.startswith(incomplete):
+                found.append(CompletionItem(name, help=text))
+        return found
 
     def _listed(self) -> dict[str, str]:
         """The names in this group and the summaries of commands of installed plugins."""

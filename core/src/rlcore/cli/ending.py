@@ -57,7 +57,8 @@ def end_soon(code: int) -> None:
 
     def end() -> None:
         time.sleep(EXIT_SECONDS)
-        left = [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+        others = [each for each in threading.enumerate() if each is not threading.main_thread()]
+        left = [each.name for each in others if not each.daemon]
         what = f"thread {', '.join(map(repr, left))} is left over" if left else "an exit handler is not done"
         _warn(f"{what} {EXIT_SECONDS:g} s after the end")
         end_process(code)

@@ -23,7 +23,7 @@ from rlcore.cli.options import (
     set_option,
 )
 from rlcore.cli.run import limit_threads
-from rlcore.cli.terminal import echo, show_log
+from rlcore.cli.terminal import echo, show_log, warn
 from rlcore.errors import ConfigError, ExitCode
 from rlcore.settings.blocks import MAX_EPISODES
 
@@ -119,9 +119,7 @@ def evaluate_command(
     if opponents or no_opponents:
         document = apply_overrides(document, opponent_sets(opponents))
     evaluation = document.data.get("evaluation")
-    if (
-        isinstance(evaluation, Mapping) and "interval" not in evaluation
-    ):  # evaluations within a run, of which there are none here
+    if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run
         document = apply_overrides(document, ["evaluation.interval=null"])
     if not chosen.allow_local:
         refuse_code_of_others(document, directory, local=False)
@@ -146,8 +144,7 @@ def evaluate_command(
     saved.close_deadline = deadline
 
     def show(result: EvaluationResult) -> None:
-        for failure in plugins.failures:
-            echo(f"warning: {failure}", err=True)
+        warn(plugins.failures)
         if as_json:
             click.echo(json.dumps(result.to_json(), indent=4))
             return

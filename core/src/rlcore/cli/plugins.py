@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import importlib_metadata as metadata
 
 from rlcore.cli.commands import LazyCommand, LazyGroup
 from rlcore.cli.options import debug_option, json_option, selection_options
-from rlcore.cli.terminal import echo, echo_columns
+from rlcore.cli.terminal import echo, echo_columns, warn
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.discover import Plugin, installed
 from rlcore.plugins.select import decide, obstacles, selection_from, unmatched
@@ -54,7 +54,7 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     library is missing, as in: needs rlcore-trackers[wandb]. WHY says what decided it.
     Without --provides nothing of a plugin is imported; with it, a plugin that cannot be loaded is refused too.
     """
-    selection = selection_from(None, os.environ, dash_p, no_plugins)
+    selection = selection_from(dash_p=dash_p, no_plugins=no_plugins)
     found = decide(installed(), selection)
     fields = ("name", "distribution", "version", "state", "editable", "module")
     rows = [{**{key: getattr(plugin, key) for key in fields}, "why": plugin.because} for plugin in found]
@@ -65,7 +65,8 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     if provides:
         from rlcore.plugins.call import Plugins
 
-        plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
+        on = tuple(plugin for plugin in found if plugin.state == "on")
+        plugins = Plugins(found=on, tolerant=True)
         plugins.load()
         for row, plugin in zip(rows, found, strict=True):
             row["state"] = "refused" if plugin.label in plugins.broken else row["state"]
@@ -78,10 +79,10 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     for row in rows:
         source = f"{row['distribution']} {row['version']}" if row["distribution"] else row["module"]
         source += " (editable)" if row["editable"] else ""
-        lines.append((row["name"], source, row["state"], row["why"], " ".join(row.get("provides", ()))))
+        provided = " ".join(row.get("provides", ()))
+        lines.append((row["name"], source, row["state"], row["why"], provided))
     echo_columns(lines)
-    for note in notes:
-        echo(f"warning: {note}", err=True)
+    warn(notes)
 
 
 @click.command("info")
@@ -106,10 +107,11 @@ def info_command(name: str, as_json: bool) -> None:
 
 def _why_on(plugin: Plugin) -> str:
     """The source that turns the plugin on or off, and what requires it: ``autoload; required by acme-rl/acme``."""
-    found = decide(installed(), selection_from(None, os.environ, (), False))
+    found = decide(installed(), selection_from())
     here = next((each for each in found if each.label == plugin.label), plugin)
     users = [each.label for each in found if each.on and each.needs_distribution_of(plugin)]
-    return "; ".join(([] if here.required_by else [here.why]) + ([f"required by {', '.join(users)}"] if users else []))
+    required = f"required by {', '.join(users)}" if users else ""
+    return "; ".join(filter(None, ["" if here.required_by else here.why, required]))
 
 
 def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
@@ -216,14 +218,13 @@ def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, a
     from rlcore.plugins.call import load_plugins
     from rlcore.plugins.contract import successor
 
-    plugins = load_plugins(selection_from(None, os.environ, dash_p, no_plugins))
-    for warning in plugins.warnings:
-        echo(f"warning: {warning}", err=True)
+    plugins = load_plugins(selection_from(dash_p=dash_p, no_plugins=no_plugins))
+    warn(plugins.warnings)
     found = plugins.specifications
     if name is not None and name not in found:
-        raise PluginError(
-            f"no hook {name!r}{f'; {answer}' if (answer := successor(name)) else did_you_mean(name, found)}"
-        )
+        answer = successor(name)
+        advice = f"; {answer}" if answer else did_you_mean(name, found)
+        raise PluginError(f"no hook {name!r}{advice}")
     core = {hook.name: hook for hook in HOOKS}
     added = {"kind": "added", "since": None, "deprecated": None}
     hooks = [
@@ -240,7 +241,7 @@ def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, a
     if as_json:
         click.echo(json.dumps({"hooks": hooks}, indent=4))
         return
-    click.echo("\n\n".join(map(_shown, hooks)))
+    click.echo("\n\n".join(map(_hook_text, hooks)))
 
 
 def _signature(function: Callable[..., Any]) -> str:
@@ -249,8 +250,12 @@ def _signature(function: Callable[..., Any]) -> str:
     return f"{function.__name__}({arguments}) -> {signature.return_annotation}"
 
 
-def _shown(hook: dict[str, Any]) -> str:
-    about = f"{hook['kind']} hook of {hook['of']}" + (f", since {hook['since']}" if hook["since"] else "")
-    lines = [hook["signature"], f"    {about}", ""]
-    lines += [f"    Deprecated: {hook['deprecated']}.", ""] if hook["deprecated"] else []
-    return "\n".join([*lines, *(f"    {line}".rstrip() for line in hook["text"].splitlines())])
+def _hook_text(hook: dict[str, Any]) -> str:
+    about = f"{hook['kind']} hook of {hook['of']}"
+    if hook["since"]:
+        about += f", since {hook['since']}"
+    paragraphs = [about, hook["text"]]
+    if hook["deprecated"]:
+        paragraphs.insert(1, f"Deprecated: {hook['deprecated']}.")
+    text = textwrap.indent("\n\n".join(paragraphs), "    ")
+    return f"{hook['signature']}\n{text}"

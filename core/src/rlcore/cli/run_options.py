@@ -252,7 +252,10 @@ def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[st
     blocks: list[tuple[str, ...]] = [("behaviors", name) for name in names]
     if {"preset", "trainer"} & {*data, *given} or data.get("default_settings") is not None:
         blocks.append(("default_settings",))
-    return typed | {(*at, *key): given[name] for name, key in OF_BEHAVIORS.items() if name in given for at in blocks}
+    for name, key in OF_BEHAVIORS.items():
+        if name in given:
+            typed |= {(*block, *key): given[name] for block in blocks}
+    return typed
 
 
 def configuration_of_run(flags: dict[str, Any]) -> Document:

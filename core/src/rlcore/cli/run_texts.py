@@ -133,10 +133,10 @@ def closing_line(run: Run) -> str:
                 f"{scored_text(run.scores)} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
                 "remove it with --set evaluation.stop_at=null"
             )
-        reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
+        limits = dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values())
         keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
-        options = " ".join(f"--set {shlex.quote(f'{key}=...')}" for key in keys)
-        return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
+        options = " ".join("--set " + shlex.quote(f"{key}=...") for key in keys)
+        return f"nothing left to learn: max_steps {', '.join(limits)} is reached; raise it with {options}"
     rewards = [reward_text(name, behavior) for name, behavior in run.behaviors.items()]
     if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # the normal end of inference
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
@@ -157,8 +157,10 @@ def reward_text(name: str, behavior: TrainedBehavior) -> str:
     if mean is None:
         return f"{name} no mean reward, because no episode has ended"
     if count == behavior.episodes.finished:
-        return f"{name} mean reward {mean:.2f} of {'the only episode' if count == 1 else f'all {count} episodes'}"
-    return f"{name} mean reward {mean:.2f} of the last {count} episode{'' if count == 1 else 's'}"
+        episodes = "the only episode" if count == 1 else f"all {count} episodes"
+    else:
+        episodes = f"the last {counted(count, 'episode')}"
+    return f"{name} mean reward {mean:.2f} of {episodes}"
 
 
 def evaluation_texts(run: Run) -> list[str]:

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from rlcore.cli.options import PluginFlags, debug_option, json_option, plugin_options, run_argument
-from rlcore.cli.terminal import echo, echo_columns, show_log
+from rlcore.cli.terminal import counted, echo, echo_columns, show_log
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document
@@ -63,14 +63,15 @@ def _report(data: RunData) -> dict[str, Any]:
     from rlcore.storage.checkpoint_state import require_scores
     from rlcore.storage.status import listed_checkpoints, metadata_of
 
-    entries = {name: listed for name, section in data.status.items() if (listed := listed_checkpoints(section))}
-    configured = data.configuration.get("behaviors")
+    listed = {name: listed_checkpoints(section) for name, section in data.status.items()}
+    entries = {name: found for name, found in listed.items() if found}
     blocks: dict[str, Any] = dict.fromkeys(entries, data.configuration.get("default_settings"))
-    blocks |= configured if isinstance(configured, Mapping) else {}
-    targets = {name: block.get("max_steps") for name, block in blocks.items() if isinstance(block, Mapping)}
+    blocks |= _mapping(data.configuration.get("behaviors"))
+    targets = {name: _mapping(block).get("max_steps") for name, block in blocks.items()}
     # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
     steps = {each.behavior: each.step for each in data.metrics} if data.running else {}
-    steps |= {name: max(listed[-1]["steps"], steps.get(name, 0)) for name, listed in entries.items()}
+    for name, found in entries.items():
+        steps[name] = max(found[-1]["steps"], steps.get(name, 0))
     scores: Any = metadata_of(data.status).get("evaluation")
     try:
         require_scores(scores)
@@ -99,7 +100,10 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     from rlcore.storage.checkpoint_state import PROMISE
     from rlcore.storage.status import listed_checkpoints, metadata_of
 
-    result, targets, scores, workers = (report[key] for key in ("result", "max_steps", "evaluation", "workers"))
+    result = report["result"]
+    targets = report["max_steps"]
+    scores = report["evaluation"]
+    workers = report["workers"]
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
     echo(f"{data.directory}: {'running' if data.running else outcome}")
     rows: list[tuple[Any, ...]] = [("behavior", "steps", "of", "mean reward", "checkpoints")]
@@ -111,8 +115,10 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
         steps = report["steps"].get(name, 0)
         reward = entries[-1]["reward"] if entries else None
         share = f"{target} ({100 * steps // target}%)" if target else NOTHING
-        mean = ("no episode yet" if entries else NOTHING) if reward is None else f"{reward:.2f}"
-        rows.append((name, steps, share, mean, " ".join(str(each["steps"]) for each in entries) or "none yet"))
+        no_reward = "no episode yet" if entries else NOTHING
+        mean = no_reward if reward is None else f"{reward:.2f}"
+        checkpoints = " ".join(str(each["steps"]) for each in entries)
+        rows.append((name, steps, share, mean, checkpoints or "none yet"))
     echo_columns(rows)
     if scores:
         best = f"best {scores['best_score']:.2f} at step {scores['best_step']}"
@@ -120,7 +126,8 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     promise: Any = metadata_of(data.status).get("resume")
     if has_form(promise, PROMISE):
         echo(f"resume: {ResumePromise.from_json(promise)}")
-    for damage in (*data.damaged, *(each.problem for each in data.checkpoints if each.problem)):
+    damages = [*data.damaged, *(each.problem for each in data.checkpoints)]
+    for damage in filter(None, damages):
         echo(f"damaged: {damage}")
     if workers:
         restarts = workers["restarts"]
@@ -149,25 +156,22 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
     """
     from rlcore.config.rewriting import with_parameter_blocks
 
-    blocks = with_parameter_blocks(configuration).data.get("environment_parameters")
-    blocks = blocks if isinstance(blocks, Mapping) else {}
-    others = (name for name, section in status.items() if isinstance(section, Mapping) and "lesson_num" in section)
-    sections = {name: status.get(name) for name in dict.fromkeys((*blocks, *others))}
-    return [
-        (
-            name,
-            _given(blocks.get(name)) or _lesson(section),
-            _shown(section.get("measure")),
-            _shown(section.get("value"), ".2f"),
-            _shown(section.get("threshold")),
-            _episodes(section.get("episodes_left")),
-        )
-        for name, section in sections.items()
-        if isinstance(section, Mapping)
-    ]
+    blocks = _mapping(with_parameter_blocks(configuration).data.get("environment_parameters"))
+    others = [name for name, section in status.items() if "lesson_num" in _mapping(section)]
+    rows: list[tuple[str, ...]] = []
+    for name in dict.fromkeys((*blocks, *others)):
+        section = status.get(name)
+        if not isinstance(section, Mapping):
+            continue
+        lesson = _value_without_lessons(blocks.get(name)) or _lesson(section)
+        measure = _text(section.get("measure"))
+        value = _text(section.get("value"), ".2f")
+        threshold = _text(section.get("threshold"))
+        rows.append((name, lesson, measure, value, threshold, _episodes(section.get("episodes_left"))))
+    return rows
 
 
-def _given(block: Any) -> str | None:
+def _value_without_lessons(block: Any) -> str | None:
     """The number or ``sampler_type`` of a parameter that was given no lessons; None if it was given lessons."""
     from rlcore.config.document import value_at
 
@@ -175,7 +179,7 @@ def _given(block: Any) -> str | None:
     if not isinstance(lessons, list) or len(lessons) != 1:
         return None
     value = value_at(lessons[0], ("value",))
-    return _shown(value.get("sampler_type") if isinstance(value, Mapping) else value)
+    return _text(value.get("sampler_type") if isinstance(value, Mapping) else value)
 
 
 def _lesson(section: Mapping[str, Any]) -> str:
@@ -183,26 +187,36 @@ def _lesson(section: Mapping[str, Any]) -> str:
     number = section.get("lesson_num")
     name = section.get("lesson")
     if name is None and {"low", "high"} <= section.keys():
-        name = f"[{_shown(section['low'])}, {_shown(section['high'])}]"
-    return _shown(name) if number is None else f"{number} ({name})" if name is not None else str(number)
+        name = f"[{_text(section['low'])}, {_text(section['high'])}]"
+    if number is None:
+        return _text(name)
+    return str(number) if name is None else f"{number} ({name})"
 
 
-def _shown(value: Any, shape: str = "g") -> str:
+def _text(value: Any, shape: str = "g") -> str:
     if value is None:
         return NOTHING
-    return format(value, shape) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return format(value, shape) if number else str(value)
 
 
 def _episodes(left: Any) -> str:
-    return "now" if left == 0 else NOTHING if left is None else f"{left} episode{'' if left == 1 else 's'}"
+    if left is None:
+        return NOTHING
+    return "now" if left == 0 else counted(left, "episode")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping of a file that may be edited or damaged; empty for any other value."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _print_sections(data: RunData, behaviors: Mapping[str, int]) -> None:
     """A line for each section of a plugin with a few numbers and short texts; ``--json`` has all of every section."""
-    parameters = data.configuration.get("environment_parameters")
-    known = {"metadata", *behaviors, *(parameters if isinstance(parameters, Mapping) else ())}
+    known = {"metadata", *behaviors, *_mapping(data.configuration.get("environment_parameters"))}
     for name, section in data.status.items():
-        if name in known or not isinstance(section, Mapping) or "checkpoints" in section or "lesson_num" in section:
+        section = _mapping(section)
+        if name in known or "checkpoints" in section or "lesson_num" in section:
             continue
         values = [f"{key} {value}" for key, value in _flat(section)]
         if 0 < len(values) <= _MOST_VALUES:
