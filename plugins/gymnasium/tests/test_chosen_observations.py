@@ -34,18 +34,18 @@ SPACE = spaces.Dict(
 def test_observations_are_left_out_and_flattened_by_key_and_the_others_stay_as_they_are() -> None:
     SPACE.seed(0)
     samples = [SPACE.sample() for _ in range(3)]
-    whole = ObservationCodec.of(SPACE, "Env-v0", {"mission": "ignore"})
+    unflattened = ObservationCodec.of(SPACE, "Env-v0", {"mission": "ignore"})
     flat = ObservationCodec.of(SPACE, "Env-v0", {"mission": LEFT_OUT, "rgb": FLAT, "stack": FLAT, "grid": FLAT})
-    assert [(spec.name, spec.kind, spec.shape, spec.dtype) for spec in flat.specs] == [
-        ("rgb", "vector", (60,), np.float32), ("stack", "vector", (90,), np.float32),
-        ("grid", "vector", (6,), np.float32), ("place", "one_hot", (3,), np.float32),
-    ]  # fmt: skip
-    assert [spec.kind for spec in whole.specs] == ["image", "image", "vector", "one_hot"]
+    shapes = {"rgb": (60,), "stack": (90,), "grid": (6,), "place": (3,)}
+    assert {spec.name: spec.shape for spec in flat.specs} == shapes
+    assert {spec.dtype for spec in flat.specs} == {np.dtype(np.float32)}
+    assert [spec.kind for spec in flat.specs] == ["vector"] * 3 + ["one_hot"]
+    assert [spec.kind for spec in unflattened.specs] == ["image", "image", "vector", "one_hot"]
     stacked = {key: np.stack([sample[key] for sample in samples]) for key in SPACE if key != "mission"}
     for rows in (flat.stack(samples), flat.convert(stacked), flat.convert(stacked, 3)):
         for key in ("rgb", "stack", "grid"):  # in the order of the space: channels of a stack come first
             np.testing.assert_array_equal(rows[key], stacked[key].reshape(3, -1).astype(np.float32))
-        np.testing.assert_array_equal(rows["place"], whole.stack(samples)["place"])
+        np.testing.assert_array_equal(rows["place"], unflattened.stack(samples)["place"])
     low, high = flat.specs[2].low, flat.specs[2].high
     np.testing.assert_array_equal(low, np.arange(6.0) - 9)
     assert high == 9.0 and flat.specs[0].low == 0.0 and flat.specs[0].high == 255.0
@@ -73,7 +73,7 @@ def test_an_observation_that_is_a_space_of_spaces_can_be_left_out() -> None:
         (SPACE["place"], {"place": FLAT}, "Env-v0 has no such observation; it has observation"),
         (SPACE["place"], {"observation": "ignore"}, "nothing is left to observe of observation"),
     ],
-)  # fmt: skip
+)
 def test_what_is_said_of_observations_that_do_not_fit(space: spaces.Space, said: Any, says: str) -> None:
     with pytest.raises((ConfigError, UnsupportedSpace), match=says):
         ObservationCodec.of(space, "Env-v0", said)
