@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gym_play import Scripted, register
-from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 from one_behavior import act, begin
@@ -27,9 +27,9 @@ LENGTH = 4
 class Masked(Scripted):
     """Allows random options, and notes what it allowed: ``history[episode]`` has a mask for each observation."""
 
-    plain = spaces.Box(-1.0, 1.0, (1,), np.float32)
-    action_space = spaces.MultiDiscrete(BRANCHES)
-    observation_space: spaces.Space[Any] = plain
+    plain = Box(-1.0, 1.0, (1,))
+    action_space = MultiDiscrete(BRANCHES)
+    observation_space: Space[Any] = plain
     _length = LENGTH
     _ends = "truncated"
 
@@ -38,8 +38,8 @@ class Masked(Scripted):
         self.form, self.late, self.odd = form, late, odd
         self.history: list[list[list[bool]]] = []
         if form == "entry":
-            mask = spaces.Box(0, 1, (sum(BRANCHES),), np.int8)
-            self.observation_space = spaces.Dict({"place": self.plain, "action_mask": mask})
+            mask = Box(0, 1, (sum(BRANCHES),), np.int8)
+            self.observation_space = Dict({"place": self.plain, "action_mask": mask})
 
     def begin(self, seed: int | None, options: Any) -> None:
         self.history.append([])
@@ -162,16 +162,16 @@ def test_a_mask_that_is_missing_within_an_episode_is_an_error_of_the_environment
 
 
 SAMPLED = {
-    "discrete": (spaces.Discrete(3, start=5), lambda mask: mask),
-    "branches": (spaces.MultiDiscrete([3, 2]), lambda mask: tuple(np.split(mask, [3]))),
+    "discrete": (Discrete(3, start=5), lambda mask: mask),
+    "branches": (MultiDiscrete([3, 2]), lambda mask: tuple(np.split(mask, [3]))),
     "matrix": (
-        spaces.MultiDiscrete([[3, 2], [2, 2]]),
+        MultiDiscrete([[3, 2], [2, 2]]),
         lambda mask: (tuple(np.split(mask[:5], [3])), tuple(np.split(mask[5:], [2]))),
     ),
-    "tuple": (spaces.Tuple((spaces.Box(-1, 1), spaces.Discrete(3), spaces.Discrete(2))), lambda mask: (
+    "tuple": (Tuple((Box(-1, 1), Discrete(3), Discrete(2))), lambda mask: (
         None, mask[:3], mask[3:])),
     "dict": (
-        spaces.Dict(go=spaces.MultiDiscrete([3, 2]), aim=spaces.Box(-1, 1)),
+        Dict(go=MultiDiscrete([3, 2]), aim=Box(-1, 1)),
         lambda mask: {"go": tuple(np.split(mask, [3])), "aim": None},
     ),
 }  # fmt: skip
@@ -203,7 +203,7 @@ def test_a_mask_that_a_space_samples_with_allows_what_is_sampled(name: str) -> N
 
 
 def test_a_mask_of_bits_is_that_of_their_space_or_one_for_both_values() -> None:
-    space = spaces.MultiBinary(3)
+    space = MultiBinary(3)
     codec = ActionCodec.of(space, "Env-v0")
     mask = np.array([0, 1, 2], np.int8)
     samples = np.array([space.sample(mask) for _ in range(50)])
@@ -218,7 +218,7 @@ def test_a_mask_of_bits_is_that_of_their_space_or_one_for_both_values() -> None:
 )
 def test_a_mask_that_does_not_fit_the_actions_is_refused(wrong: Any) -> None:
     with pytest.raises(MismatchedValue, match=r"action_mask as .*expected zeros and ones of shape \[[235]\]"):
-        ActionCodec.of(spaces.MultiDiscrete(BRANCHES), "Env-v0").mask(wrong)
+        ActionCodec.of(MultiDiscrete(BRANCHES), "Env-v0").mask(wrong)
 
 
 def test_an_entry_that_the_configuration_names_or_that_does_not_fit_is_observed(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from gym_play import Scripted, register
-from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete, Space, Text, Tuple
 from one_behavior import act, begin
 
 from rlcore import ConfigError, UnsupportedSpace
@@ -22,12 +22,12 @@ __all__ = ["run_rlcore"]
 
 FLAT = ObservationSettings(flatten=True)
 LEFT_OUT = ObservationSettings(ignore=True)
-SPACE = spaces.Dict(
-    mission=spaces.Text(9),
-    rgb=spaces.Box(0, 255, (4, 5, 3), np.uint8),
-    stack=spaces.Box(0, 255, (3, 6, 5), np.uint8),
-    grid=spaces.Box(np.arange(6.0).reshape(2, 3) - 9, np.float32(9.0), dtype=np.float32),
-    place=spaces.Discrete(3),
+SPACE = Dict(
+    mission=Text(9),
+    rgb=Box(0, 255, (4, 5, 3), np.uint8),
+    stack=Box(0, 255, (3, 6, 5), np.uint8),
+    grid=Box(np.arange(6.0).reshape(2, 3) - 9, np.float32(9.0), dtype=np.float32),
+    place=Discrete(3),
 )
 
 
@@ -54,13 +54,13 @@ def test_observations_are_left_out_and_flattened_by_key_and_the_others_stay_as_t
 def test_the_only_observation_of_a_space_without_keys_is_called_observation() -> None:
     (spec,) = ObservationCodec.of(SPACE["rgb"], "Env-v0", {"observation": FLAT}).specs
     assert (spec.name, spec.shape) == ("observation", (60,))
-    both = spaces.Tuple((SPACE["rgb"], spaces.Text(3)))
+    both = Tuple((SPACE["rgb"], Text(3)))
     (spec,) = ObservationCodec.of(both, "Env-v0", {"1": "ignore"}).specs
     assert (spec.name, spec.kind) == ("0", "image")
 
 
 def test_an_observation_that_is_a_space_of_spaces_can_be_left_out() -> None:
-    space = spaces.Dict(inner=spaces.Dict(a=spaces.Discrete(2)), outer=spaces.Discrete(2))
+    space = Dict(inner=Dict(a=Discrete(2)), outer=Discrete(2))
     assert [spec.name for spec in ObservationCodec.of(space, "Env-v0", {"inner": "ignore"}).specs] == ["outer"]
 
 
@@ -74,7 +74,7 @@ def test_an_observation_that_is_a_space_of_spaces_can_be_left_out() -> None:
         (SPACE["place"], {"observation": "ignore"}, "nothing is left to observe of observation"),
     ],
 )
-def test_what_is_said_of_observations_that_do_not_fit(space: spaces.Space, said: Any, says: str) -> None:
+def test_what_is_said_of_observations_that_do_not_fit(space: Space, said: Any, says: str) -> None:
     with pytest.raises((ConfigError, UnsupportedSpace), match=says):
         ObservationCodec.of(space, "Env-v0", said)
 

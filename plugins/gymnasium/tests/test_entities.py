@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Sequence
 
 from rlcore import ConfigError, SettingError, UnsupportedSpace
 from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces import MismatchedValue, ObservationCodec
 
-BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
-SPACE = spaces.Dict(
-    loot=spaces.Sequence(BOX),
-    keys=spaces.Sequence(spaces.Discrete(3)),
-    units=spaces.Box(-9.0, 9.0, (3, 2), np.float32),
-    alive=spaces.MultiBinary(3),
+BOX = Box(-1.0, 1.0, (2,))
+SPACE = Dict(
+    loot=Sequence(BOX),
+    keys=Sequence(Discrete(3)),
+    units=Box(-9.0, 9.0, (3, 2)),
+    alive=MultiBinary(3),
     place=BOX,
 )
 SETTINGS = {
@@ -64,7 +64,7 @@ def test_vector_environments_give_the_same_rows() -> None:
 @pytest.mark.parametrize(("count", "alive"), [(0, []), (1, [0]), (3, [0, 1, 2])])
 @pytest.mark.parametrize("told", [np.int64, lambda n: np.array([n], np.float32)])
 def test_a_count_says_how_many_first_rows_are_there(count: int, alive: list[int], told: Any) -> None:
-    space = spaces.Dict(units=SPACE["units"], number=spaces.Discrete(4))
+    space = Dict(units=SPACE["units"], number=Discrete(4))
     codec = ObservationCodec.of(space, "Env-v0", {"units": ObservationSettings(entities=True, present="number")})
     rows = codec.stack([{"units": UNITS, "number": told(count)}])["units"][0]
     assert np.flatnonzero(rows[:, 0]).tolist() == alive

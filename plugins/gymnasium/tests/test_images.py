@@ -8,51 +8,49 @@ from typing import Any
 import numpy as np
 import pytest
 from gym_play import Scripted, register
-from gymnasium import spaces
+from gymnasium.spaces import Box, Discrete, Space
 
 from rlcore import BehaviorSpec, ConfigError, Environment, ObservationSpec, SettingError, spec_mismatch
 from rlcore_gymnasium.spaces import ObservationCodec, ObservationSettings
 
 
-def observed(space: spaces.Space[Any], stack: int = 1, **said: Any) -> ObservationSpec:
+def observed(space: Space[Any], stack: int = 1, **said: Any) -> ObservationSpec:
     settings = {"observation": ObservationSettings(**said)} if said else None
     (spec,) = ObservationCodec.of(space, "Env-v0", settings, stack=stack).specs
     return spec
 
 
-def per_channel(*high: int) -> spaces.Box:
+def per_channel(*high: int) -> Box:
     bounds = np.broadcast_to(np.array(high, np.uint8), (8, 6, len(high)))
-    return spaces.Box(np.zeros_like(bounds), bounds, dtype=np.uint8)
+    return Box(np.zeros_like(bounds), bounds, dtype=np.uint8)
 
 
 @pytest.mark.parametrize(
     ("space", "full_scale"),
     [
-        (spaces.Box(0, 255, (8, 6, 3), np.uint8), [255, 255, 255]),
-        (spaces.Box(0, 1, (8, 6, 3), np.uint8), [1, 1, 1]),
-        (spaces.Box(0, 10, (4, 8, 6), np.uint8), [10, 10, 10, 10]),
+        (Box(0, 255, (8, 6, 3), np.uint8), [255, 255, 255]),
+        (Box(0, 1, (8, 6, 3), np.uint8), [1, 1, 1]),
+        (Box(0, 10, (4, 8, 6), np.uint8), [10, 10, 10, 10]),
         (per_channel(10, 5, 2), [10, 5, 2]),
         (per_channel(255, 0), [255, 1]),  # nothing to scale
-        (spaces.Box(0, np.full((2, 8, 6), [[[3]], [[7]]], np.uint8), dtype=np.uint8), [3, 7]),
-        (spaces.Box(0.0, 255.0, (8, 6, 1), np.float32), [1]),  # real numbers are used as they are
+        (Box(0, np.full((2, 8, 6), [[[3]], [[7]]], np.uint8), dtype=np.uint8), [3, 7]),
+        (Box(0.0, 255.0, (8, 6, 1)), [1]),  # real numbers are used as they are
     ],
     ids=["picture", "planes", "channels first", "of each", "unused", "of each, first", "real"],
 )
-def test_bytes_are_scaled_by_the_bounds_of_their_space(space: spaces.Box, full_scale: list[int]) -> None:
+def test_bytes_are_scaled_by_the_bounds_of_their_space(space: Box, full_scale: list[int]) -> None:
     assert observed(space).full_scale.tolist() == full_scale
 
 
 def test_bytes_whose_bounds_say_nothing_have_none() -> None:
     """Checks of values and checkpoints have nothing to do with them."""
-    spec = observed(spaces.Box(0, 255, (8, 6, 3), np.uint8))
+    spec = observed(Box(0, 255, (8, 6, 3), np.uint8))
     assert spec.low is None and spec.high is None
 
 
 def test_an_image_of_another_span_is_another_observation() -> None:
     """A policy that learned from one would see the other 255 times too dark."""
-    planes, picture = (
-        BehaviorSpec("Agent", (observed(spaces.Box(0, high, (8, 6, 3), np.uint8)),)) for high in (1, 255)
-    )
+    planes, picture = (BehaviorSpec("Agent", (observed(Box(0, high, (8, 6, 3), np.uint8)),)) for high in (1, 255))
     assert spec_mismatch(planes, planes) is None
     assert spec_mismatch(planes, picture) == "observation 'observation' has numbers up to 255 instead of 1"
 
@@ -80,8 +78,8 @@ AXES = {
 }
 
 
-def box(shape: tuple[int, ...], kind: str) -> spaces.Box:
-    return spaces.Box(0, 255, shape, np.uint8) if kind == "u" else spaces.Box(0.0, 1.0, shape, np.float32)
+def box(shape: tuple[int, ...], kind: str) -> Box:
+    return Box(0, 255, shape, np.uint8) if kind == "u" else Box(0.0, 1.0, shape, np.float32)
 
 
 @pytest.mark.parametrize("name", AXES)
@@ -115,25 +113,25 @@ def test_images_are_known_by_their_shapes_and_turned(name: str) -> None:
     ],
 )
 def test_a_configuration_says_where_channels_are(shape: Any, channels: str, image: tuple[int, ...]) -> None:
-    spec = observed(spaces.Box(-1.0, 1.0, shape, np.float32), channels=channels)
+    spec = observed(Box(-1.0, 1.0, shape, np.float32), channels=channels)
     assert (spec.kind, spec.shape) == ("image", image)
 
 
 def test_channels_are_those_of_an_image() -> None:
     with pytest.raises(ConfigError, match="only an image has channels"):
-        observed(spaces.Discrete(3), channels="last")
+        observed(Discrete(3), channels="last")
     with pytest.raises(SettingError, match="makes an image, and the other key does not"):
         ObservationSettings(channels="last", flatten=True)
 
 
 def test_rows_of_bytes_are_entities_if_the_configuration_says_so() -> None:
-    spec = observed(spaces.Box(0, 255, (36, 40), np.uint8), entities=True)
+    spec = observed(Box(0, 255, (36, 40), np.uint8), entities=True)
     assert (spec.kind, spec.shape) == ("entities", (36, 40))
 
 
 class Screen(Scripted):
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.observation_space = spaces.Box(0, 255, tuple(shape), np.uint8)
+        self.observation_space = Box(0, 255, tuple(shape), np.uint8)
 
     def observe(self) -> Any:
         return self.np_random.integers(0, 256, self.observation_space.shape, np.uint8)

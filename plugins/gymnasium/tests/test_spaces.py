@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gymnasium import spaces
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    Sequence,
+    Space,
+    Text,
+    Tuple,
+    flatten,
+)
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlcore import Actions, UnsupportedSpace
@@ -22,25 +34,25 @@ def codec_actions(codec: ActionCodec, generator: np.random.Generator) -> Actions
 
 
 ACTIONS = {
-    "discrete": (spaces.Discrete(4), 0, (4,)),
-    "discrete_start": (spaces.Discrete(3, start=-1), 0, (3,)),
-    "discrete_int32": (spaces.Discrete(3, start=7, dtype=np.int32), 0, (3,)),
-    "multi_discrete": (spaces.MultiDiscrete([3, 2, 4]), 0, (3, 2, 4)),
-    "multi_discrete_start": (spaces.MultiDiscrete([3, 2], start=[10, -1]), 0, (3, 2)),
-    "multi_discrete_2d": (spaces.MultiDiscrete([[3, 2], [4, 5]]), 0, (3, 2, 4, 5)),
-    "multi_binary": (spaces.MultiBinary(3), 0, (2, 2, 2)),
-    "multi_binary_2d": (spaces.MultiBinary((2, 2)), 0, (2, 2, 2, 2)),
-    "box": (spaces.Box(-2.0, 2.0, (2,), np.float32), 2, ()),
-    "box_bounds": (spaces.Box(np.float32([-1.0, 0.5]), np.float32([0.25, 3.0])), 2, ()),
-    "box_float64": (spaces.Box(-0.1, 0.1, (3,), np.float64), 3, ()),
-    "box_unbounded": (spaces.Box(-np.inf, np.inf, (2,), np.float32), 2, ()),
-    "box_2d": (spaces.Box(-1.0, 1.0, (2, 3), np.float32), 6, ()),
-    "box_scalar": (spaces.Box(-1.0, 1.0, (), np.float32), 1, ()),
-    "tuple": (spaces.Tuple((spaces.Discrete(3), spaces.Box(-1.0, 1.0, (2,)))), 2, (3,)),
+    "discrete": (Discrete(4), 0, (4,)),
+    "discrete_start": (Discrete(3, start=-1), 0, (3,)),
+    "discrete_int32": (Discrete(3, start=7, dtype=np.int32), 0, (3,)),
+    "multi_discrete": (MultiDiscrete([3, 2, 4]), 0, (3, 2, 4)),
+    "multi_discrete_start": (MultiDiscrete([3, 2], start=[10, -1]), 0, (3, 2)),
+    "multi_discrete_2d": (MultiDiscrete([[3, 2], [4, 5]]), 0, (3, 2, 4, 5)),
+    "multi_binary": (MultiBinary(3), 0, (2, 2, 2)),
+    "multi_binary_2d": (MultiBinary((2, 2)), 0, (2, 2, 2, 2)),
+    "box": (Box(-2.0, 2.0, (2,)), 2, ()),
+    "box_bounds": (Box(np.float32([-1.0, 0.5]), np.float32([0.25, 3.0])), 2, ()),
+    "box_float64": (Box(-0.1, 0.1, (3,), np.float64), 3, ()),
+    "box_unbounded": (Box(-np.inf, np.inf, (2,)), 2, ()),
+    "box_2d": (Box(-1.0, 1.0, (2, 3)), 6, ()),
+    "box_scalar": (Box(-1.0, 1.0, ()), 1, ()),
+    "tuple": (Tuple((Discrete(3), Box(-1.0, 1.0, (2,)))), 2, (3,)),
     "dict": (
-        spaces.Dict(
-            aim=spaces.Box(-1.0, 1.0, (2,)), fire=spaces.MultiBinary(2), go=spaces.Discrete(3, start=1),
-            turn=spaces.Box(0.0, 5.0, (1,)),
+        Dict(
+            aim=Box(-1.0, 1.0, (2,)), fire=MultiBinary(2), go=Discrete(3, start=1),
+            turn=Box(0.0, 5.0, (1,)),
         ),
         3,
         (2, 2, 3),
@@ -54,7 +66,7 @@ def test_actions_become_members_of_the_space(name: str) -> None:
     codec = ActionCodec.of(space, "Env-v0")
     low, high = codec.bounds()
     assert codec.discrete == discrete and len(low) == len(high) == continuous and low.dtype == high.dtype == np.float32
-    if isinstance(space, spaces.Box):
+    if isinstance(space, Box):
         assert low.tolist() == space.low.ravel().astype(np.float32).tolist()
         assert high.tolist() == space.high.ravel().astype(np.float32).tolist()
     generator = np.random.default_rng(0)
@@ -74,7 +86,7 @@ def test_actions_become_members_of_the_space(name: str) -> None:
 
 
 def test_a_bound_that_float32_rounds_outwards_stays_inside_a_float64_space() -> None:
-    space = spaces.Box(-0.1, 0.1, (3,), np.float64)
+    space = Box(-0.1, 0.1, (3,), np.float64)
     codec = ActionCodec.of(space, "Env-v0")
     low, high = codec.bounds()
     assert float(high[0]) > 0.1  # or the test would prove nothing
@@ -87,32 +99,33 @@ def test_choices_and_numbers_land_in_the_part_they_belong_to() -> None:
     (row,) = ActionCodec.of(ACTIONS["dict"][0], "Env-v0").rows(Actions(reals, np.array([[1, 0, 2]])))
     assert row["aim"].tolist() == pytest.approx([0.1, 0.2]) and row["turn"].tolist() == [4.0]
     assert row["fire"].tolist() == [1, 0] and row["go"] == 3
-    multi = ActionCodec.of(spaces.MultiDiscrete([[3, 2], [4, 5]]), "Env-v0")
+    multi = ActionCodec.of(MultiDiscrete([[3, 2], [4, 5]]), "Env-v0")
     assert [row.tolist() for row in multi.rows(Actions(discrete=np.array([[2, 1, 3, 4]])))] == [[[2, 1], [3, 4]]]
 
 
 OBSERVATIONS = {
-    "vector": (spaces.Box(-1.0, 1.0, (3,), np.float32), "vector", (3,), np.float32),
-    "float64": (spaces.Box(-np.inf, np.inf, (3,), np.float64), "vector", (3,), np.float32),
-    "matrix": (spaces.Box(-1.0, 1.0, (3, 2), np.float32), "vector", (3, 2), np.float32),
-    "scalar": (spaces.Box(-1.0, 1.0, (), np.float32), "vector", (), np.float32),
-    "integers": (spaces.Box(0, 9, (3,), np.int64), "vector", (3,), np.float32),
-    "pixels": (spaces.Box(0, 255, (8, 6, 3), np.uint8), "image", (8, 6, 3), np.uint8),
-    "gray_float": (spaces.Box(0.0, 1.0, (8, 6, 1), np.float32), "image", (8, 6, 1), np.float32),
-    "stack": (spaces.Box(0, 255, (4, 8, 6), np.uint8), "image", (8, 6, 4), np.uint8),
-    "volume": (spaces.Box(0.0, 1.0, (4, 8, 6), np.float32), "vector", (4, 8, 6), np.float32),
-    "discrete": (spaces.Discrete(4), "one_hot", (4,), np.float32),
-    "discrete_start": (spaces.Discrete(4, start=-2), "one_hot", (4,), np.float32),
-    "multi_discrete": (spaces.MultiDiscrete([3, 2, 4]), "one_hot", (9,), np.float32),
-    "multi_discrete_2d": (spaces.MultiDiscrete([[3, 2], [4, 5]], dtype=np.uint8), "one_hot", (14,), np.float32),
-    "multi_binary": (spaces.MultiBinary(3), "one_hot", (3,), np.float32),
-    "multi_binary_2d": (spaces.MultiBinary((2, 2)), "one_hot", (4,), np.float32),
+    "vector": (Box(-1.0, 1.0, (3,)), "vector", (3,)),
+    "float64": (Box(-np.inf, np.inf, (3,), np.float64), "vector", (3,)),
+    "matrix": (Box(-1.0, 1.0, (3, 2)), "vector", (3, 2)),
+    "scalar": (Box(-1.0, 1.0, ()), "vector", ()),
+    "integers": (Box(0, 9, (3,), np.int64), "vector", (3,)),
+    "pixels": (Box(0, 255, (8, 6, 3), np.uint8), "image", (8, 6, 3)),
+    "gray_float": (Box(0.0, 1.0, (8, 6, 1)), "image", (8, 6, 1)),
+    "stack": (Box(0, 255, (4, 8, 6), np.uint8), "image", (8, 6, 4)),
+    "volume": (Box(0.0, 1.0, (4, 8, 6)), "vector", (4, 8, 6)),
+    "discrete": (Discrete(4), "one_hot", (4,)),
+    "discrete_start": (Discrete(4, start=-2), "one_hot", (4,)),
+    "multi_discrete": (MultiDiscrete([3, 2, 4]), "one_hot", (9,)),
+    "multi_discrete_2d": (MultiDiscrete([[3, 2], [4, 5]], dtype=np.uint8), "one_hot", (14,)),
+    "multi_binary": (MultiBinary(3), "one_hot", (3,)),
+    "multi_binary_2d": (MultiBinary((2, 2)), "one_hot", (4,)),
 }
 
 
 @pytest.mark.parametrize("name", OBSERVATIONS)
 def test_observations_hold_what_gymnasium_flattens(name: str) -> None:
-    space, kind, shape, dtype = OBSERVATIONS[name]
+    space, kind, shape = OBSERVATIONS[name]
+    dtype = np.uint8 if kind == "image" and space.dtype == np.uint8 else np.float32
     space.seed(0)
     codec = ObservationCodec.of(space, "Env-v0")
     (spec,) = codec.specs
@@ -125,11 +138,11 @@ def test_observations_hold_what_gymnasium_flattens(name: str) -> None:
     np.testing.assert_array_equal(codec.parts[0].values(rows), np.asarray(batch).astype(dtype))
     for row, sample in zip(rows, samples, strict=True):
         seen = np.moveaxis(row, -1, 0) if name == "stack" else row
-        np.testing.assert_array_equal(seen.reshape(-1), spaces.flatten(space, sample).astype(dtype))
+        np.testing.assert_array_equal(seen.reshape(-1), flatten(space, sample).astype(dtype))
 
 
 def test_dict_observations_are_named_by_their_keys() -> None:
-    space = spaces.Dict({"eyes": OBSERVATIONS["pixels"][0], "place": spaces.Discrete(4), "speed": spaces.Box(-1, 1)})
+    space = Dict({"eyes": OBSERVATIONS["pixels"][0], "place": Discrete(4), "speed": Box(-1, 1)})
     space.seed(0)
     codec = ObservationCodec.of(space, "Env-v0")
     kinds = {"eyes": "image", "place": "one_hot", "speed": "vector"}
@@ -142,7 +155,7 @@ def test_dict_observations_are_named_by_their_keys() -> None:
 
 
 def test_tuple_observations_are_named_by_their_places() -> None:
-    space = spaces.Tuple((spaces.MultiDiscrete([2, 3], start=[5, -1]), spaces.Box(-1, 1)))
+    space = Tuple((MultiDiscrete([2, 3], start=[5, -1]), Box(-1, 1)))
     codec = ObservationCodec.of(space, "Env-v0")
     assert [spec.name for spec in codec.specs] == ["0", "1"]
     rows = codec.convert((np.array([[5, -1], [6, 1]]), np.array([[0.5], [1.0]])))
@@ -151,16 +164,16 @@ def test_tuple_observations_are_named_by_their_places() -> None:
     assert all(np.array_equal(stacked[name], rows[name]) for name in rows)
 
 
-NESTED = [spaces.Tuple((spaces.Discrete(2), spaces.Tuple((spaces.Discrete(2),)))), spaces.Dict(a=spaces.Dict())]
+NESTED = [Tuple((Discrete(2), Tuple((Discrete(2),)))), Dict(a=Dict())]
 REFUSED = [
-    *((ActionCodec, space) for space in (spaces.Box(0, 3, (2,), np.int32), spaces.Sequence(spaces.Discrete(2)))),
-    (ObservationCodec, spaces.Graph(spaces.Box(-1, 1), None)),
-    *((codec, space) for codec in (ActionCodec, ObservationCodec) for space in (spaces.Text(4), *NESTED)),
+    *((ActionCodec, space) for space in (Box(0, 3, (2,), np.int32), Sequence(Discrete(2)))),
+    (ObservationCodec, Graph(Box(-1, 1), None)),
+    *((codec, space) for codec in (ActionCodec, ObservationCodec) for space in (Text(4), *NESTED)),
 ]
 
 
 @pytest.mark.parametrize(("codec", "space"), REFUSED, ids=repr)
-def test_other_spaces_are_refused_by_name(codec: type[ActionCodec | ObservationCodec], space: spaces.Space) -> None:
+def test_other_spaces_are_refused_by_name(codec: type[ActionCodec | ObservationCodec], space: Space) -> None:
     with pytest.raises(UnsupportedSpace) as caught:
         codec.of(space, "Env-v0")
     message = str(caught.value)
@@ -169,7 +182,7 @@ def test_other_spaces_are_refused_by_name(codec: type[ActionCodec | ObservationC
 
 
 def test_what_a_file_can_write_about_an_unsupported_observation_is_told() -> None:
-    space = spaces.Dict(seen=spaces.Box(0, 1, (2,)), inner=spaces.Dict(deep=spaces.Discrete(2)), words=spaces.Text(4))
+    space = Dict(seen=Box(0, 1, (2,)), inner=Dict(deep=Discrete(2)), words=Text(4))
     advice = r"environment\.observations: \{inner: ignore\}, or make one vector .*wrappers: \[FlattenObservation\]$"
     with pytest.raises(UnsupportedSpace, match=advice):
         ObservationCodec.of(space, "Env-v0", {})
@@ -179,18 +192,16 @@ def test_what_a_file_can_write_about_an_unsupported_observation_is_told() -> Non
 
 def test_a_space_without_entries_and_a_sequence_alone_are_told_apart() -> None:
     with pytest.raises(UnsupportedSpace, match=r"Env-v0: .*nothing to observe: the observation space has no entries"):
-        ObservationCodec.of(spaces.Dict({}), "Env-v0", {})
+        ObservationCodec.of(Dict({}), "Env-v0", {})
     advice = r"set environment\.observations: \{observation: \{max_entities: 16\}\}$"
     with pytest.raises(UnsupportedSpace, match=advice):
-        ObservationCodec.of(spaces.Sequence(spaces.Box(-1, 1)), "Env-v0", {})
+        ObservationCodec.of(Sequence(Box(-1, 1)), "Env-v0", {})
 
 
 def test_an_observation_without_numbers_and_a_long_space_are_told_in_short() -> None:
     with pytest.raises(UnsupportedSpace, match="Env-v0: observation 'observation' has no numbers"):
-        ObservationCodec.of(spaces.Box(-1, 1, (0,)), "Env-v0")
-    long = spaces.Dict(
-        {f"number {index}": spaces.Box(-np.inf, np.inf, (2,)) for index in range(99)} | {"t": spaces.Text(4)}
-    )
+        ObservationCodec.of(Box(-1, 1, (0,)), "Env-v0")
+    long = Dict({f"number {index}": Box(-np.inf, np.inf, (2,)) for index in range(99)} | {"t": Text(4)})
     with pytest.raises(UnsupportedSpace) as caught:
         ObservationCodec.of(long, "Env-v0")
     assert len(str(caught.value)) < 700 and "observation 't'" in str(caught.value)

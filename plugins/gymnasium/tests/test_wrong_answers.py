@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from gym_play import Scripted, register
-from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from one_behavior import act, begin
 
@@ -21,8 +21,8 @@ from rlcore_gymnasium.native import ADAPTERS
 
 LIAR = "rlcore-tests/Liar-v0"
 SEEDS = EpisodeSeeds(3)
-VECTOR = spaces.Box(-1.0, 1.0, (4,), np.float32)
-PIXELS = spaces.Box(0, 255, (20, 20, 3), np.uint8)
+VECTOR = Box(-1.0, 1.0, (4,))
+PIXELS = Box(0, 255, (20, 20, 3), np.uint8)
 
 
 class Liar(Scripted):
@@ -30,7 +30,7 @@ class Liar(Scripted):
 
     made = 0
 
-    def __init__(self, space: spaces.Space[Any] = VECTOR, at: int = 2, ends: int = 10**9, **answers: Any) -> None:
+    def __init__(self, space: Space[Any] = VECTOR, at: int = 2, ends: int = 10**9, **answers: Any) -> None:
         self.observation_space, self._length = space, ends
         self.at, self.answers = at, answers
         Liar.made += 1
@@ -53,7 +53,7 @@ class Liar(Scripted):
 def liar(make: Any) -> Callable[..., Environment]:
     """Create two environments; the second one returns this in its second step: ``liar(VECTOR, observation=...)``."""
 
-    def made(space: spaces.Space[Any] = VECTOR, num_envs: int = 2, **options: Any) -> Environment:
+    def made(space: Space[Any] = VECTOR, num_envs: int = 2, **options: Any) -> Environment:
         register(LIAR, Liar)
         Liar.made = 2 - num_envs
         environment: Environment = make(LIAR, num_envs, space=space, **options)
@@ -67,11 +67,11 @@ def play(environment: Environment, steps: int = 3) -> Any:
     return act(environment, steps=steps)
 
 
-SPACES: dict[str, spaces.Space[Any]] = {
-    "vector": VECTOR, "pixels": PIXELS, "discrete": spaces.Discrete(4), "late": spaces.Discrete(4, start=2),
-    "branches": spaces.MultiDiscrete([3, 2], start=[0, 5]), "bits": spaces.MultiBinary(3),
-    "both": spaces.Dict(eyes=PIXELS, place=VECTOR), "number": spaces.Box(0, 9, (), np.int64),
-    "stack": spaces.Box(0, 255, (4, 8, 6), np.uint8),
+SPACES: dict[str, Space[Any]] = {
+    "vector": VECTOR, "pixels": PIXELS, "discrete": Discrete(4), "late": Discrete(4, start=2),
+    "branches": MultiDiscrete([3, 2], start=[0, 5]), "bits": MultiBinary(3),
+    "both": Dict(eyes=PIXELS, place=VECTOR), "number": Box(0, 9, (), np.int64),
+    "stack": Box(0, 255, (4, 8, 6), np.uint8),
 }  # fmt: skip
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "data/wrong_answers.yaml").read_text("utf-8")
@@ -157,7 +157,7 @@ def test_what_means_the_same_is_accepted(liar: Any, case: dict[str, Any]) -> Non
     ],
 )
 def test_bounds_of_a_box_are_those_of_its_observation(liar: Any, low: Any, high: Any, bounds: Any) -> None:
-    (spec,) = liar(spaces.Box(low, high, (2,), np.float64)).behaviors["Agent"].observations
+    (spec,) = liar(Box(low, high, (2,), np.float64)).behaviors["Agent"].observations
     for found, wanted in zip((spec.low, spec.high), bounds, strict=True):
         assert (found is None) == (wanted is None) and (wanted is None or found.tolist() == wanted)
 
@@ -170,9 +170,9 @@ class VectorLiar(VectorEnv[Any, Any, Any]):
 
     num_envs = 3
 
-    def __init__(self, mode: AutoresetMode, space: spaces.Space[Any], **answers: Any) -> None:
+    def __init__(self, mode: AutoresetMode, space: Space[Any], **answers: Any) -> None:
         self.metadata = {"autoreset_mode": mode}
-        self.single_observation_space, self.single_action_space = space, spaces.Discrete(2)
+        self.single_observation_space, self.single_action_space = space, Discrete(2)
         self.observation_space = gymnasium.vector.utils.batch_space(space, 3)
         self.answers, self._steps = answers, 0
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pettingzoo
 import pytest
-from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete, Space
 
 from rlcore import EnvironmentSettings
 from rlcore_pettingzoo.base import PettingZooEnvironment
@@ -31,13 +31,13 @@ class Fading(pettingzoo.ParallelEnv):
         self.possible_agents = [f"ghost_{number}" for number in range(agents)]
         self.agents: list[str] = []
         self.late, self.wrong = late, wrong
-        self.space = spaces.Box(-10.0, 10.0, (2,), np.float32)
-        self.actions = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.space = Box(-10.0, 10.0, (2,))
+        self.actions = Box(-1.0, 1.0, (1,))
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> Space[Any]:
         return self.space
 
-    def action_space(self, agent: str) -> spaces.Space[Any]:
+    def action_space(self, agent: str) -> Space[Any]:
         return self.actions
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,16 +102,16 @@ class Circle(pettingzoo.AECEnv):
         super().__init__()
         self.possible_agents = [f"player_{number}" for number in range(players)]
         self.masks, self.wrong, self.backwards = masks, wrong, backwards
-        seen = spaces.Box(1.0, 50.0, (2,), np.float32)  # zeros would be outside
-        mask = spaces.Box(0, 1, (4,), np.int8)
-        space = spaces.Dict(observation=seen, action_mask=mask) if masks == "observation" else seen
+        seen = Box(1.0, 50.0, (2,))  # zeros would be outside
+        mask = Box(0, 1, (4,), np.int8)
+        space = Dict(observation=seen, action_mask=mask) if masks == "observation" else seen
         self.spaces = dict.fromkeys(self.possible_agents, space)
-        self.actions = {agent: spaces.Discrete(4) for agent in self.possible_agents}
+        self.actions = {agent: Discrete(4) for agent in self.possible_agents}
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> Space[Any]:
         return self.spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Space[Any]:
+    def action_space(self, agent: str) -> Space[Any]:
         return self.actions[agent]
 
     def reset(self, seed: int | None = None, options: Any = None) -> None:
