@@ -4,7 +4,7 @@ A *parameter* is a number an environment reads when an episode starts: a length,
 block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. It
 is asked for the values of each environment's next episode, and told every episode of every agent that ended. This
 module has the contract that curricula implement, and that of the plugin which connects them to a run: a
-:class:`ParameterSource`, which rlcore-curriculum has.
+:class:`ParameterSource`, which a plugin brings.
 
 Shapes: K episodes, P parameters of one curriculum, N environments.
 """
