@@ -103,10 +103,12 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 def test_every_block_of_the_core_is_documented() -> None:
     from rlcore import settings
     from rlcore_torch import settings as of_torch
+    from rlcore_torch.networks import settings as of_networks
 
     # The page shows the keys of these classes in every class that derives from them.
     bases = {
         of_torch.MinibatchSettings,
+        of_torch.RewardScalingSettings,
         of_torch.OnPolicySettings,
         of_torch.OffPolicySettings,
         of_torch.OfflineSettings,
@@ -117,16 +119,16 @@ def test_every_block_of_the_core_is_documented() -> None:
     }
     of_records = {
         of_torch.PrioritizedSamplerSettings,
-        of_torch.StateDependentGaussianSettings,
-        of_torch.GSDESettings,
-        of_torch.SquashedGSDESettings,
-        of_torch.ImpalaSettings,
+        of_networks.StateDependentGaussianSettings,
+        of_networks.GSDESettings,
+        of_networks.SquashedGSDESettings,
+        of_networks.ImpalaSettings,
         settings.ExtrinsicSettings,
     }
     declare_fields = {settings.Choice, settings.FieldInfo}
     defined = {
         cls
-        for module in (settings, of_torch)
+        for module in (settings, of_torch, of_networks)
         for _, cls in inspect.getmembers(module, attrs.has)
         if f"{cls.__module__}.".startswith(f"{module.__name__}.")
     }

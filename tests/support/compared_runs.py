@@ -61,7 +61,7 @@ PROGRAMS: Mapping[str, Callable[[], Any]] = {
 
 
 def program_of(name: str) -> Any:
-    """What a program gives to its run: a function, or what ``one object of NAME`` names."""
+    """The object that a program gives to its run: a function, or what ``one object of NAME`` names."""
     if name.startswith("one object of "):
         return PROGRAMS[name.removeprefix("one object of ")]()
     if name.endswith(" as arrays"):
@@ -80,7 +80,7 @@ RECORDED: Mapping[str, Callable[[], Any]] = {
 
 
 def made(what: str, place: Path) -> str:
-    """What a case names: the path of an engine or a project of Godot, or of the folder of a recording."""
+    """The object that a case names: the path of an engine or a project of Godot, or of the folder of a recording."""
     kind, _, version = what.partition(" of Godot ")
     if kind == "engine":
         return engine_of(int(version))

@@ -1,4 +1,4 @@
-"""Which methods of a class a call runs, for tests of what an acceleration must name."""
+"""The methods of a class that a call runs, for tests of what an acceleration must name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a world of the test player is: sensors and actions of behaviors, reports of agents, and parameters."""
+"""The contract of worlds of the test player: sensors and actions of behaviors, reports of agents, and parameters."""
 
 from __future__ import annotations
 

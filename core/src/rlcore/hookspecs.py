@@ -196,7 +196,7 @@ def rlcore_exporters() -> Iterable[ExporterSpec]:
 
 @_registry(BoundaryPartSpec)
 def rlcore_boundary_parts() -> Iterable[BoundaryPartSpec]:
-    """What every training does between two steps while this plugin is on: parts in the order of a boundary.
+    """Work of every training between two steps while this plugin is on: parts in the order of a boundary.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """

@@ -19,7 +19,7 @@ class Network:
 
 
 class Trainer:
-    """What a template gives the registry; ``captured`` is the one that records steps."""
+    """The object of a template that asks the registry; ``captured`` is the one that records steps."""
 
     def __init__(self, model: Network, pieces: tuple[str, ...] = ("by_hand",), **hyperparameters: Any) -> None:
         self.model = model
@@ -84,7 +84,7 @@ def accelerated(trainer: Trainer, plugins: Plugins, inference: bool = False) -> 
 
 
 def test_a_trainer_with_exactly_the_methods_gets_the_faster_way(plugins: Plugins) -> None:
-    """So does a class derived from it that overrides another method."""
+    """A class that overrides another method keeps the faster way."""
 
     class Derived(Trainer):
         def beside(self) -> str:

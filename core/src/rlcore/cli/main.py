@@ -109,7 +109,7 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """The first word that is no option."""
+    """The first word that is not an option."""
     return next((word for word in arguments if not word.startswith("-")), "")
 
 

@@ -1,4 +1,4 @@
-"""What the command line changes in a document: ``--set a.b=1``, flags that stand for a key, and options of plugins."""
+"""Changes of the command line in a document: ``--set a.b=1``, flags that stand for a key, and options of plugins."""
 
 from __future__ import annotations
 

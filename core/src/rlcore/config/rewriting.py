@@ -1,4 +1,4 @@
-"""What plugins change in a document before it is checked, and shorter ways to write a block, which become one.
+"""Changes of plugins in a document before it is checked, and shorter ways to write a block, which become one.
 
 ``environment_parameters`` gets the shape ``{NAME: {curriculum: {type: ..., ...}}}``. A number, a sampler, and
 ``{curriculum: [lessons]}`` all mean lessons.

@@ -1,4 +1,4 @@
-"""What the agents of a behavior observe and do: observations, actions, and the environment of each slot.
+"""The description of a behavior's agents: observations, actions, and the environment of each slot.
 
 A *slot* is one row of a behavior's arrays: the place of one live agent. S is the number of slots.
 """

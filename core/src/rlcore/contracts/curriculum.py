@@ -204,7 +204,7 @@ class Curriculum(Protocol):
 
 
 class EpisodeParameters(BoundaryPart):
-    """What the episodes of a training begin with: the part ``curricula`` of its boundaries.
+    """A source of the parameters that the episodes of a training begin with.
 
     Environments and behaviors are those of all ranks: see :meth:`rlcore.Ranks.join`.
 

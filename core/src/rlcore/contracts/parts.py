@@ -1,4 +1,4 @@
-"""What a run does between two steps: parts in an order, rlcore's own and those of plugins.
+"""The contract of work between two steps of a run: parts in an order, rlcore's own and those of plugins.
 
 :mod:`rlcore.run.boundaries` has the order. A run calls each part in it, saves each in its checkpoints, and restores
 each in the same order. Shapes: N environments of all ranks.
@@ -99,5 +99,5 @@ class BoundaryPart:
         """
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
-        """Continue from the state of a run with other environments, agents or ranks, whose episodes start anew."""
+        """Continue from the state of a run with other environments, agents or ranks, whose episodes start again."""
         self.load_state_dict(state)

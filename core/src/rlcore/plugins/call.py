@@ -225,7 +225,7 @@ class Plugins(Registry):
         return (*self._left_out, *self._noticed, *names, *doubts, *deprecated)
 
     def obstacles(self) -> Iterator[tuple[str, tuple[Plugin, ...], bool]]:
-        """What is wrong with the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
+        """Problems of the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
 
         Plugins are missing, or several that are on have one name.
         """

@@ -199,7 +199,7 @@ def needs(plugin: Plugin) -> str:
 
 
 def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[str, tuple[Plugin, ...], bool]]:
-    """What is wrong with the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
+    """Problems of the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
 
     Plugins are missing, or several that are on have one name. It is fatal, so that nothing may be loaded at all, if a
     source asks for the name.

@@ -1,11 +1,11 @@
-"""What a run does between two steps: a list of parts, in the order in which they are done, saved and restored.
+"""The work of a run between two steps: a list of parts, in the order in which they are done, saved and restored.
 
 At a boundary, the checkpoint that is still being written is waited for. Then each part of :data:`ORDER` does what is
 due. The summary ends the epoch: the loop returns, and what follows the summary is done when the epoch was measured.
 An evaluation that is abandoned because the run is to stop leaves everything after it to the resumed run.
 
 ``curricula``
-    Choose what episodes begin with. Never due: they are told of every reset, step and summary.
+    Choose what episodes begin with. Never due: they follow every reset, step and summary.
 ``evaluation``
     Plays whole episodes in an environment of its own, at multiples of ``evaluation.interval`` and at the end.
 ``summary``

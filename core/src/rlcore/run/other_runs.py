@@ -1,4 +1,4 @@
-"""What a run takes over from other runs: weights and lessons of a new run, and the policies that only act."""
+"""Inheritance from other runs: weights and lessons of a new run, and the policies that only act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of a run share while it trains, and the events that they tell plugins."""
+"""The values that the parts of a run share while it trains, and the events that they tell plugins."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Process:
     """
 
     def __init__(self, words: Sequence[str], limits: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """``say`` is called with each line that is no error."""
+        """``say`` is called with each line that is not an error."""
         self.begun = monotonic()
         self.error = ""
         self._last = ""

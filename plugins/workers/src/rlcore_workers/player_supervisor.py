@@ -1,4 +1,4 @@
-"""What becomes of a player that fails: it is started again, or the run ends with an error that says why."""
+"""Restarts of a player that fails: it is started again, or the run ends with an error that says why."""
 
 from __future__ import annotations
 

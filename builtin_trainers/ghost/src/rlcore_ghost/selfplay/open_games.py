@@ -25,7 +25,7 @@ ROUNDING = 1e-6
 
 @attrs.frozen(eq=False)
 class EndedGames:
-    """M games that are over and to be rated, with the arrays that :class:`FinishedGames` has.
+    """M games that are over and to be rated, with the arrays of ``FinishedGames``.
 
     Attributes:
         env: [M] the environment of each, ascending.
@@ -105,7 +105,7 @@ class OpenGames:
     ) -> EndedGames | None:
         """Add the results of episodes that ended; return the games that are over now, None if none is.
 
-        The arguments are those of :meth:`Controller.report`. An agent's first episode in a game is the one that counts.
+        The arguments are those of ``Controller.report``. An agent's first episode in a game is the one that counts.
         """
         reported = self._reported[name]
         first = ~reported[slots]

@@ -302,7 +302,7 @@ def target_parameters(
     named: str,
     drawing: DrawsParameters | None = None,
 ) -> PlayedParameters | None:
-    """What sets the task that training is for in ``environment``; None if it has no parameters."""
+    """The object that sets the task of training in ``environment``; None if it has no parameters."""
     if not parameters:
         return None
     return run.plugins.parameter_source().play(parameters, run, environment, named, drawing)

@@ -306,7 +306,7 @@ class InstalledCurricula:
         named: str,
         drawing: DrawsParameters | None = None,
     ) -> TargetEpisodes:
-        """What sets the task that training is for in ``environment``."""
+        """The object that sets the task of training in ``environment``."""
         return TargetEpisodes(target_feed(parameters, run, environment, named, drawing))
 
 

@@ -45,7 +45,7 @@ class BoundaryPartConformance(RecordRules):
         return part
 
     def test_a_saved_part_continues_as_if_it_was_not_saved(self) -> None:
-        """Its state is loaded into a new part in the middle of a run."""
+        """The state of a part is loaded into a new one in the middle of a run."""
         half = len(self.steps) // 2
         part = self.play(self.make(), self.steps[:half])
         path = save_checkpoint(self.directory, 1, {"part": dict(part.state_dict())})

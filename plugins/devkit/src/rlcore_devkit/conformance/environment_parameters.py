@@ -152,7 +152,7 @@ class ParameterRules:
             assert_equal(ours, theirs)
 
     def _assert_step_alike(self, first: Any, second: Any, batches: Batches) -> None:
-        """Assert that two environments, whose last batches were ``batches``, go on with equal ones."""
+        """Assert that two environments, whose last batches were ``batches``, continue with equal ones."""
         generator = np.random.default_rng(9)
         for _ in range(self.steps):
             actions = random_actions(first.behaviors, batches, generator)

@@ -151,7 +151,7 @@ class ActionCodec:
         env_index: NDArray[np.int64],
         team: NDArray[np.int64] | None = None,
     ) -> BehaviorSpec:
-        """Return the behavior of agents with these actions. ``env_index`` and ``team`` have an entry for each slot."""
+        """Return the behavior of agents with these actions. ``env_index`` and ``team`` are [S]."""
         low, high = self.bounds()
         return BehaviorSpec(
             name,

@@ -1,4 +1,4 @@
-"""Which faster ways there are for exactly the methods that a trainer has.
+"""The registry of faster ways for exactly the methods that a trainer has.
 
 A trainer is written in plain PyTorch and knows no faster way. A package registers one with ``rlcore_accelerations``:
 :class:`rlcore_torch.AccelerationSpec` names an :class:`Acceleration`, which names the functions whose results it

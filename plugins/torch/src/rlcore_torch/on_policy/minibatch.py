@@ -224,7 +224,7 @@ class Loss:
         return attrs.evolve(self, reported={tag: x.detach() for tag, x in self.reported.items()}, **parts)
 
     def parts(self, tags: Sequence[str]) -> Tensor:
-        """Return policy, value and entropy, then what is reported by ``tags``; 0 where a rank had no row."""
+        """Return policy, value and entropy, then what is reported by ``tags``: [3 + tags]; 0 without rows."""
         zero = torch.zeros_like(self.policy)
         reported = [self.reported.get(tag, zero) for tag in tags]
         return torch.stack([self.policy, self.value, self.entropy, *reported])

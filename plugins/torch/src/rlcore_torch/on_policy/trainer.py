@@ -394,7 +394,7 @@ class OnPolicyTrainer(RolloutTrainer):
         return torch.cat(self.of_each(piece, range(0, len(inputs[0]), size)))
 
     def of_each(self, function: Callable[[Piece], Tensor], pieces: Iterable[Piece]) -> list[Tensor]:
-        """Return ``function`` of each of ``pieces``, in their order."""
+        """Return ``function`` of each of ``pieces``, in their order; tensors of its shape [...]."""
         return list(map(function, pieces))
 
     def backward(self, loss: LossFunction, batch: Minibatch) -> Loss:
