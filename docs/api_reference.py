@@ -47,7 +47,12 @@ PAGES: Mapping[str, Page] = {
         "Environments",
         "The contract of environments, and the specifications and batches that environments and trainers share. "
         "See [Write an environment](../../how-to/environment.md).",
-        ("rlcore.contracts.environment", "rlcore_gymnasium"),
+        (
+            "rlcore.contracts.environment",
+            "rlcore.contracts.behavior_spec",
+            "rlcore.contracts.batches",
+            "rlcore_gymnasium",
+        ),
     ),
     "workers": Page(
         "Workers",
@@ -134,6 +139,9 @@ PAGES: Mapping[str, Page] = {
         (
             "rlcore.contracts.seeding",
             "rlcore.contracts.saved_values",
+            "rlcore.contracts.states",
+            "rlcore.contracts.finite",
+            "rlcore.files",
             "rlcore.storage",
         ),
     ),

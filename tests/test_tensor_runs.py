@@ -17,12 +17,11 @@ from tensor_race import TensorRace, ThroughNumpy
 from rlcore import ConfigError, EnvironmentFailed, NonFiniteError, Run
 from rlcore_devkit import TensorEnvironmentConformance
 from rlcore_devkit.conformance.states import assert_equal
-from rlcore_torch import NetworkSettings, TensorActions, TensorBatch
+from rlcore_torch import NetworkSettings, TensorActions, TensorBatch, UnsavedAsNumpy
 from rlcore_torch.on_policy import collection
 from rlcore_torch.on_policy.device_rollout import TurnsRollout
 from rlcore_torch.policy.untrained import untrained_policy
 from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor
-from rlcore_torch.tensors.as_numpy import UnsavedAsNumpy
 from rlcore_torch.tensors.cartpole import TorchCartPole
 
 STEPS = 700

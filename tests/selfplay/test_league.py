@@ -14,6 +14,7 @@ from rlcore import EpisodeSeeds, RunStateError
 from rlcore_devkit.environments import identity_discrete
 from rlcore_devkit.trainings import SmallTrainings
 from rlcore_ghost.selfplay.league import League, MainExploiterSampler, shares
+from rlcore_ghost.selfplay.open_games import AgentResults
 from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
 from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
 
@@ -159,7 +160,8 @@ def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
         trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
         slots = np.arange(len(trainer.ghosts.place))
         team, players = slots % 2, np.where(slots % 2, ghost, controller.player(behavior))
-        controller.report(behavior, slots, players, np.where(team, 0.5, value), *np.zeros((2, len(slots)), np.bool_))
+        no = np.zeros(len(slots), np.bool_)
+        controller.report(behavior, AgentResults(slots, players, np.where(team, 0.5, value), no, no))
     controller.settle()
     results = {behavior: controller.results_against(behavior, [ghost]) for behavior in (main, weak)}
     assert {behavior: score.tolist() for behavior, (_, score) in results.items()} == {main: [1.0], weak: [0.0]}

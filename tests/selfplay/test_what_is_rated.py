@@ -12,6 +12,7 @@ import yaml
 from worlds_of_games import World, ghost_trainer
 
 from rlcore import AgentBatch
+from rlcore_ghost.selfplay.open_games import AgentResults
 from rlcore_ghost.selfplay.trainer import GhostTrainer
 
 ONE_OPPONENT = {"save_steps": 10**6, "swap_steps": 10**6, "team_change": 10**6, "play_against_latest_model_ratio": 0.0}
@@ -120,7 +121,7 @@ def test_a_snapshot_begins_with_the_rating_after_all_games_and_later_games_count
     controller, both = trainer.controller, np.arange(2)
     learner, ghost = players = [controller.player("Agent"), controller.player("Agent@0")]
     for number, value in enumerate((1.0, -1.0, -1.0)):
-        controller.report("Agent", both, np.array(players), np.array([value, -value]), both > 1, both > 1)
+        controller.report("Agent", AgentResults(both, np.array(players), np.array([value, -value]), both > 1, both > 1))
         if not number:
             snapshot = controller.player("Agent@100", learner)
             assert [controller.elo.rating(each) for each in (learner, snapshot, ghost)] == [1208, 1208, 1192]

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
 import pytest
 import torch
 from methods_that_run import methods_that_run
+from overriding_classes import assert_learns_the_same_without, changed
 from torch import Tensor
 
 import rlcore_sac.trainer
@@ -17,9 +17,8 @@ from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import IdentityEnvironment
 from rlcore_sac.by_hand import GRADIENTS, THREADS
 from rlcore_sac.trainer import SACTrainer, SoftActorCritic
-from rlcore_torch import TransitionBatch, template
+from rlcore_torch import TransitionBatch
 from rlcore_torch.acceleration.registry import has_methods
-from rlcore_torch.backend import Backend, choose_backend
 
 MakeTrainer = Callable[..., SACTrainer]
 
@@ -111,16 +110,6 @@ def test_they_name_every_method_of_the_plain_gradients(make_trainer: MakeTrainer
         assert run and run <= names
 
 
-def changed(method: Callable[..., Any], factor: float) -> Callable[..., Any]:
-    """A method of a subclass whose losses are ``factor`` times those of ``method``."""
-
-    def override(self: Any, *given: Any, **named: Any) -> Any:
-        found = method(self, *given, **named)
-        return found * factor if isinstance(found, Tensor) else found
-
-    return override
-
-
 @pytest.mark.parametrize("method", GRADIENTS.methods, ids=lambda method: str(method.__name__))
 def test_a_class_that_overrides_a_method_learns_from_its_own(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any]
@@ -128,20 +117,15 @@ def test_a_class_that_overrides_a_method_learns_from_its_own(
     """With ``fast_cpu`` it learns what it learns without accelerations, bit for bit."""
     kind = type("Overriding", (SACTrainer,), {method.__name__: changed(method, 0.5)})
     monkeypatch.setattr(rlcore_sac.trainer, "SACTrainer", kind)
-    choose = choose_backend
 
-    def choose_without_pieces(run: Any) -> Backend:
-        return attrs.evolve(choose(run), pieces=frozenset())
-
-    weights = []
-    for backend in (choose, choose_without_pieces):
+    def trained() -> SACTrainer:
         environment = IdentityEnvironment(2, continuous=3, discrete=())
-        monkeypatch.setattr(template, "choose_backend", backend)
         trainer = make_trainer(environment, torch_settings={"fast_cpu": True})
         assert type(trainer) is kind and not {"gradients", "gradient_step"} & vars(trainer).keys()
         learn(trainer, environment, 40)
-        weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
-    assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
+        return trainer
+
+    assert_learns_the_same_without(monkeypatch, trained)
 
 
 @pytest.mark.parametrize("method", THREADS.methods, ids=lambda method: str(method.__name__))

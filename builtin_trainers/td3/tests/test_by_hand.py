@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
 import pytest
 import torch
 from methods_that_run import methods_that_run
+from overriding_classes import assert_learns_the_same_without, changed
 from torch import Tensor
 
 import rlcore_td3.trainer
@@ -17,8 +17,7 @@ from rlcore_devkit.conformance.trainer import learn
 from rlcore_devkit.environments import IdentityEnvironment, identity_continuous
 from rlcore_td3.by_hand import GRADIENTS, GradientsByHand
 from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer
-from rlcore_torch import TransitionBatch, template
-from rlcore_torch.backend import Backend, choose_backend
+from rlcore_torch import TransitionBatch
 
 MakeTrainer = Callable[..., TD3Trainer]
 
@@ -153,25 +152,15 @@ def test_a_class_that_overrides_a_method_learns_from_its_own(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any]
 ) -> None:
     """With ``fast_cpu`` it learns what it learns without accelerations, bit for bit."""
-
-    def override(self: Any, *given: Any) -> Any:
-        found = method(self, *given)
-        return found * 0.5 if isinstance(found, Tensor) else found
-
-    kind = type("Overriding", (TD3Trainer,), {method.__name__: override})
+    kind = type("Overriding", (TD3Trainer,), {method.__name__: changed(method, 0.5)})
     monkeypatch.setattr(rlcore_td3.trainer, "TD3Trainer", kind)
-    choose = choose_backend
 
-    def choose_without_pieces(run: Any) -> Backend:
-        return attrs.evolve(choose(run), pieces=frozenset())
-
-    weights = []
-    for backend in (choose, choose_without_pieces):
+    def trained() -> TD3Trainer:
         environment = identity_continuous(2)
-        monkeypatch.setattr(template, "choose_backend", backend)
         trainer = make_trainer(environment, torch_settings={"fast_cpu": True})
         assert type(trainer) is kind
         assert not {"critic_gradients", "policy_gradients", "gradient_step"} & vars(trainer).keys()
         learn(trainer, environment, 40)
-        weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
-    assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
+        return trainer
+
+    assert_learns_the_same_without(monkeypatch, trained)

@@ -102,6 +102,7 @@ from .contracts.seeding import restore_generator as restore_generator
 from .contracts.states import LEARNED as LEARNED
 from .contracts.states import FrozenState as FrozenState
 from .contracts.states import SharedPart as SharedPart
+from .contracts.states import StatePart as StatePart
 from .contracts.states import TreePath as TreePath
 from .contracts.states import json_values as json_values
 from .contracts.states import leaves as leaves

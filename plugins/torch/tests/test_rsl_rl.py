@@ -15,8 +15,7 @@ from torch import Tensor
 
 from rlcore import Environment, EpisodeSeeds, Run, SavesState
 from rlcore_devkit import EnvironmentConformance
-from rlcore_torch import TensorActions
-from rlcore_torch.tensors.as_numpy import UnsavedAsNumpy
+from rlcore_torch import TensorActions, UnsavedAsNumpy
 from rlcore_torch.tensors.rsl_rl import RslRlTensors
 
 LIMIT = 4

@@ -25,6 +25,7 @@ from .networks.actions import squashed_gaussian as squashed_gaussian
 from .networks.attention import EntityEmbedding as EntityEmbedding
 from .networks.attention import ResidualSelfAttention as ResidualSelfAttention
 from .networks.bodies import Body as Body
+from .networks.bodies import ObservationEncoders as ObservationEncoders
 from .networks.distributions import ActionDistribution as ActionDistribution
 from .networks.distributions import DeterministicTanh as DeterministicTanh
 from .networks.distributions import Gaussian as Gaussian
@@ -70,6 +71,7 @@ from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.minibatch import probability_ratio as probability_ratio
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .on_policy.trainer import mean_over_rows as mean_over_rows
+from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
 from .optimization.optimizer import TorchAdam as TorchAdam
 from .optimization.optimizer import TorchOptimizer as TorchOptimizer
@@ -87,9 +89,11 @@ from .settings import OffPolicySettings as OffPolicySettings
 from .settings import OnPolicySettings as OnPolicySettings
 from .settings import OptimizerSettings as OptimizerSettings
 from .settings import ReplaySamplerSettings as ReplaySamplerSettings
+from .settings import RewardScalingSettings as RewardScalingSettings
 from .template import Statistic as Statistic
 from .template import TorchTrainer as TorchTrainer
 from .tensors.as_numpy import AsNumpy as AsNumpy
+from .tensors.as_numpy import UnsavedAsNumpy as UnsavedAsNumpy
 from .tensors.environment import TensorActions as TensorActions
 from .tensors.environment import TensorBatch as TensorBatch
 from .tensors.environment import TensorEnvironment as TensorEnvironment

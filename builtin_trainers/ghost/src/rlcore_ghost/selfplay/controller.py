@@ -42,7 +42,7 @@ from rlcore_ghost.selfplay.elo import EloTable
 from rlcore_ghost.selfplay.finished_games import FinishedGames
 from rlcore_ghost.selfplay.learner_results import LearnerResults
 from rlcore_ghost.selfplay.match_log import MatchLog
-from rlcore_ghost.selfplay.open_games import EndedGames, OpenGames
+from rlcore_ghost.selfplay.open_games import AgentResults, EndedGames, OpenGames
 from rlcore_ghost.selfplay.sides import FinishedSides
 
 __all__ = ["CONTROLLER", "Controller"]
@@ -228,21 +228,9 @@ class Controller:
             log.warning(f"self-play: {message} (reported once)", *arguments)
         self._warned.add(about)
 
-    def report(
-        self,
-        name: str,
-        slots: NDArray[np.int64],
-        player: NDArray[np.int64],
-        value: NDArray[np.float64],
-        void: NDArray[np.bool_],
-        cut_off: NDArray[np.bool_],
-    ) -> None:
-        """The episodes of these ``slots`` [K] of a behavior ended; all arguments are [K].
-
-        ``player`` is an index in the log, ``value`` the result for the agent, NaN for none. A game with an episode that
-        is ``void``, or ``cut_off`` by a time limit, is not rated. Games that are over wait for :meth:`settle`.
-        """
-        ended = self.open_games.end_episodes(name, slots, player, value, void, cut_off)
+    def report(self, name: str, results: AgentResults) -> None:
+        """Episodes of a behavior ended with these ``results``. Games that are over wait for :meth:`settle`."""
+        ended = self.open_games.end_episodes(name, results)
         if ended is not None:
             self._note_cut_off(ended.cut_off)
             self._wait_for_rating(ended)

@@ -15,12 +15,41 @@ from numpy.typing import NDArray
 from rlcore import SavedValueError, fill, saved_mapping
 from rlcore_ghost.selfplay.sides import FinishedSides
 
-__all__ = ["EndedGames", "OpenGames"]
+__all__ = ["AgentResults", "EndedGames", "OpenGames"]
 
 # Attributes of the state: [N], or [N, T].
 ARRAYS = ("open", "value", "counted", "players", "void")
 # Sums of rewards that cancel each other leave a rest; above this share of the largest result, it is none.
 ROUNDING = 1e-6
+
+
+@attrs.frozen(eq=False)
+class AgentResults:
+    """How the episodes of K agents of a behavior ended.
+
+    Attributes:
+        slots: [K] the slots of the agents.
+        player: [K] who played, an index in the match log.
+        value: [K] the result for the agent, NaN for none.
+        void: [K] whether the game is not to be rated.
+        cut_off: [K] whether a time limit ended it, so that it is not rated.
+    """
+
+    slots: NDArray[np.int64]
+    player: NDArray[np.int64]
+    value: NDArray[np.float64]
+    void: NDArray[np.bool_]
+    cut_off: NDArray[np.bool_]
+
+    def take(self, chosen: NDArray[np.bool_]) -> AgentResults:
+        """Return those that are ``chosen`` [K]."""
+        return AgentResults(
+            slots=self.slots[chosen],
+            player=self.player[chosen],
+            value=self.value[chosen],
+            void=self.void[chosen],
+            cut_off=self.cut_off[chosen],
+        )
 
 
 @attrs.frozen(eq=False)
@@ -94,26 +123,15 @@ class OpenGames:
         for name, reported in self._reported.items():
             reported[over[self._envs[name]]] = False
 
-    def end_episodes(
-        self,
-        name: str,
-        slots: NDArray[np.int64],
-        player: NDArray[np.int64],
-        value: NDArray[np.float64],
-        void: NDArray[np.bool_],
-        cut_off: NDArray[np.bool_],
-    ) -> EndedGames | None:
-        """Add the results of episodes that ended; return the games that are over now, None if none is.
+    def end_episodes(self, name: str, results: AgentResults) -> EndedGames | None:
+        """Add the results of a behavior's agents; return the games that are over now, None if none is.
 
-        The arguments are those of ``Controller.report``. An agent's first episode in a game is the one that counts.
+        An agent's first episode in a game is the one that counts.
         """
         reported = self._reported[name]
-        first = ~reported[slots]
-        slots = slots[first]
-        player = player[first]
-        value = value[first]
-        void = void[first]
-        cut_off = cut_off[first]
+        results = results.take(~reported[results.slots])
+        slots = results.slots
+        value = results.value
         reported[slots] = True
         env = self._envs[name][slots]
         team = self._teams[name][slots]
@@ -121,15 +139,15 @@ class OpenGames:
         where = (env[has_result], team[has_result])
         np.add.at(self.value, where, value[has_result])
         np.add.at(self.counted, where, 1)
-        self.players[env, team] = player
-        np.logical_or.at(self.void, env, void | cut_off)
+        self.players[env, team] = results.player
+        np.logical_or.at(self.void, env, results.void | results.cut_off)
         self.open -= np.bincount(env, minlength=len(self.open))
         over = (self.open == 0) & (self._agents > 0)
         if not over.any():
             return None
         rated = over & ~self.void & self.counted.all(1)
         columns = self._rated(rated)
-        envs_cut_off = np.unique(env[cut_off])
+        envs_cut_off = np.unique(env[results.cut_off])
         self.clear(over)
         return EndedGames(np.flatnonzero(rated), columns, int(np.count_nonzero(over[envs_cut_off])))
 

@@ -33,6 +33,7 @@ from rlcore import (
 )
 from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
+from rlcore_ghost.selfplay.open_games import AgentResults
 from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.sides import Sides
@@ -247,7 +248,8 @@ class GhostTrainer(TrainerWrapper):
         cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
         value = self._value(over, batch)
         void = self._void(over, batch)
-        self.controller.report(self.name, over, players[self.ghosts.place[over] + 1], value, void, cut_off)
+        played = players[self.ghosts.place[over] + 1]
+        self.controller.report(self.name, AgentResults(over, played, value, void, cut_off))
         if finished.any():
             self.controller.next_game(finished, self._game)
             self._playing[finished] = self._agents[finished]
