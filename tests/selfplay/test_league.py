@@ -162,7 +162,7 @@ def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
         team, players = slots % 2, np.where(slots % 2, ghost, controller.player(behavior))
         no = np.zeros(len(slots), np.bool_)
         controller.report(behavior, AgentResults(slots, players, np.where(team, 0.5, value), no, no))
-    controller.settle()
+    controller.rate_games()
     results = {behavior: controller.results_against(behavior, [ghost]) for behavior in (main, weak)}
     assert {behavior: score.tolist() for behavior, (_, score) in results.items()} == {main: [1.0], weak: [0.0]}
     assert [games.tolist() for games, _ in results.values()] == [[8.0], [2.0]]

@@ -132,7 +132,7 @@ class Match:
             self.expected[(first, second), ranks] += 1 if self.fields.grouped else 2
 
     def logged(self) -> Counter[Game]:
-        self.controller.settle()
+        self.controller.rate_games()
         rows, names = self.controller.log.rows, self.controller.log.names
         found: Counter[Game] = Counter()
         for players, ranks, count in zip(rows["players"], rows["ranks"], rows["count"], strict=True):
@@ -149,7 +149,7 @@ def test_each_side_of_the_learning_team_is_rated_against_those_that_it_played(
     match.play(600)
     assert match.logged() == match.expected
     assert match.controller.rated == sum(match.expected.values()) > 400
-    assert match.controller.changes >= 4 and len({players for players, _ in match.expected}) > 8
+    assert match.controller.learning.changes >= 4 and len({players for players, _ in match.expected}) > 8
 
 
 def test_no_field_waits_for_the_slowest_one() -> None:
@@ -157,7 +157,7 @@ def test_no_field_waits_for_the_slowest_one() -> None:
     match = Match(Fields((4, 4, NEVER), ONE, True))
     match.play(400)
     assert match.logged() == match.expected and match.controller.rated >= 190
-    assert match.learned == {(0, 0), (0, 1), (1, 0), (1, 1)} and match.controller.changes >= 2
+    assert match.learned == {(0, 0), (0, 1), (1, 0), (1, 1)} and match.controller.learning.changes >= 2
 
 
 def test_a_side_is_over_when_its_last_agent_ends_and_that_one_decides() -> None:
@@ -184,7 +184,7 @@ def test_a_run_that_is_resumed_rates_the_same_games() -> None:
     for name, trainer in first.trainers.items():
         second.trainers[name].ghosts.trainer.steps = trainer.steps
         second.trainers[name].ghosts.trainer.snapshots = trainer.trainer.snapshots  # type: ignore[attr-defined]
-    states = {name: trainer._own_state() for name, trainer in first.trainers.items()}
+    states = {name: trainer._self_play_state() for name, trainer in first.trainers.items()}
     for name, trainer in second.trainers.items():
         trainer._load(states[name])
         inner, other = trainer.trainer, first.trainers[name].trainer

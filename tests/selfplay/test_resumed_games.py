@@ -85,7 +85,7 @@ def test_a_team_that_never_acts_does_not_learn_until_it_acts(
         each.begin()
         each.run(35)
     before = learned()
-    assert whole.controller.learning_team == 1 and 60 <= before < 35 * 4  # nothing has been learned from then on
+    assert whole.controller.learning.current == 1 and 60 <= before < 35 * 4  # nothing has been learned from then on
     done = whole.run(300)
     play = play.resumed(tmp_path / "1")
     assert done == play.run(300)
@@ -100,5 +100,5 @@ def test_a_team_that_never_acts_does_not_learn_until_it_acts(
     teams = []
     for _ in range(100):
         whole.step()
-        teams.append(whole.controller.learning_team)
+        teams.append(whole.controller.learning.current)
     assert set(teams) == {0, 1}

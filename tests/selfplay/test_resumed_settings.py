@@ -55,9 +55,9 @@ def test_behaviors_that_had_stopped_learn_on_if_their_max_steps_are_raised(
     for name in stops:
         play.stop(name)
         play.run(20)
-    assert (play.controller.learning_team == -1) == (len(stops) == 2)
+    assert (play.controller.learning.current == -1) == (len(stops) == 2)
     play.stopped.clear()  # the resumed run does not call stop_learning
     resumed = play.resumed(tmp_path)
     resumed.run(200)
     assert all(resumed.trainers[name].steps > play.trainers[name].steps + 50 for name in stops)
-    assert resumed.controller.changes > play.controller.changes
+    assert resumed.controller.learning.changes > play.controller.learning.changes

@@ -125,7 +125,7 @@ def test_a_snapshot_begins_with_the_rating_after_all_games_and_later_games_count
         if not number:
             snapshot = controller.player("Agent@100", learner)
             assert [controller.elo.rating(each) for each in (learner, snapshot, ghost)] == [1208, 1208, 1192]
-        controller.settle()
+        controller.rate_games()
     games, score = controller.results_against("Agent", [ghost])
     np.testing.assert_allclose(games, [1 + 0.99 + 0.99**2])
     np.testing.assert_allclose(score, 0.99**2 / games)

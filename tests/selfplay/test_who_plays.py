@@ -207,7 +207,7 @@ def test_whoever_has_stopped_learning_plays_on_as_a_ghost() -> None:
     played = play(world, trainer, 200)
     assert trainer.steps == steps and not any(learns for *_, learns, _, _ in played)
     assert len({action for *_, action, _, _, _ in played}) > 2
-    assert trainer.controller.learning_team == -1
+    assert trainer.controller.learning.current == -1
 
 
 def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update() -> None:
@@ -221,10 +221,10 @@ def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update(
         actions = trainer.act(batch)
         batch = world.step()
         trainer.observe(actions, batch)
-    assert len(trainer.ghosts.pool.window) == 1 and trainer.controller.changes == 0
+    assert len(trainer.ghosts.pool.window) == 1 and trainer.controller.learning.changes == 0
     trainer.update()
     assert [trainer.ghosts.pool.member(place).version for place in trainer.ghosts.pool.window] == [0, 1]
-    assert trainer.controller.changes == 1
+    assert trainer.controller.learning.changes == 1
     assert {trainer.ghosts.pool.member(place).version for place in trainer.ghosts.assigned.ravel()} == {1}
     trainer.update()
     trainer.ghosts.swap()

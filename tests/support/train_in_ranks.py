@@ -104,8 +104,8 @@ def of_self_play(trainer) -> str:
         "players": controller.log.names,
         "ratings": [controller.elo.rating(player) for player in range(len(controller.log.names))],
         "matches": controller.log.state_dict()["rows"]["count"].tolist(),
-        "team": controller.learning_team,
-        "changes": controller.changes,
+        "team": controller.learning.current,
+        "changes": controller.learning.changes,
         "rated": controller.rated,
     })  # fmt: skip
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import AgentBatch, BehaviorSpec
+from rlcore_ghost.arrays import Bools, Ints
 from rlcore_ghost.selfplay.sides import sides_of
 
 __all__ = ["EnvironmentGames", "SideGames", "teams_in", "teams_of"]
@@ -25,12 +25,12 @@ __all__ = ["EnvironmentGames", "SideGames", "teams_in", "teams_of"]
 AWAY = 1_000
 
 
-def teams_of(spec: BehaviorSpec) -> NDArray[np.int64]:
+def teams_of(spec: BehaviorSpec) -> Ints:
     """Return the number of the team [S] of each slot; 0 without teams."""
     return np.zeros(spec.slots, np.int64) if spec.team is None else np.asarray(spec.team, np.int64)
 
 
-def teams_in(behaviors: Mapping[str, BehaviorSpec]) -> tuple[NDArray[np.int64], bool]:
+def teams_in(behaviors: Mapping[str, BehaviorSpec]) -> tuple[Ints, bool]:
     """Return the numbers of all teams [T], ascending, and whether every environment has all of them."""
     pairs = [np.stack([spec.env_index, teams_of(spec)], axis=1) for spec in behaviors.values()]
     envs, teams = np.unique(np.concatenate(pairs), axis=0).T
@@ -48,7 +48,7 @@ class EnvironmentGames:
         away: [G] whether a game is not waited for.
     """
 
-    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
+    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: Ints) -> None:
         """Divide the slots of ``behaviors``. ``share`` [N] episodes of each environment count."""
         self.of = {name: np.asarray(spec.env_index, np.int64) for name, spec in behaviors.items()}
         self.share = share
@@ -58,21 +58,19 @@ class EnvironmentGames:
         self._first = np.cumsum(share) - share  # [N] number of the first episode among all that count
         self._episodes = np.zeros(len(share), np.int64)  # [N] numbers of the open episodes
 
-    def seats(self, played: NDArray[np.int64]) -> NDArray[np.int64]:
+    def seats(self, played: Ints) -> Ints:
         """Return the team [G] that plays the learned policies after ``played`` [G] episodes."""
         return self._teams.take((self._first + played) % len(self._teams))
 
-    def takes_part(self, name: str) -> NDArray[np.bool_]:
+    def takes_part(self, name: str) -> Bools:
         """Return which slots [S] of a behavior have had an agent in the open episode."""
         return np.ones(len(self.of[name]), np.bool_)
 
-    def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
+    def begin(self, batches: Mapping[str, AgentBatch], episodes: Ints) -> None:
         """All environments were reset with these ``batches``, to these ``episodes`` [N]."""
         self._episodes[:] = episodes
 
-    def over(
-        self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def over(self, batches: Mapping[str, AgentBatch], episodes: Ints) -> tuple[Bools, Bools]:
         """Return the games [G] whose episode is over with this step, and those of them [G] that were lost."""
         lost = np.zeros(len(episodes), np.bool_)
         for name, batch in batches.items():
@@ -95,10 +93,10 @@ class SideGames:
         share: [G] episodes of each game that are part of the share, against the opponent or as the opponent.
     """
 
-    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: NDArray[np.int64]) -> None:
+    def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: Ints) -> None:
         """Divide the slots of ``behaviors``. Each side plays the ``share`` [N] of episodes of its environment."""
-        self.of: dict[str, NDArray[np.int64]] = {}
-        env: list[NDArray[np.int64]] = []  # of each side
+        self.of: dict[str, Ints] = {}
+        env: list[Ints] = []  # of each side
         first = 0
         for name, spec in behaviors.items():
             own = sides_of(spec)
@@ -119,7 +117,7 @@ class SideGames:
         self._idle = np.zeros(first, np.int64)  # [G] steps since an agent waited for an action
 
     @property
-    def open(self) -> NDArray[np.bool_]:
+    def open(self) -> Bools:
         """[G] whether a side has agents."""
         found = np.zeros(len(self._env), np.bool_)
         for name, there in self._there.items():
@@ -127,22 +125,22 @@ class SideGames:
         return found
 
     @property
-    def away(self) -> NDArray[np.bool_]:
+    def away(self) -> Bools:
         """[G] whether a side is not waited for."""
-        away: NDArray[np.bool_] = self._idle >= AWAY
+        away: Bools = self._idle >= AWAY
         return away
 
-    def seats(self, played: NDArray[np.int64]) -> NDArray[np.int64]:
+    def seats(self, played: Ints) -> Ints:
         """Return the team [G] that plays the learned policies after ``played`` [G] episodes of each side."""
         turn = (played[:, None] >= self._turns_end[self._env]).sum(1)
-        teams: NDArray[np.int64] = self._numbers.take(np.minimum(turn, len(self._numbers) - 1))
+        teams: Ints = self._numbers.take(np.minimum(turn, len(self._numbers) - 1))
         return teams
 
-    def takes_part(self, name: str) -> NDArray[np.bool_]:
+    def takes_part(self, name: str) -> Bools:
         """Return which slots [S] of a behavior have had an agent in the open episode of their side."""
         return self._part[name]
 
-    def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
+    def begin(self, batches: Mapping[str, AgentBatch], episodes: Ints) -> None:
         """All environments were reset with these ``batches``."""
         for name in self.of:
             self._there[name][:] = False
@@ -151,9 +149,7 @@ class SideGames:
         self._idle[:] = 0
         self._wait(batches)
 
-    def over(
-        self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def over(self, batches: Mapping[str, AgentBatch], episodes: Ints) -> tuple[Bools, Bools]:
         """Return the sides [G] of which no agent is left after this step, and those of them [G] that were lost."""
         ended = np.zeros_like(self._ended)
         lost = np.zeros_like(self._ended)
@@ -181,7 +177,7 @@ class SideGames:
             self._idle[self.of[name][waits]] = 0
 
 
-def _turns(share: NDArray[np.int64], teams: int) -> NDArray[np.int64]:
+def _turns(share: Ints, teams: int) -> Ints:
     """Return how many of its ``share`` [N] of episodes each environment plays with each team [N, T] as the learned one.
 
     Episodes of all environments take turns, so a share that the teams do not divide favors none of them.
@@ -191,5 +187,5 @@ def _turns(share: NDArray[np.int64], teams: int) -> NDArray[np.int64]:
     # Episode n among all of them is for team n % T: ceil((n - t) / T) with lower numbers are for team t.
     before_end = -((number - end[:, None]) // teams)
     before_first = -((number - (end - share)[:, None]) // teams)
-    turns: NDArray[np.int64] = before_end - before_first
+    turns: Ints = before_end - before_first
     return turns

@@ -11,14 +11,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore_ghost.arrays import Floats, Ints
 from rlcore_ghost.selfplay.elo import pairs_that_met
 from rlcore_ghost.selfplay.match_log import Matches
 
 __all__ = ["BradleyTerry", "Skill", "bradley_terry", "weng_lin"]
 
 POINTS_PER_LOGIT: Final = 400.0 / log(10.0)  # Elo's scale
-
-Floats = NDArray[np.float64]
 
 
 @attrs.frozen
@@ -68,7 +67,7 @@ def bradley_terry(matches: Matches, anchor: str, initial: float = 1200.0) -> Bra
 SIGNS = np.array([1.0, -1.0, 1.0, -1.0])  # of the weights that make the log-odds of a pair
 
 
-def _logistic_fit(columns: NDArray[np.int64], points: Floats, games: Floats, holds: Floats) -> Floats:
+def _logistic_fit(columns: Ints, points: Floats, games: Floats, holds: Floats) -> Floats:
     """Newton's method for the W weights of a logistic regression.
 
     ``columns`` [4, U] are the weights that make up the log-odds of each pair; ``holds`` [W] are the precisions of
@@ -100,7 +99,7 @@ def _logistic_fit(columns: NDArray[np.int64], points: Floats, games: Floats, hol
     return weights
 
 
-def _connected(games: NDArray[Any], start: int) -> NDArray[np.int64]:
+def _connected(games: NDArray[Any], start: int) -> Ints:
     """The players that a chain of matches connects with the player ``start``."""
     reached = np.zeros(len(games), np.bool_)
     edge = reached.copy()
@@ -146,7 +145,7 @@ def weng_lin(matches: Matches, at_most: int = 20_000) -> dict[str, Skill]:
     return {matches.names[index]: skill for index, skill in sorted(skills.items())}
 
 
-def _sample(matches: Matches, at_most: int) -> NDArray[np.int64]:
+def _sample(matches: Matches, at_most: int) -> Ints:
     """Rows in the order in which their matches are rated, each as often as it is rated."""
     different = np.flatnonzero((matches.players != matches.players[:, :1]).any(axis=1))
     ends = np.cumsum(matches.count[different])

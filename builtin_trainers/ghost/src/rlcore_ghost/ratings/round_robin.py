@@ -15,7 +15,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     AgentBatch,
@@ -34,6 +33,7 @@ from rlcore import (
     derive_seed,
     saved_mapping,
 )
+from rlcore_ghost.arrays import Bools, Ints
 from rlcore_ghost.records import NAME
 from rlcore_ghost.selfplay.creation import behaviors_with_self_play, controller_of, fixed_opponents, ghost_around
 from rlcore_ghost.selfplay.match_log import MatchLog
@@ -65,7 +65,7 @@ class RoundRobin:
 
 def lineups(
     owners: Sequence[str], players: Mapping[str, Sequence[int]], games: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return the players of each team in each game, [G, T], in which every pair of players meets ``games`` times.
 
     ``owners`` [T] are the behaviors of the teams, and ``players`` those of each behavior. A pair plays each pair of
@@ -95,7 +95,7 @@ class Contestants(GhostTrainer):
         table: [rounds, N, T] the players of each game.
     """
 
-    table: NDArray[np.int64]
+    table: Ints
 
     def take_up(self, state: Mapping[str, Any], model: Mapping[str, Any]) -> list[int]:
         """Take the policies of a checkpoint, and return their players. Raises RunStateError for a wrong ``state``."""
@@ -114,19 +114,19 @@ class Contestants(GhostTrainer):
         return [player for player in self._places if player != FILLER]
 
     @property
-    def game(self) -> NDArray[np.int64]:
+    def game(self) -> Ints:
         """[N] number of the row that each environment plays, from 0."""
         return self._game - 1
 
-    def _assign(self, slots: NDArray[np.intp]) -> None:
+    def _assign(self, slots: Ints) -> None:
         envs = np.unique(self._env[slots])
         rows = np.minimum(self.game[envs], len(self.table) - 1)  # the last row has fillers only
         players = self.table[rows, envs][:, self.teams]
         self.ghosts.assigned[:, envs] = np.vectorize(self._places.get)(players).T
         super()._assign(slots)
 
-    def _void(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.bool_]:
-        void: NDArray[np.bool_] = super()._void(over, batch) | (self.ghosts.place[over] == self._places[FILLER])
+    def _void(self, over: Ints, batch: AgentBatch) -> Bools:
+        void: Bools = super()._void(over, batch) | (self.ghosts.place[over] == self._places[FILLER])
         return void
 
     def _boundaries(self) -> None:
@@ -196,7 +196,7 @@ def _play(
     environment: Environment,
     contestants: Mapping[str, Contestants],
     others: Mapping[str, Player],
-    games: NDArray[np.int64],
+    games: Ints,
     seed: int,
 ) -> int:
     """Play the ``games`` [G, T], add those with a result to the log, and return their number."""
@@ -210,9 +210,9 @@ def _play(
     for trainer in contestants.values():
         trainer.table = table
 
-    def row() -> NDArray[np.int64]:
+    def row() -> Ints:
         """[N] the row that each environment plays."""
-        least: NDArray[np.int64] = np.min([trainer.game for trainer in contestants.values()], axis=0)
+        least: Ints = np.min([trainer.game for trainer in contestants.values()], axis=0)
         return least
 
     finished = []

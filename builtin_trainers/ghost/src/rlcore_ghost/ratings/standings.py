@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
+from rlcore_ghost.arrays import Floats, Ints
 from rlcore_ghost.ratings.fits import BradleyTerry, Skill, bradley_terry, weng_lin
 from rlcore_ghost.selfplay.elo import expected_score, pairs_that_met
 from rlcore_ghost.selfplay.match_log import Matches, MatchLog, snapshot_parts
@@ -98,14 +98,14 @@ class PayOff:
     """
 
     names: tuple[str, ...]
-    games: NDArray[np.int64]
-    wins: NDArray[np.int64]
-    draws: NDArray[np.int64]
+    games: Ints
+    wins: Ints
+    draws: Ints
     cycles: tuple[Cycle, ...]
     nash: Mapping[str, float] | None
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """[G, G] share of the games that the player of the row won, draws as half; NaN if two never met."""
         return _shares(self.wins + self.draws / 2.0, self.games)
 
@@ -182,7 +182,7 @@ def default_anchor(matches: Matches) -> str | None:
     return snapshots[0] if snapshots else matches.names[int(games.argmax())]
 
 
-def nash_average(advantages: NDArray[np.float64]) -> NDArray[np.float64]:
+def nash_average(advantages: Floats) -> Floats:
     """Return the probabilities [G] of the symmetric Nash equilibrium of a zero-sum game between players.
 
     ``advantages`` [G, G] is antisymmetric: what the player of the row wins of the player of the column in the mean. No
@@ -254,7 +254,7 @@ def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:
     return PayOff(names, games, wins, draws, cycles, nash)
 
 
-def _by_teams(matches: Matches, fitted: BradleyTerry) -> NDArray[np.float64]:
+def _by_teams(matches: Matches, fitted: BradleyTerry) -> Floats:
     """[P, P] points that each player owes to the teams that it played against each other one, by the fit."""
     owed = np.zeros(matches.games.shape)
     if fitted.advantages:
@@ -267,13 +267,13 @@ def _by_teams(matches: Matches, fitted: BradleyTerry) -> NDArray[np.float64]:
     return owed - owed.T
 
 
-def _shares(points: NDArray[np.float64], games: NDArray[np.int64]) -> NDArray[np.float64]:
+def _shares(points: Floats, games: Ints) -> Floats:
     shares = np.full(games.shape, np.nan)
     np.divide(points, games, out=shares, where=games > 0)
     return shares
 
 
-def _cycles(names: tuple[str, ...], shares: NDArray[np.float64], games: NDArray[np.int64]) -> tuple[Cycle, ...]:
+def _cycles(names: tuple[str, ...], shares: Floats, games: Ints) -> tuple[Cycle, ...]:
     certain = shares - 0.5 > 2.0 * 0.5 / np.sqrt(np.maximum(games, 1))
     beats = (shares >= BEATS_SHARE) & (games >= BEATS_GAMES) & certain
     found = np.argwhere(beats[:, :, None] & beats[None, :, :] & beats.T[:, None, :])
@@ -285,9 +285,7 @@ def _cycles(names: tuple[str, ...], shares: NDArray[np.float64], games: NDArray[
     return tuple(sorted(cycles, key=lambda cycle: -min(cycle.shares))[:MOST_CYCLES])
 
 
-def _nash(
-    names: tuple[str, ...], points: NDArray[np.float64], games: NDArray[np.int64], fit: Mapping[str, float]
-) -> dict[str, float] | None:
+def _nash(names: tuple[str, ...], points: Floats, games: Ints, fit: Mapping[str, float]) -> dict[str, float] | None:
     """Nash averaging of the players that have a rating; pairs with few games are weighed with what it predicts."""
     if find_spec("scipy") is None:
         return None

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from rlcore import BehaviorSettings, BehaviorSpec, ConfigError, Policy, RunContext, StashKey, Trainer, TrainerSpec
+from rlcore_ghost.arrays import Ints
 from rlcore_ghost.games import teams_in
 from rlcore_ghost.opponents import create_opponents
 from rlcore_ghost.records import NAME
@@ -20,7 +21,7 @@ from rlcore_ghost.selfplay.pool import Member
 from rlcore_ghost.selfplay.samplers import OpponentSampler, PrioritizedSampler
 from rlcore_ghost.selfplay.seats import Seats
 from rlcore_ghost.selfplay.trainer import ENTRY, GhostTrainer
-from rlcore_ghost.settings import SHARED, PrioritizedParameters, SelfPlaySettings
+from rlcore_ghost.settings import SHARED, LeagueSettings, PrioritizedParameters, SelfPlaySettings
 
 Ghost = TypeVar("Ghost", bound=GhostTrainer)
 CONTROLLED = StashKey[Mapping[str, BehaviorSpec]]()  # the behaviors of the environment that have the controller
@@ -36,40 +37,50 @@ def create_ghost_trainer(
     """The trainer that the other plugins create, for the seats of those who learn, within a ghost trainer."""
     block: SelfPlaySettings = settings.sections[ENTRY]
     blocks = behaviors_with_self_play(run)
-    if run.stash.get(CONTROLLED) is not run.behaviors:  # others have other slots: see rlcore.AddsSlots
+    # The environment's behaviors are replaced when it gets other slots (rlcore.AddsSlots), and all trainers with them.
+    if run.stash.get(CONTROLLED) is not run.behaviors:
         run.stash[CONTROLLED] = run.behaviors
         run.stash[CONTROLLER] = controller_of(run, blocks)
     controller = run.stash[CONTROLLER]
     parameters, _ = block.read_sampler(run.plugins)
-    sampler: OpponentSampler = block.sampler_spec(run.plugins).resolve("target")(settings=parameters)
+    create_sampler = block.sampler_spec(run.plugins).resolve("target")
+    sampler: OpponentSampler = create_sampler(settings=parameters)
     fixed = fixed_opponents(behavior, blocks, run)
     ghost = partial(ghost_around, GhostTrainer, spec, settings, run, controller)
     if block.league is None:
         return ghost(behavior, block, sampler, fixed)
-
-    parts = _shares(behavior, block, run)
-    of_main, *of_exploiters = (behavior.take(part) for part in parts)
+    slots = _shares(behavior, block.league, run)
     trainers: dict[str, GhostTrainer] = {}
 
-    def snapshots_of_others(own: str) -> list[Member]:
-        return [member for name, trainer in trainers.items() if name != own for member in trainer.snapshots]
+    def snapshots_of_others(learner: str) -> list[Member]:
+        snapshots = []
+        for name, trainer in trainers.items():
+            if name != learner:
+                snapshots += trainer.snapshots
+        return snapshots
 
-    trainers["main"] = ghost(of_main, block, sampler, fixed, Role(guests=partial(snapshots_of_others, "main")))
-    against_others = attrs.evolve(
+    role = Role(guests=partial(snapshots_of_others, "main"))
+    trainers["main"] = ghost(behavior.take(slots[0]), block, sampler, fixed, role)
+    # Exploiters play stored policies only: there is nothing to learn from games against themselves.
+    exploiter_block = attrs.evolve(
         block, play_against_latest_model_ratio=0.0, opponents="pfsp", learn_from="learning_team"
     )
-    kinds = {"main_exploiter": block.league.main_exploiters, "league_exploiter": block.league.league_exploiters}
-    names = [(kind, f"{kind}_{number}") for kind, count in kinds.items() for number in range(1, count + 1)]
-    for (kind, name), part in zip(names, of_exploiters, strict=True):
-        if kind == "main_exploiter":
+    main_names = _numbered("main_exploiter", block.league.main_exploiters)
+    league_names = _numbered("league_exploiter", block.league.league_exploiters)
+    for name, part in zip([*main_names, *league_names], slots[1:], strict=True):
+        if name in main_names:
             sampler = MainExploiterSampler()
             role = Role(leads=False, plays_itself=False, guests=lambda: trainers["main"].versions)
         else:
             sampler = PrioritizedSampler(PrioritizedParameters())
             role = Role(leads=False, guests=partial(snapshots_of_others, name))
-        learner = attrs.evolve(part, name=f"{behavior.name}.{name}")
-        trainers[name] = ghost(learner, against_others, sampler, {}, role)
-    return League(trainers, parts, block.league, block.save_steps)
+        learner = attrs.evolve(behavior.take(part), name=f"{behavior.name}.{name}")
+        trainers[name] = ghost(learner, exploiter_block, sampler, {}, role)
+    return League(trainers, slots, block.league, block.save_steps)
+
+
+def _numbered(kind: str, count: int) -> list[str]:
+    return [f"{kind}_{number}" for number in range(1, count + 1)]
 
 
 def ghost_around(
@@ -86,19 +97,19 @@ def ghost_around(
 ) -> Ghost:
     """A ghost trainer of this ``kind`` around the trainer that the other plugins create."""
     seats = Seats(behavior, block.learn_from == "all")
-    inner = run.plugins.create(spec, settings=settings, behavior=seats.behavior(behavior), run=run, without=NAME)
+    of_seats = seats.behavior(behavior)
+    inner = run.plugins.create(spec, settings=settings, behavior=of_seats, run=run, without=NAME)
     deterministic = settings.network_settings.deterministic
     ghosts = Ghosts(inner, block, behavior, sampler, opponents, controller, run.seed, deterministic, role)
     return kind(behavior, seats, ghosts)
 
 
-def _shares(behavior: BehaviorSpec, block: SelfPlaySettings, run: RunContext) -> list[Any]:
+def _shares(behavior: BehaviorSpec, settings: LeagueSettings, run: RunContext) -> list[Ints]:
     """The slots of the main policy of a league, and of each exploiter. Raises ConfigError for a run without room."""
-    settings = block.league
     envs = np.unique(behavior.env_index)
-    assert settings is not None
     parts = shares(settings, len(envs))
-    problem = None
+    teams, _ = teams_in({behavior.name: behavior})
+    problem = ""
     if run.ranks.size > 1:
         problem = "a league does not learn in several ranks; run it in one process, without torchrun"
     elif parts is None:
@@ -106,21 +117,29 @@ def _shares(behavior: BehaviorSpec, block: SelfPlaySettings, run: RunContext) ->
             f"{settings.main_exploiters + settings.league_exploiters} exploiters with a share of {settings.share:g} "
             f"leave no environment of {len(envs)} for the main policy; raise environment.num_envs"
         )
-    elif len(teams_in({behavior.name: behavior})[0]) < 2:
+    elif len(teams) < 2:
         problem = (
             f"all agents of behavior {behavior.name!r} are in one team; exploiters need a behavior that plays against "
             "itself"
         )
-    if problem is not None or parts is None:
-        raise ConfigError(problem or "", key=("behaviors", behavior.name, ENTRY, "league"))
-    return [np.flatnonzero(np.isin(behavior.env_index, envs[part])) for part in parts]
+    if problem or parts is None:
+        raise ConfigError(problem, key=("behaviors", behavior.name, ENTRY, "league"))
+    slots = []
+    for part in parts:
+        in_part = np.isin(behavior.env_index, envs[part])
+        slots.append(np.flatnonzero(in_part))
+    return slots
 
 
 def behaviors_with_self_play(run: RunContext) -> Blocks:
-    """The behaviors of the environment that have the block."""
-    settings = {name: run.config.behaviors.get(name, run.config.default_settings) for name in run.behaviors}
-    found = {name: None if each is None else each.sections.get(ENTRY) for name, each in settings.items()}
-    return {name: (run.behaviors[name], block) for name, block in sorted(found.items()) if block is not None}
+    """The behaviors of the environment that have the block, sorted by name."""
+    blocks = {}
+    for name, spec in sorted(run.behaviors.items()):
+        settings = run.config.behaviors.get(name, run.config.default_settings)
+        block = None if settings is None else settings.sections.get(ENTRY)
+        if block is not None:
+            blocks[name] = (spec, block)
+    return blocks
 
 
 def fixed_opponents(behavior: BehaviorSpec, blocks: Blocks, run: RunContext) -> dict[str, Policy]:
@@ -129,7 +148,7 @@ def fixed_opponents(behavior: BehaviorSpec, blocks: Blocks, run: RunContext) -> 
     Raises ConfigError if a fixed opponent is called like a behavior.
     """
     key = ("behaviors", behavior.name, ENTRY, "fixed_opponents")
-    block = blocks[behavior.name][1]
+    _, block = blocks[behavior.name]
     for name in block.fixed_opponents:
         if name in blocks:
             raise ConfigError(
@@ -137,9 +156,14 @@ def fixed_opponents(behavior: BehaviorSpec, blocks: Blocks, run: RunContext) -> 
                 "another one",
                 key=(*key, name),
             )
-    created = create_opponents(block.fixed_opponents, behavior, run, key)
-    elsewhere = {name for other, (_, each) in blocks.items() if other != behavior.name for name in each.fixed_opponents}
-    return {f"{behavior.name}/{name}" if name in elsewhere else name: policy for name, policy in created.items()}
+    elsewhere: set[str] = set()
+    for other, (_, other_block) in blocks.items():
+        if other != behavior.name:
+            elsewhere.update(other_block.fixed_opponents)
+    opponents = {}
+    for name, policy in create_opponents(block.fixed_opponents, behavior, run, key).items():
+        opponents[f"{behavior.name}/{name}" if name in elsewhere else name] = policy
+    return opponents
 
 
 def controller_of(run: RunContext, blocks: Blocks) -> Controller:
@@ -147,7 +171,8 @@ def controller_of(run: RunContext, blocks: Blocks) -> Controller:
 
     Raises ConfigError unless they are in two teams or more, each of one behavior, and every environment has all teams.
     """
-    (first, (_, settings)), owners = next(iter(blocks.items())), _owners(blocks)
+    owners = _owners(blocks)
+    first, (_, settings) = next(iter(blocks.items()))
     agents = np.zeros(run.num_envs, np.int64)
     for name, (spec, block) in blocks.items():
         for shared in SHARED:
@@ -155,7 +180,10 @@ def controller_of(run: RunContext, blocks: Blocks) -> Controller:
             if problem is not None:
                 raise ConfigError(problem, key=("behaviors", name, ENTRY, shared))
         agents += np.bincount(spec.env_index, minlength=run.num_envs)
-    sides = [list(blocks).index(owners[team]) for team in sorted(owners)] if settings.elo_advantage else []
+    sides = []
+    if settings.elo_advantage:
+        names = list(blocks)
+        sides = [names.index(owners[team]) for team in sorted(owners)]
     many = any(spec.many_games for spec, _ in blocks.values())
     return Controller(owners, agents, settings.initial_elo, settings.elo_k, sides, run.ranks, run.first_env, many)
 
@@ -187,7 +215,9 @@ def _owners(blocks: Blocks) -> dict[int, str]:
             "two teams, of this behavior or of others that have the block too",
             next(iter(blocks)),
         )
-    if not teams_in({name: spec for name, (spec, _) in blocks.items()})[1]:
+    specs = {name: spec for name, (spec, _) in blocks.items()}
+    _, everywhere = teams_in(specs)
+    if not everywhere:
         teams = ", ".join(map(str, sorted(owners)))
         refuse(f"not every environment has the teams {teams}; with self-play, each has all of them", next(iter(blocks)))
     return owners
@@ -202,17 +232,20 @@ def status(run: RunContext) -> dict[str, Any] | None:
     if CONTROLLER not in run.stash:
         return None
     controller = run.stash[CONTROLLER]
-    team = controller.learning_team
+    learning = controller.learning
     learners = controller.behaviors
-    ratings = {name: round(controller.elo.rating(index), 1) for index, name in enumerate(controller.log.names)}
-    opponents = [name for name in ratings if name not in learners][-NEWEST:]
-    return {
-        **{name: {"elo": ratings[name]} for name in learners},
-        ENTRY: {
-            "learning_team": None if team < 0 else controller.teams[team],
-            "team_changes": controller.changes,
-            "rated_games": controller.rated,
-            "elo": {name: rating for name, rating in ratings.items() if name in learners},
-            "opponents": {"elo": {name: ratings[name] for name in opponents}},
-        },
+    ratings = {}
+    for index, name in enumerate(controller.log.names):
+        ratings[name] = round(controller.elo.rating(index), 1)
+    opponents = [name for name in ratings if name not in learners]
+    of_learners = {name: rating for name, rating in ratings.items() if name in learners}
+    newest = {name: ratings[name] for name in opponents[-NEWEST:]}
+    behaviors = {name: {"elo": ratings[name]} for name in learners}
+    section = {
+        "learning_team": None if learning.current < 0 else learning.numbers[learning.current],
+        "team_changes": learning.changes,
+        "rated_games": controller.rated,
+        "elo": of_learners,
+        "opponents": {"elo": newest},
     }
+    return {**behaviors, ENTRY: section}

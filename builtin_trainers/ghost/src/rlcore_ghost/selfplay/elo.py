@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import SavedValueError, saved_array
+from rlcore_ghost.arrays import Floats, Ints
+from rlcore_ghost.selfplay.match_log import meetings
 
-__all__ = ["EloTable", "expected_score", "pairs_that_met"]
+__all__ = ["EloTable", "Pairs", "expected_score", "pairs_that_met"]
 
 # Most rating points that one player can be moved by in one step of an update with many matches.
 STEP_POINTS: Final = 32.0
 # How much a match moves the advantages of teams, as a share of what it moves ratings. Larger, the progress of a learner
 # is taken for an advantage of its team; smaller, the advantage is known later.
 ADVANTAGE_SHARE: Final = 0.25
-
-Floats = NDArray[np.float64]
 
 
 def expected_score(difference: Floats | float) -> Any:
@@ -78,32 +78,38 @@ class EloTable:
         does not overshoot, and the order of the matches does not matter. Teams with one player do not count against
         each other.
         """
-        count = np.ones(len(players))
-        one, other, score, games, first, second = pairs_that_met(players, ranks, count, bool(len(self._sides)))
-        if not len(one):
+        with_sides = bool(len(self._sides))
+        pairs = pairs_that_met(players, ranks, np.ones(len(players)), by_team=with_sides)
+        games = pairs.games
+        count = len(games)
+        if not count:
             return
-        busy = np.bincount(np.concatenate((one, other)), np.concatenate((games, games)))
-        k = self.k / (players.shape[1] - 1)
-        matches = float(busy.max()) / (players.shape[1] - 1)  # of the player with most of them
-        steps = ceil(matches / max(1.0, STEP_POINTS / self.k))
-        there, at = np.unique(np.concatenate((one, other)), return_inverse=True)
-        signs = np.zeros((len(there), len(one)), np.float64)  # [players here, pairs]
-        signs[at[: len(one)], np.arange(len(one))] = 1.0
-        signs[at[len(one) :], np.arange(len(one))] = -1.0
-        moved = k / steps * signs * games
-        if len(self._sides):
-            seats = np.zeros((len(self._sides), len(one)), np.float64)  # [T, pairs]
-            seats[first, np.arange(len(one))] = 1.0
-            seats[second, np.arange(len(one))] = -1.0
-            same = self._sides[first] == self._sides[second]
-            moved = np.concatenate((moved, ADVANTAGE_SHARE * k / steps * np.where(same, games, 0.0) * seats))
-            signs = np.concatenate((signs, seats))
+        opponents = players.shape[1] - 1  # of each team in a match
+        both = np.concatenate((pairs.player, pairs.opponent))
+        games_of_players = np.bincount(both, np.concatenate((games, games)))
+        most_matches = float(games_of_players.max()) / opponents
+        steps = ceil(most_matches / max(1.0, STEP_POINTS / self.k))
+        k = self.k / opponents
+
+        # A column for each pair: its expected score comes from the difference of the numbers with the signs +1 and -1.
+        rated, row = np.unique(both, return_inverse=True)
+        signs = _signs(len(rated), row[:count], row[count:])
+        change = k / steps * signs * games
+        if with_sides:
+            team_signs = _signs(len(self._sides), pairs.team, pairs.other_team)
+            # Different players have the teams of two sides, so their games do not tell an advantage from strength.
+            same_side = self._sides[pairs.team] == self._sides[pairs.other_team]
+            comparable = np.where(same_side, games, 0.0)
+            team_change = ADVANTAGE_SHARE * k / steps * comparable * team_signs
+            signs = np.concatenate((signs, team_signs))
+            change = np.concatenate((change, team_change))
         differences = signs.T / -400.0
-        numbers = np.concatenate((self._ratings[there], self.advantages))
+        numbers = np.concatenate((self._ratings[rated], self.advantages))
         for _ in range(steps):
-            numbers = numbers + moved @ (score - 1.0 / (1.0 + 10.0 ** (differences @ numbers)))
-        self._ratings[there] = numbers[: len(there)]
-        self.advantages = numbers[len(there) :]
+            expected = 1.0 / (1.0 + 10.0 ** (differences @ numbers))
+            numbers = numbers + change @ (pairs.score - expected)
+        self._ratings[rated] = numbers[: len(rated)]
+        self.advantages = numbers[len(rated) :]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the ratings, advantages, and ``initial``, for those who read the state."""
@@ -128,38 +134,69 @@ class EloTable:
         self.advantages = advantages.copy()
 
 
-def pairs_that_met(
-    players: NDArray[Any], ranks: NDArray[Any], count: NDArray[Any], by_team: bool = True
-) -> tuple[Any, ...]:
-    """The pairs of players that met, ``by_team`` apart for each pair of teams: six arrays [U].
+def _signs(rows: int, plus: Ints, minus: Ints) -> Floats:
+    """A matrix [rows, U] that has, in each column, 1 in the row ``plus`` [U] and -1 in the row ``minus`` [U]."""
+    signs = np.zeros((rows, len(plus)), np.float64)
+    columns = np.arange(len(plus))
+    signs[plus, columns] = 1.0
+    signs[minus, columns] = -1.0
+    return signs
 
-    They are both players, the mean result of the first one, the games, and the teams of both. ``players`` and ``ranks``
-    are [M, T]; each of the M matches was played ``count`` [M] times.
+
+class Pairs(NamedTuple):
+    """U pairs of different players that met; ``player`` has the lower index.
+
+    Attributes:
+        player: [U] the first player.
+        opponent: [U] the second player.
+        score: [U] mean result of the first player, from 0 to 1.
+        games: [U] number of games.
+        team: [U] team of the first player; 0 for pairs of all teams together.
+        other_team: [U] team of the second player; 0 for pairs of all teams together.
     """
-    teams = players.shape[1]
-    first, second = np.triu_indices(teams, 1)
-    one = players[:, first].ravel().astype(np.int64)
-    other = players[:, second].ravel().astype(np.int64)
-    score = (np.sign(ranks[:, second].astype(np.int64) - ranks[:, first]).ravel() + 1) / 2.0
-    swapped = one > other
-    low = np.where(swapped, other, one)
-    high = np.where(swapped, one, other)
+
+    player: Ints
+    opponent: Ints
+    score: Floats
+    games: NDArray[Any]
+    team: Ints
+    other_team: Ints
+
+
+def pairs_that_met(players: NDArray[Any], ranks: NDArray[Any], count: NDArray[Any], by_team: bool = True) -> Pairs:
+    """The pairs of players that met, ``by_team`` apart for each pair of teams.
+
+    ``players`` and ``ranks`` are [M, T]; each of the M matches was played ``count`` [M] times.
+    """
+    matches, teams = players.shape
+    first, second, result = meetings(ranks)
+    player = players[:, first].ravel().astype(np.int64)
+    opponent = players[:, second].ravel().astype(np.int64)
+    score = (result.ravel() + 1) / 2.0
+
+    # One order for each pair, whatever the teams of its players.
+    swapped = player > opponent
+    low = np.where(swapped, opponent, player)
+    high = np.where(swapped, player, opponent)
     score = np.where(swapped, 1.0 - score, score)
-    seats = np.zeros(len(low), np.int64)
+    team_pair = np.zeros(len(low), np.int64)
     if by_team:
-        seats = np.where(
-            swapped, *(np.tile(each, len(players)) for each in (second * teams + first, first * teams + second))
-        )
+        as_played = np.tile(first * teams + second, matches)
+        reversed_pair = np.tile(second * teams + first, matches)
+        team_pair = np.where(swapped, reversed_pair, as_played)
+
+    # Each pair of players and of teams has a number; games with one number are added up.
     met = low != high
-    played = np.repeat(count, len(first))[met]
     low = low[met]
     high = high[met]
     score = score[met]
-    seats = seats[met]
+    played = np.repeat(count, len(first))[met]
     size = int(high.max()) + 1 if len(high) else 1
-    pairs, at = np.unique((low * size + high) * teams**2 + seats, return_inverse=True)
-    games = np.bincount(at, played, len(pairs))
-    seats = pairs % teams**2
-    pairs = pairs // teams**2
-    mean = np.bincount(at, score * played, len(games)) / games
-    return pairs // size, pairs % size, mean, games, seats // teams, seats % teams
+    number = (low * size + high) * teams**2 + team_pair[met]
+    numbers, pair = np.unique(number, return_inverse=True)
+    games = np.bincount(pair, played, len(numbers))
+    mean = np.bincount(pair, score * played, len(numbers)) / games
+    player_pair, team_pair = np.divmod(numbers, teams**2)
+    player, opponent = np.divmod(player_pair, size)
+    team, other_team = np.divmod(team_pair, teams)
+    return Pairs(player, opponent, mean, games, team, other_team)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Ranks, SavedValueError, saved_array, saved_count
+from rlcore_ghost.arrays import Ints
 
 __all__ = ["FinishedGames"]
 
@@ -38,22 +39,23 @@ class FinishedGames:
         """``first_env`` is the number, in the run, of the first environment of this process."""
         self._exchange = exchange
         self._first_env = first_env
-        fields = [(name, np.int64, (teams,)) for name in ("players", "ranks", "owners")]
-        self._games: Games = np.zeros(0, [*fields, ("uneven", np.bool_), ("order", np.int64, (2,))])
+        of_teams = [(name, np.int64, (teams,)) for name in ("players", "ranks", "owners")]
+        self._games: Games = np.zeros(0, [*of_teams, ("uneven", np.bool_), ("order", np.int64, (2,))])
         self.step = 0
 
     def __len__(self) -> int:
         return len(self._games)
 
-    def add(self, env: NDArray[np.int64], **columns: NDArray[Any]) -> None:
+    def add(self, env: Ints, **columns: NDArray[Any]) -> None:
         """Games ended in the environments ``env`` [M] of this process, which are ascending."""
-        order = np.stack([np.full(len(env), self.step), env + self._first_env], 1)
-        self._games = np.concatenate((self._games, self._of({**columns, "order": order})))
+        steps = np.full(len(env), self.step)
+        columns["order"] = np.stack([steps, env + self._first_env], axis=1)
+        self._games = np.concatenate((self._games, self._from_columns(columns)))
 
     def take(self) -> Games:
         """Take the games of this process."""
         games = self._games
-        self._games = self._games[:0]
+        self._games = games[:0]
         return games
 
     def take_of_all(self) -> Games:
@@ -62,12 +64,15 @@ class FinishedGames:
         self.step = 0
         if self._exchange.size == 1:
             return self.take()
-        if not observed:  # by no process since the last time
+        # All processes count the same steps, so they agree here without a message.
+        if not observed:
             return self._games[:0]
-        games = np.concatenate([self._of(part) for part in self._exchange.all_gather(_columns(self.take()))])
-        return games[np.lexsort(games["order"].T[::-1])]
+        parts = self._exchange.all_gather(_columns(self.take()))
+        games = np.concatenate([self._from_columns(columns) for columns in parts])
+        step, env = games["order"].T
+        return games[np.lexsort((env, step))]
 
-    def _of(self, columns: Mapping[str, NDArray[Any]]) -> Games:
+    def _from_columns(self, columns: Mapping[str, NDArray[Any]]) -> Games:
         games = np.zeros(len(columns["players"]), self._games.dtype)
         for name, column in columns.items():
             games[name] = column
@@ -78,25 +83,27 @@ class FinishedGames:
     def state_dict(self) -> dict[str, Any]:
         """The games of this process; with several processes, also when each ended."""
         state = _columns(self._games)
-        order = state.pop("order")
-        return state if self._exchange.size == 1 else {**state, "order": order, "step": self.step}
+        if self._exchange.size == 1:
+            del state["order"]
+            return state
+        return {**state, "step": self.step}
 
     def load_state_dict(self, state: Mapping[str, Any], behaviors: int, players: int) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit.
 
         There are ``behaviors`` that own teams, and ``players`` in the match log.
         """
+        several = self._exchange.size > 1
         count = len(saved_array(state, "uneven", np.bool_, (None,)))
-        self.step = saved_count(state, "step") if self._exchange.size > 1 else 0
-        columns = {
-            name: saved_array(state, name, empty.dtype, (count, *empty.shape[1:]))
-            for name, empty in _columns(self._games[:0]).items()
-            if name != "order" or self._exchange.size > 1
-        }
+        self.step = saved_count(state, "step") if several else 0
+        columns = {}
+        for name, empty in _columns(self._games[:0]).items():
+            if several or name != "order":
+                columns[name] = saved_array(state, name, empty.dtype, (count, *empty.shape[1:]))
         for name, end in (("owners", behaviors), ("players", players)):
             if count and not 0 <= columns[name].min() <= columns[name].max() < end:
                 raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")
-        self._games = self._of(columns)
+        self._games = self._from_columns(columns)
 
 
 def _columns(games: Games) -> dict[str, Any]:

@@ -12,11 +12,11 @@ Shapes: S slots of the behavior, N* environments in all ranks, T teams of the be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
@@ -36,6 +36,7 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
+from rlcore_ghost.arrays import Ints
 from rlcore_ghost.selfplay.controller import Controller
 from rlcore_ghost.selfplay.pool import Member, Pool
 from rlcore_ghost.selfplay.samplers import Candidates, OpponentSampler, as_indices
@@ -45,6 +46,7 @@ from rlcore_ghost.settings import SelfPlaySettings
 __all__ = ["LEARNER", "Ghosts", "Role"]
 
 LEARNER = -1  # the place of the policy that learns
+NOBODY = -1  # the player at a place that is free
 # Whole numbers of the state.
 COUNTS = (
     "acts",
@@ -121,22 +123,28 @@ class Ghosts:
         self._name = behavior.name
         self._deterministic = deterministic
         self.role = role
-        self._seed = derive_seed(seed, f"{behavior.name}/self_play")
-        self._generator = derive_generator(seed, f"{behavior.name}/self_play")
-        self.team = np.searchsorted(controller.teams, behavior.team)
+        purpose = f"{behavior.name}/self_play"
+        self._seed = derive_seed(seed, purpose)
+        self._generator = derive_generator(seed, purpose)
+        self.team = np.searchsorted(controller.learning.numbers, behavior.team)
         env_index = np.asarray(behavior.env_index, np.int64)
         self.player = controller.join(behavior.name, env_index, self.team, lambda: trainer.steps)
-        members = [Member(name, controller.player(name), policy) for name, policy in fixed.items()]
+        members = []
+        for name, policy in fixed.items():
+            members.append(Member(name, controller.player(name), policy))
         self.pool = Pool(settings.window, members, role.plays_itself)
         teams, self._own_team = np.unique(behavior.team, return_inverse=True)
         self._env = env_index + controller.first_env  # [S]
         self._share: SlotShare = controller.exchange.share_slots(env_index, controller.first_env)
-        self.place = np.full(behavior.slots, LEARNER)
-        self.slots: NDArray[np.int64] = np.empty(0, np.int64)
-        envs = controller.exchange.total(len(controller.team))
+        slots = behavior.slots
+        self.place = np.full(slots, LEARNER)
+        self.slots: Ints = np.empty(0, np.int64)
+        envs_of_rank = len(controller.drawn)
+        envs = controller.exchange.total(envs_of_rank)
         self.assigned = np.full((len(teams), envs), LEARNER)
-        memory_size = max(getattr(trainer.policy, "memory_size", 0), self.pool.mix.memory_size)
-        self._memory = np.zeros((behavior.slots, memory_size), np.float32)
+        of_snapshots = getattr(trainer.policy, "memory_size", 0)
+        memory_size = max(of_snapshots, self.pool.mix.memory_size)
+        self._memory = np.zeros((slots, memory_size), np.float32)
         self.final = LEARNER
         self.draw_at_begin = False
         self.acts = 0  # calls of `act`
@@ -152,60 +160,72 @@ class Ghosts:
 
     # ------------------------------------------------------------ who plays as whom
 
-    def drawn_for(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
+    def drawn_for(self, slots: Ints) -> Ints:
         """The places [K] of the policies that were drawn for episodes that begin in these ``slots`` [K]."""
-        drawn: NDArray[np.int64] = self.assigned[self._own_team[slots], self._env[slots]]
+        team = self._own_team[slots]
+        env = self._env[slots]
+        drawn: Ints = self.assigned[team, env]
         return drawn
 
-    def tell(self) -> None:
-        """Tell the controller which players were drawn for episodes that begin from now on."""
-        places = np.where(self.assigned == LEARNER, self.final, self.assigned)[self._own_team, self._env]
-        players = np.array([self.player, *(-1 if each is None else each.player for each in self.pool.members)])
-        self.controller.drawn[self._env - self.controller.first_env, self.team] = players[places + 1]
+    def players_at(self, places: Ints) -> Ints:
+        """The players [K], indices in the match log, of the policies at these ``places`` [K]."""
+        players = [NOBODY if member is None else member.player for member in self.pool.members]
+        return np.array([*players, self.player])[places]  # the last one is at LEARNER, -1
 
-    def play(self, slots: NDArray[np.intp], places: NDArray[np.int64] | int) -> None:
+    def report_drawn(self) -> None:
+        """Report to the controller which players were drawn for episodes that begin from now on."""
+        places = np.where(self.assigned == LEARNER, self.final, self.assigned)
+        places_of_slots = places[self._own_team, self._env]
+        env_of_rank = self._env - self.controller.first_env
+        self.controller.drawn[env_of_rank, self.team] = self.players_at(places_of_slots)
+
+    def play(self, slots: Ints, places: Ints | int) -> None:
         """Let these ``slots`` act with the policies at these ``places``."""
         self.place[slots] = places
         self.slots = np.flatnonzero(self.place != LEARNER)
 
-    def forget(self, slots: NDArray[np.intp]) -> None:
+    def forget(self, slots: Ints) -> None:
         """An episode begins in these ``slots``."""
         self._memory[slots] = 0.0
 
     def act(self, batch: AgentBatch, actions: Actions) -> None:
         """Write the actions of the ghosts that need one into ``actions`` [S]."""
         ghosts = self.slots
-        needed = batch.needs_action
-        if needed is not None:
-            ghosts = ghosts[needed[ghosts]]
+        if batch.needs_action is not None:
+            ghosts = ghosts[batch.needs_action[ghosts]]
         if ghosts.size:
             self._act(ghosts, batch, actions)
         self.unshared += len(ghosts)
         self.acts += 1
 
-    def _act(self, ghosts: NDArray[np.int64], batch: AgentBatch, actions: Actions) -> None:
+    def _act(self, ghosts: Ints, batch: AgentBatch, actions: Actions) -> None:
         mix = self.pool.mix
         mix.policy_index = self.place[ghosts]
-        seen = {name: array[ghosts] for name, array in batch.observations.items()}
+        observations = {name: array[ghosts] for name, array in batch.observations.items()}
         mask = None if batch.action_mask is None else batch.action_mask[ghosts]
         if not self._deterministic:
-            mix.seed_rows(derive_seed(self._seed, "act", self.acts), self._share.numbers[ghosts], self._share.total)
+            # By step and agent, so that a run in several ranks, and a resumed one, draw the same actions.
+            seed = derive_seed(self._seed, "act", self.acts)
+            mix.seed_rows(seed, self._share.numbers[ghosts], self._share.total)
         memory = self._memory[ghosts]
-        acted = mix.act(seen, mask, self._deterministic, memory if memory.shape[1] else None)
+        acted = mix.act(observations, mask, self._deterministic, memory if memory.size else None)
         self._memory[ghosts] = memory
         copy_actions(acted, ghosts, actions)
 
-    def in_any_rank(self, places: NDArray[np.int64]) -> list[int]:
+    def in_any_rank(self, places: Ints) -> list[int]:
         """The places that are among the ``places`` [K] of any rank, ascending."""
-        there = np.bincount(places[places >= 0], minlength=len(self.pool.members))
-        return np.flatnonzero(self.controller.exchange.sum(there)).tolist()
+        occupied = places[places != LEARNER]
+        counts = np.bincount(occupied, minlength=len(self.pool.members))
+        counts_of_all = self.controller.exchange.sum(counts)
+        return np.flatnonzero(counts_of_all).tolist()
 
     # ------------------------------------------------------------ snapshots
 
     def save_if_due(self) -> None:
         """Put a snapshot into the window if the trainer has taken ``save_steps``."""
-        each = self.settings.save_steps
-        if self.trainer.steps // each > self.saved_at // each:
+        interval = self.settings.save_steps
+        # At multiples of the interval, however many steps an update passes: the window covers equal stretches.
+        if self.trainer.steps // interval > self.saved_at // interval:
             self.save()
 
     def save(self) -> None:
@@ -218,16 +238,18 @@ class Ghosts:
     def latest(self) -> int:
         """The place of the current policy as a ghost."""
         place = self.pool.find(self.version)
-        if place is None:
-            steps = self.trainer.steps
-            name = f"{self._name}@{steps}"
-            if name in self.controller.log.names:  # another snapshot of the same step, with other weights
-                name = f"{name}.{self.version}"
-            snapshot = self.trainer.snapshot()
-            player = self.controller.player(name, self.player)
-            state = FrozenState(snapshot.state_dict())
-            place = self.pool.add(Member(name, player, snapshot, steps, self.version, state))
-        return place
+        if place is not None:
+            return place
+        steps = self.trainer.steps
+        name = f"{self._name}@{steps}"
+        if name in self.controller.log.names:  # another snapshot of the same step, with other weights
+            name = f"{name}.{self.version}"
+        snapshot = self.trainer.snapshot()
+        # A snapshot is as strong as the learner is now.
+        player = self.controller.player(name, like=self.player)
+        state = FrozenState(snapshot.state_dict())
+        member = Member(name, player, snapshot, steps, self.version, state)
+        return self.pool.add(member)
 
     # ------------------------------------------------------------ opponents
 
@@ -235,8 +257,9 @@ class Ghosts:
         """Draw other opponents if ghosts have taken ``swap_steps``, or if another team learns."""
         if self.acts >= self.look_at:
             self._share_ghost_steps()
-        changes = self.controller.changes
-        if changes != self.changes_seen or self.ghost_steps - self.swapped_at >= self.settings.swap_steps:
+        changes = self.controller.learning.changes
+        steps_since_swap = self.ghost_steps - self.swapped_at
+        if changes != self.changes_seen or steps_since_swap >= self.settings.swap_steps:
             self.changes_seen = changes
             self.swap()
 
@@ -246,8 +269,11 @@ class Ghosts:
         self.unshared = 0
         if swap:
             self.swapped_at = self.ghost_steps
-        missing = max(1, self.settings.swap_steps - (self.ghost_steps - self.swapped_at))
-        self.look_at = self.acts + -(-missing // self._share.total)  # a slot takes one step in a call, or none
+        steps_since_swap = self.ghost_steps - self.swapped_at
+        missing = max(1, self.settings.swap_steps - steps_since_swap)
+        # A slot takes at most one step in a call, so no rank needs to ask the others before.
+        calls = ceil(missing / self._share.total)
+        self.look_at = self.acts + calls
 
     def swap(self) -> None:
         """Choose other opponents for the games that begin from now on."""
@@ -255,46 +281,59 @@ class Ghosts:
         self._share_ghost_steps(swap=True)
         self.swaps += 1
         self.pool.invite(self.role.guests())
-        columns = self.assigned.shape[1] if settings.opponents_per == "env" else 1
-        places = np.full((len(self.assigned), columns), LEARNER)
+        teams, envs = self.assigned.shape
+        columns = envs if settings.opponents_per == "env" else 1
+        places = np.full((teams, columns), LEARNER)
+        # As in ML-Agents, a coin decides between the latest policy and the stored ones, and then a sampler chooses.
         stored = self._generator.random(places.shape) >= settings.play_against_latest_model_ratio
         wanted = int(stored.sum())
         if wanted:
-            candidates = self.candidates()
-            try:
-                chosen = self._sampler.sample(candidates, wanted, self._generator)
-                indices = as_indices(chosen, wanted, len(candidates.names), type(self._sampler).__name__)
-            except ValueError as error:
-                raise PluginError(
-                    f"behaviors.{self._name}.self_play.opponents {settings.opponents!r}: {error}"
-                ) from None
-            places[stored] = np.array([*self.pool.candidates, LEARNER])[indices]
-        if (places == LEARNER).any() and settings.learn_from == "learning_team":
-            places[places == LEARNER] = self.latest()
+            places[stored] = self._sample(wanted)
+        latest = places == LEARNER
+        if settings.learn_from == "learning_team" and latest.any():
+            # Who does not learn plays a snapshot, so that a game has one policy from its first step to its last.
+            places[latest] = self.latest()
         self.assigned[:] = places
-        self.tell()
+        self.report_drawn()
         self._free()
+
+    def _sample(self, count: int) -> Ints:
+        """The places [count] of opponents that the sampler chooses. Raises PluginError if its answer is wrong."""
+        candidates = self.candidates()
+        places = np.array([*self.pool.candidates, LEARNER])  # the last one for index -1, the latest policy
+        sampler = self._sampler
+        try:
+            chosen = sampler.sample(candidates, count, self._generator)
+            indices = as_indices(chosen, count, len(candidates.names), type(sampler).__name__)
+        except ValueError as error:
+            key = f"behaviors.{self._name}.self_play.opponents"
+            raise PluginError(f"{key} {self.settings.opponents!r}: {error}") from None
+        return places[indices]
 
     def candidates(self) -> Candidates:
         """The policies that a sampler chooses from."""
         controller = self.controller
-        controller.settle()
+        controller.rate_games()
+        elo = controller.elo
         members = [self.pool.member(place) for place in self.pool.candidates]
         players = [member.player for member in members]
+        steps = [member.step for member in members]
+        fixed = [member.fixed for member in members]
         games, score = controller.results_against(self._name, players)
         return Candidates(
             names=tuple(member.name for member in members),
-            steps=np.array([member.step for member in members]),
-            fixed=np.array([member.fixed for member in members]),
+            steps=np.array(steps),
+            fixed=np.array(fixed),
             games=games,
             score=score,
-            rating=np.array([controller.elo.rating(player) for player in players]),
-            learner_rating=controller.elo.rating(self.player),
+            rating=np.array([elo.rating(player) for player in players]),
+            learner_rating=elo.rating(self.player),
         )
 
     def _free(self) -> None:
+        """Free the places of policies that nobody plays, or will play, in any rank."""
         playing = self.in_any_rank(self.place)
-        self.pool.free((self.assigned, np.array([*playing, self.final], np.int64)))
+        self.pool.free({*playing, self.final, *np.unique(self.assigned).tolist()})
 
     # ------------------------------------------------------------ state
 
@@ -325,5 +364,5 @@ class Ghosts:
         self.pool.fill_places(self.assigned, state, "assigned")
         self.pool.fill_places(self.place, state, "place")
         fill(self._memory, state, "memory")
-        self.tell()
+        self.report_drawn()
         self.play(np.arange(0), LEARNER)

@@ -18,7 +18,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
@@ -31,6 +30,7 @@ from rlcore import (
     saved_float,
     saved_mapping,
 )
+from rlcore_ghost.arrays import Bools, Ints
 from rlcore_ghost.selfplay.samplers import Candidates, PrioritizedSampler
 from rlcore_ghost.selfplay.trainer import TAGS, GhostTrainer
 from rlcore_ghost.settings import LeagueSettings, PrioritizedParameters
@@ -41,16 +41,15 @@ ENTRY = "league"  # of a trainer's state
 WEIGHT = 0.2  # of an update's results in the running mean of an exploiter
 FEW_WINS = 0.2  # below it, a main exploiter plays against older snapshots too
 
-Slots = NDArray[np.int64]
 
-
-def shares(settings: LeagueSettings, envs: int) -> list[NDArray[np.int64]] | None:
+def shares(settings: LeagueSettings, envs: int) -> list[Ints] | None:
     """The environments of the main policy and of each exploiter; None if ``envs`` are too few for all."""
     exploiters = settings.main_exploiters + settings.league_exploiters
-    each = max(1, int(settings.share * envs))
-    if envs - exploiters * each < 1:
+    size = max(1, int(settings.share * envs))
+    main = envs - exploiters * size
+    if main < 1:
         return None
-    return np.split(np.arange(envs), range(envs - exploiters * each, envs, each))
+    return np.split(np.arange(envs), range(main, envs, size))
 
 
 class MainExploiterSampler:
@@ -59,12 +58,15 @@ class MainExploiterSampler:
     def __init__(self) -> None:
         self._older = PrioritizedSampler(PrioritizedParameters(weighting="variance"))
 
-    def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> Ints:
         """Choose among the candidates, of which the last one is the main policy as it is."""
+        latest = len(candidates.names) - 1
         games = candidates.games.sum()
-        result = 0.5 if games == 0 else float(candidates.score @ candidates.games / games)
-        if result >= FEW_WINS or len(candidates.names) == 1:
-            return np.full(count, len(candidates.names) - 1)
+        result = 0.5
+        if games > 0:
+            result = float(candidates.score @ candidates.games / games)
+        if result >= FEW_WINS or latest == 0:
+            return np.full(count, latest)
         return self._older.sample(candidates, count, generator)
 
 
@@ -88,8 +90,13 @@ class Exploiter:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the trainer, and everything else."""
-        state = {name: getattr(self, name) for name in ("reset_at", "result", "resets")}
-        return {"trainer": self.trainer.state_dict(), "first": self.first_model, **state}
+        return {
+            "trainer": self.trainer.state_dict(),
+            "first": self.first_model,
+            "reset_at": self.reset_at,
+            "result": self.result,
+            "resets": self.resets,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError if it does not fit, and is in no use then."""
@@ -112,7 +119,7 @@ class League(TrainerWrapper):
     def __init__(
         self,
         trainers: Mapping[str, GhostTrainer],
-        slots: Sequence[Slots],
+        slots: Sequence[Ints],
         settings: LeagueSettings,
         save_steps: int,
     ) -> None:
@@ -120,27 +127,29 @@ class League(TrainerWrapper):
 
         Together, these are all S slots of the behavior.
         """
-        main, *_ = self._trainers = list(trainers.values())
+        self._trainers = list(trainers.values())
+        main = self._trainers[0]
         super().__init__(main)
         self._settings = settings
         self._slots = list(slots)
         self._reset_steps = settings.reset_steps or 10 * save_steps
-        self.exploiters = {
-            name: Exploiter(trainer, FrozenState(trainer.state_dict()["model"]))
-            for name, trainer in trainers.items()
-            if trainer is not main
-        }
+        self.exploiters: dict[str, Exploiter] = {}
+        for name, trainer in trainers.items():
+            if trainer is not main:
+                model = FrozenState(trainer.state_dict()["model"])
+                self.exploiters[name] = Exploiter(trainer, model)
         self._parts: list[AgentBatch] = []  # of `_parts_of`, for each trainer
         self._parts_of: AgentBatch | None = None
 
     @property
-    def learning_slots(self) -> NDArray[np.bool_]:
+    def learning_slots(self) -> Bools:
         """[S] the slots of the main policy whose open episodes are learned from."""
-        learning = np.zeros(sum(map(len, self._slots)), np.bool_)
+        size = sum(map(len, self._slots))
+        learning = np.zeros(size, np.bool_)
         learning[self._slots[0]] = self.trainer.learning_slots
         return learning
 
-    def _each(self, batch: AgentBatch) -> Iterator[tuple[GhostTrainer, Slots, AgentBatch]]:
+    def _in_parts(self, batch: AgentBatch) -> Iterator[tuple[GhostTrainer, Ints, AgentBatch]]:
         """Each trainer with its slots, and their part of the batch."""
         if self._parts_of is not batch:
             self._parts = [batch.take(slots) for slots in self._slots]
@@ -149,16 +158,17 @@ class League(TrainerWrapper):
 
     def begin(self, batch: AgentBatch) -> None:
         """Begin a new game in every environment."""
-        for trainer, _, part in self._each(batch):
+        for trainer, _, part in self._in_parts(batch):
             trainer.begin(part)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Actions of all slots."""
-        return Actions.joined([(slots, trainer.act(part)) for trainer, slots, part in self._each(batch)])
+        parts = [(slots, trainer.act(part)) for trainer, slots, part in self._in_parts(batch)]
+        return Actions.joined(parts)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Pass on to each trainer what its slots saw."""
-        for trainer, slots, part in self._each(batch):
+        for trainer, slots, part in self._in_parts(batch):
             trainer.observe(actions.take(slots), part)
 
     def ready(self) -> bool:
@@ -171,12 +181,15 @@ class League(TrainerWrapper):
         if self.trainer.ready():
             stats.update(self.trainer.update())
         for name, exploiter in self.exploiters.items():
-            if exploiter.trainer.ready():
-                own = exploiter.trainer.update()
-                self._restart_if_due(exploiter, own)
-                tags = {tag.removeprefix(TAGS): value for tag, value in own.items() if tag.startswith(TAGS)}
-                stats |= {f"League/{name}/{tag}": value for tag, value in tags.items()}
-                stats[f"League/{name}/Resets"] = float(exploiter.resets)
+            if not exploiter.trainer.ready():
+                continue
+            learner_stats = exploiter.trainer.update()
+            self._restart_if_due(exploiter, learner_stats)
+            prefix = f"League/{name}/"
+            for tag, value in learner_stats.items():
+                if tag.startswith(TAGS):
+                    stats[prefix + tag.removeprefix(TAGS)] = value
+            stats[f"{prefix}Resets"] = float(exploiter.resets)
         return stats
 
     def _restart_if_due(self, exploiter: Exploiter, stats: Mapping[str, Any]) -> None:
@@ -184,7 +197,9 @@ class League(TrainerWrapper):
         if result is not None:
             exploiter.result += WEIGHT * (float(result) - exploiter.result)
         steps = exploiter.trainer.steps
-        if exploiter.result >= self._settings.reset_result or steps - exploiter.reset_at >= self._reset_steps:
+        wins = exploiter.result >= self._settings.reset_result
+        takes_too_long = steps - exploiter.reset_at >= self._reset_steps
+        if wins or takes_too_long:
             exploiter.trainer.restart(exploiter.first_model)
             exploiter.reset_at = steps
             exploiter.result = 0.0
@@ -199,8 +214,8 @@ class League(TrainerWrapper):
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the main policy's trainer, with an entry for the exploiters."""
-        own = {name: exploiter.state_dict() for name, exploiter in self.exploiters.items()}
-        return {**self.trainer.state_dict(), ENTRY: own}
+        exploiters = {name: exploiter.state_dict() for name, exploiter in self.exploiters.items()}
+        return {**self.trainer.state_dict(), ENTRY: exploiters}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
@@ -215,8 +230,9 @@ class League(TrainerWrapper):
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.trainer.load_state_dict(state)
+        exploiters = saved_mapping(state, ENTRY)
         for name, exploiter in self.exploiters.items():
-            exploiter.load_state_dict(saved_mapping(saved_mapping(state, ENTRY), name))
+            exploiter.load_state_dict(saved_mapping(exploiters, name))
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         """Let all begin with these weights, now and whenever they start again."""

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import SavedValueError, saved_array, saved_count, saved_float, saved_mapping
+from rlcore_ghost.arrays import Floats, Ints
 
 __all__ = ["LearnerResults"]
 
-# By how much a game's weight shrinks with each later game against the same opponent.
+# By how much a game's weight shrinks with each later game against the same opponent: the policy that learns changes,
+# and about the last hundred games tell how it does now.
 MEMORY_OF_RESULTS = 0.99
 
 
@@ -36,33 +37,40 @@ class LearnerResults:
 
     def begin(self, behaviors: int) -> None:
         """Count from 0 for so many behaviors, which is before the first game."""
-        shape = (behaviors, self.games.shape[1])
-        self.games = np.zeros(shape)
-        self.score = np.zeros(shape)
+        players = self.games.shape[1]
+        self.games = np.zeros((behaviors, players))
+        self.score = np.zeros((behaviors, players))
 
     def add_player(self) -> None:
         """A player was added to the match log."""
-        self.games = np.pad(self.games, ((0, 0), (0, 1)))
-        self.score = np.pad(self.score, ((0, 0), (0, 1)))
+        one_column = ((0, 0), (0, 1))
+        self.games = np.pad(self.games, one_column)
+        self.score = np.pad(self.score, one_column)
 
     def add(
-        self, us: NDArray[np.int64], them: NDArray[np.int64], owner: NDArray[np.int64], result: NDArray[np.float64]
+        self,
+        learners: Ints,
+        opponents: Ints,
+        owners: Ints,
+        result: Floats,
     ) -> None:
-        """Learning players ``us`` [K] had these results against the players ``them`` [K], ghosts of each ``owner``."""
+        """``learners`` [K] had these results [K] against ``opponents`` [K], ghosts of the behaviors ``owners`` [K]."""
         shape = self.games.shape
         size = self.games.size
-        cell = owner * shape[1] + them
-        played = np.bincount(cell, minlength=size).reshape(shape)
-        won = np.bincount(cell, result, minlength=size).reshape(shape)
-        weight = MEMORY_OF_RESULTS**played
-        self.games = self.games * weight + played
-        self.score = self.score * weight + won
-        for player in np.unique(us).tolist():
+        cell = owners * shape[1] + opponents
+        games = np.bincount(cell, minlength=size).reshape(shape)
+        score = np.bincount(cell, result, minlength=size).reshape(shape)
+        # Games that are added together were played with nearly the same policy, and weigh the same.
+        weight = MEMORY_OF_RESULTS**games
+        self.games = self.games * weight + games
+        self.score = self.score * weight + score
+        for player in np.unique(learners).tolist():
+            results = result[learners == player]
             total, count = self.totals.get(player, (0.0, 0))
-            of_player = result[us == player]
-            self.totals[player] = (total + float(of_player.sum()), count + len(of_player))
+            total += float(results.sum())
+            self.totals[player] = (total, count + len(results))
 
-    def against(self, owner: int, players: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def against(self, owner: int, players: list[int]) -> tuple[Floats, Floats]:
         """The games [K] against these K players as ghosts of the behavior ``owner``, and the mean result of each.
 
         The mean is 0.5 without games.
@@ -87,12 +95,14 @@ class LearnerResults:
         self.score = score.copy()
 
 
-def _saved_totals(totals: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:
-    found = {}
-    for key, total in totals.items():
+def _saved_totals(saved: Mapping[str, Any], players: int) -> dict[int, tuple[float, int]]:
+    totals = {}
+    for key, pair in saved.items():
         is_player = key.isdecimal() and int(key) < players
-        if not (is_player and isinstance(total, list) and len(total) == 2):
-            raise SavedValueError(f"the entry 'results' has {total!r} for the player {key!r} of {players}")
-        parts = {"sum": total[0], "number": total[1]}
-        found[int(key)] = (saved_float(parts, "sum"), saved_count(parts, "number"))
-    return found
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not (is_player and is_pair):
+            raise SavedValueError(f"the entry 'results' has {pair!r} for the player {key!r} of {players}")
+        entry = {"sum": pair[0], "number": pair[1]}
+        total = saved_float(entry, "sum")
+        totals[int(key)] = (total, saved_count(entry, "number"))
+    return totals

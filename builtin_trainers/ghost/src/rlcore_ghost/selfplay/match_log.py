@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import RunStateError, SavedValueError, saved_array, saved_count, saved_entry, saved_mapping
+from rlcore_ghost.arrays import Ints
 
-__all__ = ["STATE_ENTRY", "MatchLog", "Matches", "snapshot_parts"]
+__all__ = ["STATE_ENTRY", "MatchLog", "Matches", "meetings", "snapshot_parts"]
 
 # The entry of the state of the first self-play behavior (by name) that holds the log and the live ratings of a run:
 # {"log": MatchLog.state_dict(), "elo": EloTable.state_dict()}.
@@ -31,16 +31,27 @@ MAX_MATCHES: Final = 2**53  # of a row; a float counts them exactly
 _SNAPSHOT: Final = re.compile(r"(?P<learner>.+)@(?P<step>[0-9]{1,18})(\.[0-9]{1,18})?", re.DOTALL)
 _COLUMNS: Final = {"step": np.int64, "players": np.int32, "ranks": np.int8, "count": np.int64, "known": np.int32}
 
-Ints = NDArray[Any]
-
 
 def snapshot_parts(name: str) -> tuple[str, int] | None:
     """Return the learner and the step of the snapshot called ``name``; None if it is not the name of a snapshot.
 
     A second snapshot of a step has a number after it: ``"Player@20000.2"``.
     """
-    found = _SNAPSHOT.fullmatch(name)
-    return (found["learner"], int(found["step"])) if found else None
+    match = _SNAPSHOT.fullmatch(name)
+    if match is None:
+        return None
+    return match["learner"], int(match["step"])
+
+
+def meetings(ranks: Ints) -> tuple[Ints, Ints, Ints]:
+    """The pairs of teams that met in matches with these ``ranks`` [M, T].
+
+    Returns the first team and the second team of each pair, two arrays [pairs], and the result of the first one in each
+    match [M, pairs]: 1 if it won, 0 for a draw, -1 if it lost.
+    """
+    first, second = np.triu_indices(ranks.shape[1], 1)
+    wide = ranks.astype(np.int64)  # small unsigned ranks would wrap below 0
+    return first, second, np.sign(wide[:, second] - wide[:, first])
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -61,20 +72,20 @@ class Matches:
     ranks: Ints
     count: Ints
 
-    @cached_property
-    def wins(self) -> NDArray[np.int64]:
+    @property
+    def wins(self) -> Ints:
         """[P, P] how often the player of the row was ranked before the player of the column. The diagonal is 0."""
-        return self._pairs()[0]
-
-    @cached_property
-    def draws(self) -> NDArray[np.int64]:
-        """[P, P] how often both players had one rank; symmetric. The diagonal is 0."""
-        return self._pairs()[1]
+        return self._pairs[0]
 
     @property
-    def games(self) -> NDArray[np.int64]:
+    def draws(self) -> Ints:
+        """[P, P] how often both players had one rank; symmetric. The diagonal is 0."""
+        return self._pairs[1]
+
+    @property
+    def games(self) -> Ints:
         """[P, P] how often two players met in opposing teams; symmetric. A match of T teams has T(T - 1)/2 pairs."""
-        games: NDArray[np.int64] = self.wins + self.wins.T + self.draws
+        games: Ints = self.wins + self.wins.T + self.draws
         return games
 
     def by_generation(self) -> Matches:
@@ -82,28 +93,35 @@ class Matches:
 
         Snapshots do not play each other while they are trained, but generations do, so that cycles can be found.
         """
-        names = list(self.names)
-        index = {name: each for each, name in enumerate(names)}
-        of = np.arange(len(names))
-        for name, each in index.items():
-            of[each] = index.get(name.removesuffix("+"), each) if snapshot_parts(name.removesuffix("+")) else each
-        return attrs.evolve(self, players=of[self.players])
+        index = {name: number for number, name in enumerate(self.names)}
+        generation = np.arange(len(self.names))
+        for name, number in index.items():
+            snapshot = name.removesuffix("+")
+            if snapshot_parts(snapshot):
+                generation[number] = index.get(snapshot, number)
+        return attrs.evolve(self, players=generation[self.players])
 
-    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    @cached_property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """The wins and the draws [P, P]."""
         size = len(self.names)
         if size > MAX_RATED:
             raise RunStateError(f"the match log has {size:,} players; at most {MAX_RATED:,} are rated")
-        first, second = np.triu_indices(self.players.shape[1], 1)
-        # [rows, pairs of teams]
-        one = self.players[:, first]
-        other = self.players[:, second]
-        order = np.sign(self.ranks[:, second] - self.ranks[:, first])
-        count = np.broadcast_to(self.count[:, None], one.shape)
+        first, second, result = meetings(self.ranks)
+        player = self.players[:, first]
+        opponent = self.players[:, second]
+        count = np.broadcast_to(self.count[:, None], player.shape)
+        different = player != opponent
         wins = np.zeros((size, size), np.int64)
         draws = np.zeros((size, size), np.int64)
-        for sign, table, row, column in ((1, wins, one, other), (-1, wins, other, one), (0, draws, one, other)):
-            at = (order == sign) & (one != other)
-            np.add.at(table, (row[at], column[at]), count[at])
+        # The same two players may meet in several rows, so counts are added in place.
+        for sign, table, row, column in (
+            (1, wins, player, opponent),
+            (-1, wins, opponent, player),
+            (0, draws, player, opponent),
+        ):
+            chosen = different & (result == sign)
+            np.add.at(table, (row[chosen], column[chosen]), count[chosen])
         return wins, draws + draws.T
 
 
@@ -151,36 +169,48 @@ class MatchLog:
         """
         if not len(players):
             return
-        each = {"step": step, "count": 1, "known": len(self.names)}
-        columns = {name: np.full(len(players), value) for name, value in each.items()}
-        added = self._added_up({**columns, "players": players, "ranks": ranks})
-        self.rows = {
-            name: np.concatenate((column, added[name].astype(column.dtype))) for name, column in self.rows.items()
-        }
+        size = len(players)
+        added = self._merged(
+            {
+                "step": np.full(size, step),
+                "players": players,
+                "ranks": ranks,
+                "count": np.full(size, 1),
+                "known": np.full(size, len(self.names)),
+            }
+        )
+        for name, column in self.rows.items():
+            self.rows[name] = np.concatenate((column, added[name].astype(column.dtype)))
         if len(self.rows["count"]) > self._max_rows:
-            self.rows = self._added_up(self.rows)
+            self.rows = self._merged(self.rows)
+            # Twice as many before the next time, so that a log that cannot shrink is not sorted with every addition.
             self._max_rows = max(self._max_rows, 2 * len(self.rows["count"]))
 
     def matches(self) -> Matches:
         """Return all matches, with each learner as one player between two of its snapshots."""
-        found = {name: column.copy() for name, column in self.rows.items()}
-        known = found.pop("known")
+        columns = {name: column.copy() for name, column in self.rows.items()}
+        known = columns.pop("known")
         logged = self.rows["players"]
         names = list(self.names)
-        players = found["players"]
-        snapshots: dict[int, list[int]] = {}  # of each learner
+        for learner, snapshots in self._snapshots().items():
+            rows, team = np.nonzero(logged == learner)
+            version = np.searchsorted(snapshots, known[rows])  # number of snapshots that were known then
+            for number in np.unique(version[version > 0]):
+                of_version = version == number
+                columns["players"][rows[of_version], team[of_version]] = len(names)
+                latest = snapshots[number - 1]
+                names.append(f"{self.names[latest]}+")
+        return Matches(tuple(names), **columns)
+
+    def _snapshots(self) -> dict[int, list[int]]:
+        """The snapshots of each learner in the log, in the order in which they were added."""
+        snapshots: dict[int, list[int]] = {}
         for index, name in enumerate(self.names):
-            learner, _ = snapshot_parts(name) or ("", 0)
-            if learner in self._index:
-                snapshots.setdefault(self._index[learner], []).append(index)
-        for learner_index, taken in snapshots.items():
-            rows, team = np.nonzero(logged == learner_index)
-            version = np.searchsorted(taken, known[rows])  # snapshots that were known then
-            for each in np.unique(version[version > 0]):
-                at = version == each
-                players[rows[at], team[at]] = len(names)
-                names.append(f"{self.names[taken[each - 1]]}+")
-        return Matches(tuple(names), **found)
+            parts = snapshot_parts(name)
+            if parts is not None and parts[0] in self._index:
+                learner = self._index[parts[0]]
+                snapshots.setdefault(learner, []).append(index)
+        return snapshots
 
     def state_dict(self) -> dict[str, Any]:
         """Return arrays and JSON values."""
@@ -205,31 +235,33 @@ class MatchLog:
         not_zero_sum = saved_count(state, "not_zero_sum")
         max_rows = saved_count(state, "max_rows")
         saved = saved_mapping(state, "rows")
-        rows = len(saved_array(saved, "step", np.int64, (None,)))
-        columns = {
-            name: saved_array(saved, name, empty.dtype, (rows, *empty.shape[1:])).copy()
-            for name, empty in self.rows.items()
-        }
+        size = len(saved_array(saved, "step", np.int64, (None,)))
+        rows = {}
+        for name, column in self.rows.items():
+            rows[name] = saved_array(saved, name, column.dtype, (size, *column.shape[1:])).copy()
         ends = {"step": 2**63, "players": len(names), "ranks": teams, "count": MAX_MATCHES, "known": len(names) + 1}
         for name, end in ends.items():
-            if rows and not 0 <= columns[name].min() <= columns[name].max() < end:
+            if size and not 0 <= rows[name].min() <= rows[name].max() < end:
                 raise SavedValueError(f"the entry {name!r} has a number that is not from 0 to {end - 1}")
         self.names = list(names)
         self._index = {name: index for index, name in enumerate(names)}
         self.not_zero_sum = not_zero_sum
         self._max_rows = max_rows
-        self.rows = columns
+        self.rows = rows
 
-    def _added_up(self, rows: Mapping[str, Ints]) -> dict[str, Ints]:
+    def _merged(self, rows: Mapping[str, Ints]) -> dict[str, Ints]:
         """One row for equal matches between two snapshots. The step of all these rows is the last one among them."""
+        # Sorted by what was known, then by players, then by ranks; lexsort takes the last key first.
         order = np.lexsort((*rows["ranks"].T[::-1], *rows["players"].T[::-1], rows["known"]))
         ordered = {name: column[order] for name, column in rows.items()}
-        match = np.column_stack([ordered[name] for name in ("known", "players", "ranks")])
-        starts = np.flatnonzero(np.any(match != np.roll(match, 1, axis=0), axis=1) | (np.arange(len(match)) == 0))
+        key = np.column_stack([ordered[name] for name in ("known", "players", "ranks")])
+        is_new = np.ones(len(key), np.bool_)
+        is_new[1:] = (key[1:] != key[:-1]).any(axis=1)
+        starts = np.flatnonzero(is_new)
         merged = {name: column[starts] for name, column in ordered.items()}
         merged["count"] = np.add.reduceat(ordered["count"], starts)
-        known, snapshot = np.unique(ordered["known"], return_inverse=True)
-        last = np.zeros(len(known), np.int64)
-        np.maximum.at(last, snapshot, ordered["step"])
-        merged["step"] = last[snapshot[starts]]
+        known, interval = np.unique(ordered["known"], return_inverse=True)
+        last_step = np.zeros(len(known), np.int64)
+        np.maximum.at(last_step, interval, ordered["step"])
+        merged["step"] = last_step[interval[starts]]
         return merged

@@ -1,5 +1,12 @@
 """The games that are open: which agents have ended their episode in them, and with which results.
 
+A *game* of an environment is over when every agent with self-play has ended its episode. Its result is a number for
+each team, the mean over those of its agents that have a number; more is better, and equal numbers are a draw. A game
+is not rated if an agent's episode was aborted or cut, or, by default, truncated, or if a team has no number.
+
+In environments with ``many_games``, nothing says which agents play with one another, and each side of the learning team
+is a game of its own: see :mod:`rlcore_ghost.selfplay.sides`.
+
 Shapes: N environments, T teams, S slots of a behavior, K episodes that ended in one step, M games that ended in it.
 """
 
@@ -13,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import SavedValueError, fill, saved_mapping
+from rlcore_ghost.arrays import Bools, Floats, Ints
 from rlcore_ghost.selfplay.sides import FinishedSides
 
 __all__ = ["AgentResults", "EndedGames", "OpenGames"]
@@ -35,13 +43,13 @@ class AgentResults:
         cut_off: [K] whether a time limit ended it, so that it is not rated.
     """
 
-    slots: NDArray[np.int64]
-    player: NDArray[np.int64]
-    value: NDArray[np.float64]
-    void: NDArray[np.bool_]
-    cut_off: NDArray[np.bool_]
+    slots: Ints
+    player: Ints
+    value: Floats
+    void: Bools
+    cut_off: Bools
 
-    def take(self, chosen: NDArray[np.bool_]) -> AgentResults:
+    def take(self, chosen: Bools) -> AgentResults:
         """Return those that are ``chosen`` [K]."""
         return AgentResults(
             slots=self.slots[chosen],
@@ -62,7 +70,7 @@ class EndedGames:
         cut_off: How many games more a time limit has ended, which are not rated.
     """
 
-    env: NDArray[np.int64]
+    env: Ints
     columns: Mapping[str, NDArray[Any]]
     cut_off: int = 0
 
@@ -78,7 +86,7 @@ class OpenGames:
         void: [N] whether the game is not to be rated.
     """
 
-    def __init__(self, agents: NDArray[np.int64], teams: int) -> None:
+    def __init__(self, agents: Ints, teams: int) -> None:
         """``agents`` [N] is the number of agents with self-play of each environment."""
         envs = len(agents)
         self._agents = agents
@@ -88,9 +96,9 @@ class OpenGames:
         self.players = np.zeros((envs, teams), np.int64)
         self.void = np.zeros(envs, np.bool_)
         self._owner = np.zeros((envs, teams), np.int64)  # behavior of each team, by its place among the names
-        self._reported: dict[str, NDArray[np.bool_]] = {}  # by behavior, [S] slots that are part of the sums
-        self._envs: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
-        self._teams: dict[str, NDArray[np.int64]] = {}  # by behavior, [S]
+        self._reported: dict[str, Bools] = {}  # by behavior, [S] slots that are part of the sums
+        self._envs: dict[str, Ints] = {}  # by behavior, [S]
+        self._teams: dict[str, Ints] = {}  # by behavior, [S]
 
     @property
     def behaviors(self) -> list[str]:
@@ -98,11 +106,11 @@ class OpenGames:
         return sorted(self._reported)
 
     @property
-    def joined(self) -> list[str]:
+    def joining_order(self) -> list[str]:
         """The names of the behaviors in the order in which they joined."""
         return list(self._reported)
 
-    def join(self, name: str, env_index: NDArray[np.int64], team: NDArray[np.int64]) -> None:
+    def join(self, name: str, env_index: Ints, team: Ints) -> None:
         """Add a behavior whose slots have these environments [S] and teams [S]."""
         self._reported[name] = np.zeros(len(env_index), np.bool_)
         self._envs[name] = env_index
@@ -112,9 +120,9 @@ class OpenGames:
 
     def behavior_of(self, team: int) -> str:
         """The behavior whose agents are in the team with this index."""
-        return next(name for name, teams in self._teams.items() if (teams == team).any())
+        return next(name for name, teams in self._teams.items() if team in teams)
 
-    def clear(self, over: NDArray[np.bool_]) -> None:
+    def clear(self, over: Bools) -> None:
         """New games begin in the environments ``over`` [N]."""
         self.open[over] = self._agents[over]
         self.value[over] = 0.0
@@ -124,34 +132,36 @@ class OpenGames:
             reported[over[self._envs[name]]] = False
 
     def end_episodes(self, name: str, results: AgentResults) -> EndedGames | None:
-        """Add the results of a behavior's agents; return the games that are over now, None if none is.
-
-        An agent's first episode in a game is the one that counts.
-        """
+        """Add the results of a behavior's agents; return the games that are over now, None if none is."""
+        # The agents of a behavior that ended early play their next episodes while another behavior still plays this
+        # game. The first episode of an agent is the one that counts.
         reported = self._reported[name]
         results = results.take(~reported[results.slots])
         slots = results.slots
-        value = results.value
         reported[slots] = True
         env = self._envs[name][slots]
         team = self._teams[name][slots]
-        has_result = ~np.isnan(value)
-        where = (env[has_result], team[has_result])
-        np.add.at(self.value, where, value[has_result])
-        np.add.at(self.counted, where, 1)
+
+        has_value = ~np.isnan(results.value)
+        cell = (env[has_value], team[has_value])
+        np.add.at(self.value, cell, results.value[has_value])
+        np.add.at(self.counted, cell, 1)
         self.players[env, team] = results.player
         np.logical_or.at(self.void, env, results.void | results.cut_off)
+
         self.open -= np.bincount(env, minlength=len(self.open))
         over = (self.open == 0) & (self._agents > 0)
         if not over.any():
             return None
-        rated = over & ~self.void & self.counted.all(1)
-        columns = self._rated(rated)
+        every_team_has_a_value = self.counted.all(1)
+        rated = over & ~self.void & every_team_has_a_value
+        columns = self._columns(rated)
         envs_cut_off = np.unique(env[results.cut_off])
+        cut_off = int(np.count_nonzero(over[envs_cut_off]))
         self.clear(over)
-        return EndedGames(np.flatnonzero(rated), columns, int(np.count_nonzero(over[envs_cut_off])))
+        return EndedGames(np.flatnonzero(rated), columns, cut_off)
 
-    def _rated(self, rated: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    def _columns(self, rated: Bools) -> dict[str, NDArray[Any]]:
         """The columns of the games ``rated`` [N], of which M are True."""
         values = self.value[rated] / self.counted[rated]
         better = values[:, None, :] > values[:, :, None]  # [M, T, T]
@@ -159,7 +169,7 @@ class OpenGames:
         largest = np.abs(values).max(1, initial=1.0)
         return {
             "players": self.players[rated],
-            "ranks": better.sum(2),  # teams that did better
+            "ranks": better.sum(2),  # the number of teams that did better
             "owners": self._owner[rated],
             "uneven": rest > ROUNDING * largest,
         }
@@ -176,20 +186,20 @@ class OpenGames:
         value = sides.value[rated]
         env = self._envs[name][slot]
         team = self._teams[name][slot]
-        row = np.arange(len(rated))
+        rows = np.arange(len(rated))
         teams = self._owner.shape[1]
         games = []
-        for next_one in range(1, teams):
-            other = (team + next_one) % teams
-            columns = {
-                "players": _repeated(sides.opponents[rated, other], teams),
-                "ranks": _repeated((value > 0).astype(np.int64), teams),
-                "owners": _repeated(self._owner[env, other], teams),
-                "uneven": np.zeros(len(rated), np.bool_),
-            }
-            columns["players"][row, team] = player
-            columns["ranks"][row, team] = value < 0
-            columns["owners"][row, team] = self._owner[env, team]
+        for distance in range(1, teams):
+            other = (team + distance) % teams
+            # All teams but the side's are the other one, so that no third player is rated.
+            players = _for_each_team(sides.opponents[rated, other], teams)
+            ranks = _for_each_team((value > 0).astype(np.int64), teams)
+            owners = _for_each_team(self._owner[env, other], teams)
+            players[rows, team] = player
+            ranks[rows, team] = value < 0
+            owners[rows, team] = self._owner[env, team]
+            even = np.zeros(len(rated), np.bool_)
+            columns = {"players": players, "ranks": ranks, "owners": owners, "uneven": even}
             games.append(EndedGames(env, columns))
         return games
 
@@ -198,7 +208,8 @@ class OpenGames:
     def state_dict(self) -> dict[str, Any]:
         """The arrays, and which slots are part of them."""
         arrays = {name: getattr(self, name).copy() for name in ARRAYS}
-        return {**arrays, "reported": {name: reported.copy() for name, reported in self._reported.items()}}
+        reported = {name: slots.copy() for name, slots in self._reported.items()}
+        return {**arrays, "reported": reported}
 
     def load_state_dict(self, state: Mapping[str, Any], players: int) -> None:
         """Continue from :meth:`state_dict` of a run with so many ``players``.
@@ -214,6 +225,6 @@ class OpenGames:
             raise SavedValueError("the entry 'players' has a player without a name")
 
 
-def _repeated(column: NDArray[np.int64], teams: int) -> NDArray[np.int64]:
+def _for_each_team(column: Ints, teams: int) -> Ints:
     """The column [M] for every team, [M, T]."""
     return np.repeat(column[:, None], teams, axis=1)

@@ -5,12 +5,11 @@ Each policy has a *place*, a number that it keeps while anyone needs it. Then a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     FrozenState,
@@ -23,9 +22,13 @@ from rlcore import (
     saved_entry,
     saved_mapping,
 )
+from rlcore_ghost.arrays import Ints
 from rlcore_ghost.policy_mix import PolicyMix
 
 __all__ = ["Member", "Pool"]
+
+
+NO_ROWS: Ints = np.zeros(0, np.int64)  # of a mix of policies in which nobody acts yet
 
 
 @attrs.define(eq=False)
@@ -74,7 +77,8 @@ class Pool:
         self.fixed = list(range(len(fixed)))
         self.window: list[int] = []
         self.guests: list[int] = []
-        self.mix = PolicyMix([member.policy for member in fixed], np.zeros(0, np.int64))
+        policies = [member.policy for member in fixed]
+        self.mix = PolicyMix(policies, NO_ROWS)
 
     def member(self, place: int) -> Member:
         """The policy at a place that is not free."""
@@ -85,63 +89,69 @@ class Pool:
     @property
     def candidates(self) -> list[int]:
         """The places that opponents are chosen from: fixed opponents, the window, and guests."""
-        return [*self.fixed, *(self.window if self.plays_itself else ()), *self.guests]
+        window = self.window if self.plays_itself else []
+        return [*self.fixed, *window, *self.guests]
 
     def find(self, version: int) -> int | None:
         """The place of the own snapshot that was taken after this many updates; None if there is none."""
-        own = [(place, each) for place, each in enumerate(self.members) if each is not None and not each.guest]
-        return next((place for place, member in own if member.version == version), None)
+        for place, member in enumerate(self.members):
+            if member is not None and not member.guest and member.version == version:
+                return place
+        return None
 
     def invite(self, members: Sequence[Member]) -> None:
         """Make these policies of other trainers the guests."""
-        known = {member.player: place for place, member in enumerate(self.members) if member is not None}
-        self.guests = [
-            known[member.player] if member.player in known else self.add(attrs.evolve(member, guest=True))
-            for member in members
-        ]
+        places = {member.player: place for place, member in enumerate(self.members) if member is not None}
+        self.guests = []
+        for member in members:
+            place = places.get(member.player)
+            if place is None:
+                place = self.add(attrs.evolve(member, guest=True))
+            self.guests.append(place)
 
     def add(self, member: Member) -> int:
         """Give a policy a place, and return it."""
-        place = next((free for free, other in enumerate(self.members) if other is None), len(self.members))
-        if place == len(self.members):
-            self.members.append(member)
-            self.mix.policies.append(member.policy)
-        else:
-            self.members[place] = member
-            self.mix.policies[place] = member.policy
+        place = self.members.index(None) if None in self.members else len(self.members)
+        # A slice also appends: [n:n+1] is empty at the end of the list.
+        self.members[place : place + 1] = [member]
+        self.mix.policies[place : place + 1] = [member.policy]
         return place
 
     def push(self, place: int) -> None:
         """Make the snapshot at ``place`` the newest of the window; the oldest one leaves a full window."""
-        if place in self.window:
-            return
-        self.window = [*self.window, place][-self.size :]
+        if place not in self.window:
+            self.window.append(place)
+            del self.window[: -self.size]
 
-    def free(self, needed: Iterable[NDArray[np.int64]]) -> None:
-        """Free the places that are neither candidates nor in one of the arrays ``needed``."""
-        kept = {*self.fixed, *self.window, *self.guests}.union(*(np.unique(places).tolist() for places in needed))
+    def free(self, needed: Set[int]) -> None:
+        """Free the places that are neither candidates nor ``needed``."""
+        kept = {*self.fixed, *self.window, *self.guests, *needed}
         for place in range(len(self.members)):
             if place not in kept:
-                self.members[place] = self.mix.policies[place] = None
+                self.members[place] = None
+                self.mix.policies[place] = None
 
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """Every snapshot with its place, and the window."""
-        snapshots = {
-            str(place): {
-                "name": member.name,
-                "player": member.player,
-                "step": member.step,
-                "version": member.version,
-                "policy": member.state,
-                "guest": member.guest,
-            }
-            for place, member in enumerate(self.members)
-            if member is not None and not member.fixed
+        snapshots = {}
+        for place, member in enumerate(self.members):
+            if member is not None and not member.fixed:
+                snapshots[str(place)] = {
+                    "name": member.name,
+                    "player": member.player,
+                    "step": member.step,
+                    "version": member.version,
+                    "policy": member.state,
+                    "guest": member.guest,
+                }
+        return {
+            "fixed": [self.member(place).name for place in self.fixed],
+            "window": list(self.window),
+            "guests": list(self.guests),
+            "snapshots": snapshots,
         }
-        fixed = [self.member(place).name for place in self.fixed]
-        return {"fixed": fixed, "window": list(self.window), "guests": list(self.guests), "snapshots": snapshots}
 
     def load_state_dict(self, state: Mapping[str, Any], snapshot: Callable[[Mapping[str, Any]], Snapshot]) -> None:
         """Continue from :meth:`state_dict`; ``snapshot`` makes a policy of a state.
@@ -149,18 +159,14 @@ class Pool:
         Raises RunStateError if the state does not fit; what was loaded before is in the pool then.
         """
         fixed = [self.member(place) for place in self.fixed]
-        names = saved_entry(state, "fixed")
-        if names != [member.name for member in fixed]:
-            before = ", ".join(map(str, names)) if isinstance(names, list) else repr(names)
-            raise SavedValueError(
-                f"the run had the fixed_opponents {before or 'none'}, this configuration has "
-                f"{', '.join(member.name for member in fixed) or 'none'}; resume with those it had"
-            )
+        self._require_fixed(saved_entry(state, "fixed"), [member.name for member in fixed])
         snapshots = saved_mapping(state, "snapshots")
         places = [int(key) for key in snapshots if key.isdecimal()]
-        if len(places) < len(snapshots) or min(places, default=len(fixed)) < len(fixed):
+        first = len(fixed)
+        if len(places) < len(snapshots) or min(places, default=first) < first:
             raise SavedValueError(f"the entry 'snapshots' has the places {', '.join(snapshots)}")
-        self.members = [*fixed, *[None] * (max(places, default=-1) + 1 - len(fixed))]
+        size = max(places, default=first - 1) + 1
+        self.members = [*fixed, *[None] * (size - first)]
         for place in places:
             saved = saved_mapping(snapshots, str(place))
             name = saved_entry(saved, "name")
@@ -176,18 +182,35 @@ class Pool:
                 FrozenState(frozen),
                 saved_bool(saved, "guest"),
             )
-        for name in ("window", "guests"):
-            listed = saved_entry(state, name)
-            if not isinstance(listed, list) or any(str(place) not in snapshots for place in listed):
-                raise SavedValueError(f"the entry {name!r} names places without a snapshot")
-            setattr(self, name, [int(place) for place in listed])
-        self.window = self.window[-self.size :]
+        # A window that the configuration made smaller keeps the newest.
+        self.window = _saved_places(state, "window", snapshots)[-self.size :]
+        self.guests = _saved_places(state, "guests", snapshots)
         policies = [None if member is None else member.policy for member in self.members]
-        self.mix = PolicyMix(policies, np.zeros(0, np.int64))
+        self.mix = PolicyMix(policies, NO_ROWS)
 
-    def fill_places(self, target: NDArray[np.int64], state: Mapping[str, Any], name: str) -> None:
+    def _require_fixed(self, saved: Any, names: list[str]) -> None:
+        """Raise SavedValueError unless the run had the fixed opponents ``names``, which have the first places."""
+        if saved == names:
+            return
+        of_run = repr(saved)
+        if isinstance(saved, list):
+            of_run = ", ".join(map(str, saved)) or "none"
+        raise SavedValueError(
+            f"the run had the fixed_opponents {of_run}, this configuration has {', '.join(names) or 'none'}; resume "
+            "with those it had"
+        )
+
+    def fill_places(self, target: Ints, state: Mapping[str, Any], name: str) -> None:
         """Copy ``state[name]``, places or -1 for none, into ``target``. Raises SavedValueError for a free place."""
         fill(target, state, name)
+        used = [place for place, member in enumerate(self.members) if member is not None]
         for place in np.unique(target).tolist():
-            if place != -1 and (not 0 <= place < len(self.members) or self.members[place] is None):
+            if place != -1 and place not in used:
                 raise SavedValueError(f"the entry {name!r} names place {place}, where no policy is")
+
+
+def _saved_places(state: Mapping[str, Any], name: str, snapshots: Mapping[str, Any]) -> list[int]:
+    places = saved_entry(state, name)
+    if not isinstance(places, list) or any(str(place) not in snapshots for place in places):
+        raise SavedValueError(f"the entry {name!r} names places without a snapshot")
+    return [int(place) for place in places]

@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore_ghost.arrays import Floats
 from rlcore_ghost.settings import NoParameters, PrioritizedParameters
 
 __all__ = [
@@ -84,7 +85,8 @@ class FixedSampler(WithoutParameters):
     """Every fixed opponent with the same probability, and no snapshots."""
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        return generator.choice(np.flatnonzero(candidates.fixed), size=count)
+        fixed = np.flatnonzero(candidates.fixed)
+        return generator.choice(fixed, size=count)
 
 
 class PrioritizedSampler:
@@ -99,13 +101,23 @@ class PrioritizedSampler:
         Candidates that are all beaten always have equal probabilities.
         """
         # A candidate with few games keeps half of a prior game won, so that one result does not decide.
-        x = (candidates.score * candidates.games + 0.5) / (candidates.games + 1.0)
-        weight = x * (1.0 - x) if self.settings.weighting == "variance" else (1.0 - x) ** self.settings.power
-        total = weight.sum()
-        return weight / total if total > 0 else np.full(len(x), 1.0 / len(x))
+        wins = candidates.score * candidates.games
+        x = (wins + 0.5) / (candidates.games + 1.0)
+        if self.settings.weighting == "variance":
+            return _normalized(x * (1.0 - x))
+        return _normalized((1.0 - x) ** self.settings.power)
 
     def sample(self, candidates: Candidates, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        return generator.choice(len(candidates.names), size=count, p=self.probabilities(candidates))
+        probabilities = self.probabilities(candidates)
+        return generator.choice(len(probabilities), size=count, p=probabilities)
+
+
+def _normalized(weight: Floats) -> Floats:
+    """Probabilities [K] in proportion to the ``weight`` [K], equal ones if nothing has weight."""
+    total = float(weight.sum())
+    if total > 0:
+        return weight / total
+    return np.full(len(weight), 1.0 / len(weight))
 
 
 def as_indices(chosen: Any, count: int, candidates: int, sampler: str) -> NDArray[np.int64]:

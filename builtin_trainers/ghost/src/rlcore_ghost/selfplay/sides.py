@@ -18,9 +18,9 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, fill, saved_bool
+from rlcore_ghost.arrays import Bools, Floats, Ints
 
 __all__ = ["FinishedSides", "Sides", "sides_of"]
 
@@ -38,21 +38,25 @@ class FinishedSides:
         opponents: [M, T] players of the teams, indices in the match log; that of the own team is not meant.
     """
 
-    slot: NDArray[np.intp]
-    value: NDArray[np.float64]
-    void: NDArray[np.bool_]
-    opponents: NDArray[np.int64]
+    slot: Ints
+    value: Floats
+    void: Bools
+    opponents: Ints
 
 
-def sides_of(behavior: BehaviorSpec) -> NDArray[np.int64]:
+def sides_of(behavior: BehaviorSpec) -> Ints:
     """Return the number of the side [S] of each slot, from 0; agents without a team are in team 0."""
     slots = behavior.slots
-    alone = -1 - np.arange(slots)
-    group = alone if behavior.group is None else np.asarray(behavior.group, np.int64)
+    alone = -1 - np.arange(slots)  # a number of its own for each agent in no group
+    group = alone
+    if behavior.group is not None:
+        group = np.asarray(behavior.group, np.int64)
+        group = np.where(group < 0, alone, group)
     team = np.zeros(slots, np.int64) if behavior.team is None else behavior.team
-    keys = np.stack([behavior.env_index, team, np.where(group < 0, alone, group)], axis=1)
-    sides: NDArray[np.int64] = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-    return sides
+    keys = np.stack([behavior.env_index, team, group], axis=1)
+    _, sides = np.unique(keys, axis=0, return_inverse=True)
+    numbers: Ints = sides.reshape(-1)  # one dimension in every version of numpy
+    return numbers
 
 
 class Sides:
@@ -78,42 +82,43 @@ class Sides:
         self.there[:] = False
         self._all_begin = True
 
-    def act(self, slots: NDArray[np.bool_] | slice, opponents: Callable[[], NDArray[np.int64]]) -> None:
+    def act(self, slots: Bools | slice, opponents: Callable[[], Ints]) -> None:
         """The agents of these slots act; ``opponents`` returns [S, T] who plays in games that begin now."""
         if self._all_begin:
             self._all_begin = False
             self.opponents[:] = opponents()
         self.there[slots] = True
 
-    def begin(self, slots: NDArray[np.intp], rated: NDArray[np.bool_], opponents: NDArray[np.int64]) -> None:
+    def begin(self, slots: Ints, rated: Bools, opponents: Ints) -> None:
         """Episodes begin in these ``slots`` [K]."""
         self.rated[slots] = rated
         self.opponents[slots] = opponents
 
-    def end(self, slots: NDArray[np.intp], value: NDArray[np.float64], void: NDArray[np.bool_]) -> FinishedSides:
+    def end(self, slots: Ints, value: Floats, void: Bools) -> FinishedSides:
         """The episodes of these ``slots`` [K] ended, with these results, NaN for none; return the sides that are over.
 
         ``void`` are episodes that are not to be rated.
         """
         self.there[slots] = False
-        left = np.bincount(self._side, self.there, self._sides)
-        last = self.rated[slots] & (left[self._side[slots]] == 0)
+        remaining = np.bincount(self._side, self.there, self._sides)  # agents of each side
+        last = self.rated[slots] & (remaining[self._side[slots]] == 0)
         slots = slots[last]
-        value = value[last]
-        void = void[last]
         _, first, side = np.unique(self._side[slots], return_index=True, return_inverse=True)
         side = side.reshape(-1)
         count = len(first)
-        number = ~np.isnan(value)
-        numbers = np.bincount(side[number], minlength=count)
-        total = np.bincount(side[number], value[number], count)
-        mean = np.divide(total, numbers, out=np.zeros(count), where=numbers > 0)
-        unknown = (np.bincount(side, void, count) > 0) | (numbers == 0)
-        return FinishedSides(slots[first], mean, unknown, self.opponents[slots[first]])
+        value = value[last]
+        known = ~np.isnan(value)
+        values = np.bincount(side[known], minlength=count)
+        total = np.bincount(side[known], value[known], count)
+        mean = np.divide(total, values, out=np.zeros(count), where=values > 0)
+        any_void = np.bincount(side, void[last], count) > 0
+        a_slot = slots[first]
+        return FinishedSides(a_slot, mean, any_void | (values == 0), self.opponents[a_slot])
 
     def state_dict(self) -> dict[str, Any]:
         """Who is there, and against whom."""
-        return {**{name: getattr(self, name).copy() for name in ARRAYS}, "all_begin": self._all_begin}
+        arrays = {name: getattr(self, name).copy() for name in ARRAYS}
+        return {**arrays, "all_begin": self._all_begin}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if it does not fit."""

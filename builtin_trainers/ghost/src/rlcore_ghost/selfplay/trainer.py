@@ -1,9 +1,9 @@
 """The ghost trainer: self-play around any trainer.
 
 In each game, the agents of one team learn, and those of the other teams act as *ghosts*: with policies that do not
-change, see :class:`Ghosts`. Who learns, and against whom, changes only where an agent begins an episode. Names and
-counting are those of ML-Agents: ``save_steps`` and ``team_change`` count agent steps of the trainer, ``swap_steps``
-those of its ghosts.
+change, see :class:`Ghosts`. Who learns, and against whom, changes only where an agent begins an episode, so that an
+episode has one policy from its first step to its last. Names and counting are those of ML-Agents: ``save_steps`` and
+``team_change`` count agent steps of the trainer, ``swap_steps`` those of its ghosts.
 
 Shapes: S slots of the behavior, R seats of the inner trainer, N environments, T teams.
 """
@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     Actions,
@@ -31,6 +30,7 @@ from rlcore import (
     saved_count,
     saved_mapping,
 )
+from rlcore_ghost.arrays import Bools, Floats, Ints
 from rlcore_ghost.selfplay.ghosts import LEARNER, Ghosts
 from rlcore_ghost.selfplay.match_log import STATE_ENTRY
 from rlcore_ghost.selfplay.open_games import AgentResults
@@ -54,9 +54,10 @@ class GhostTrainer(TrainerWrapper):
 
     Attributes:
         controller: What all behaviors of the run share.
+        learning: The learning team of the run.
         ghosts: The policies that agents act with while they do not learn.
         seats: Who sits in the rows of the inner trainer.
-        teams: The behavior's teams, indices among those of the controller.
+        teams: The behavior's teams, indices among those of the run.
     """
 
     learns_in_ranks = True
@@ -67,13 +68,14 @@ class GhostTrainer(TrainerWrapper):
         self.ghosts = ghosts
         self.seats = seats
         self.controller = ghosts.controller
+        self.learning = self.controller.learning
         self.settings = ghosts.settings
         self.name = behavior.name
         self._player = ghosts.player
         self._team = ghosts.team
         self.teams = np.unique(self._team)
         slots = behavior.slots
-        envs = len(self.controller.team)
+        envs = len(self.learning.team)
         self._env = np.asarray(behavior.env_index, np.int64)  # [S]
         self._agents = np.bincount(self._env, minlength=envs)  # [N]
         self._playing = self._agents.copy()  # [N] agents that have not ended their episode of this game
@@ -81,20 +83,23 @@ class GhostTrainer(TrainerWrapper):
         self._fresh = np.zeros(slots, np.bool_)  # slots that have not acted since their episode began
         self._game = np.zeros(envs, np.int64)  # [N]
         self._returns = np.zeros(slots)  # of the open episodes, if results are returns
-        self._parts = (behavior.continuous, len(behavior.discrete))
+        self._continuous = behavior.continuous
+        self._branches = len(behavior.discrete)
         self._rows: AgentBatch | None = None  # the inner trainer's batch for `_rows_of`
         self._rows_of: AgentBatch | None = None
-        # Where an environment holds several games, nothing else says when one of them is over.
-        self._sides = Sides(behavior, len(self.controller.teams)) if self.controller.many_games else None
+        self._sides: Sides | None = None
+        if self.controller.many_games:
+            # Nothing else says when one of the games of an environment is over.
+            self._sides = Sides(behavior, len(self.learning.numbers))
         self._resets = 0
         self._awake = False  # whether the inner trainer acts and observes: in any rank, someone sits or may sit down
         self._changed_at = 0  # steps of the trainer
         self._stopped = False
 
     @property
-    def learning_slots(self) -> NDArray[np.bool_]:
+    def learning_slots(self) -> Bools:
         """[S] the slots whose open episodes are learned from."""
-        learning: NDArray[np.bool_] = self.ghosts.place == LEARNER
+        learning: Bools = self.ghosts.place == LEARNER
         return learning
 
     # ------------------------------------------------------------ the loop
@@ -104,7 +109,8 @@ class GhostTrainer(TrainerWrapper):
         ghosts = self.ghosts
         if not ghosts.pool.window:
             # First observations of the learner, so that the first snapshot does not normalize without statistics.
-            self.trainer.begin(batch.take(self.seats.slot))
+            seated = batch.take(self.seats.slot)
+            self.trainer.begin(seated)
             ghosts.save()
             ghosts.draw_at_begin = True
         if ghosts.draw_at_begin:
@@ -120,27 +126,25 @@ class GhostTrainer(TrainerWrapper):
         self._assign(everyone)
         if self._sides is not None:
             self._sides.reset()
-        self._rows = self.seats.batch(batch)
-        self._rows_of = batch
+        rows = self._take_rows(batch)
         self._awake = self._is_awake()
         if learned or self._awake:
-            self.trainer.begin(self._rows)
+            self.trainer.begin(rows)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Actions of all slots: of those that learn by the inner trainer, of the others by their ghosts."""
         slots = len(self._env)
-        continuous, branches = self._parts
-        actions = Actions(
-            np.zeros((slots, continuous), np.float32) if continuous else None,
-            np.zeros((slots, branches), np.int64) if branches else None,
-        )
+        continuous = np.zeros((slots, self._continuous), np.float32) if self._continuous else None
+        discrete = np.zeros((slots, self._branches), np.int64) if self._branches else None
+        actions = Actions(continuous, discrete)
         if self._awake:
-            if self._rows_of is not batch or self._rows is None:
-                self._rows = self.seats.batch(batch)
-                self._rows_of = batch
-            self.seats.place(self.trainer.act(self._rows), actions)
+            rows = self._rows
+            if rows is None or self._rows_of is not batch:
+                rows = self._take_rows(batch)
+            seated = self.trainer.act(rows)
+            self.seats.place(seated, actions)
         needed = slice(None) if batch.needs_action is None else batch.needs_action
-        acted = self.controller.acting.acted
+        acted = self.learning.acting.acted
         if not acted.all():
             acted[self._team[needed]] = True
         self.ghosts.act(batch, actions)
@@ -152,10 +156,7 @@ class GhostTrainer(TrainerWrapper):
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Pass on what the seats saw; where games ended, rate them and begin the next ones."""
         if self.settings.result == "return":
-            closed = batch.transition_closed
-            shared = batch.group_reward
-            reward = batch.reward if shared is None else batch.reward + shared
-            self._returns += reward if closed is None else np.where(closed, reward, 0)
+            self._add_rewards(batch)
         self.controller.observed(self.name)
         over = batch.ended
         if batch.aborted is not None:
@@ -167,15 +168,30 @@ class GhostTrainer(TrainerWrapper):
         learned = self._awake
         self._awake = self._is_awake()
         if learned or self._awake:
-            sat = self.seats.slot if before is None else before[0]
-            self._rows = self.seats.batch(batch, before)
-            self._rows_of = batch
+            rows = self._take_rows(batch, before)
             if learned:
-                self.trainer.observe(actions.take(sat), self._rows)
+                sat = self.seats.slot if before is None else before[0]
+                seated = actions.take(sat)
+                self.trainer.observe(seated, rows)
             else:
-                self.trainer.begin(self._rows)
+                self.trainer.begin(rows)
         if self._stopped or not self.trainer.ready():  # else after the update, with the policy that it makes
             self._boundaries()
+
+    def _take_rows(self, batch: AgentBatch, before: tuple[Ints, Bools] | None = None) -> AgentBatch:
+        """The inner trainer's part of a batch, kept for the next :meth:`act`, which gets the same batch."""
+        self._rows = self.seats.batch(batch, before)
+        self._rows_of = batch
+        return self._rows
+
+    def _add_rewards(self, batch: AgentBatch) -> None:
+        """Add the rewards of a step to the returns of the open episodes."""
+        reward = batch.reward
+        if batch.group_reward is not None:
+            reward = reward + batch.group_reward
+        if batch.transition_closed is not None:
+            reward = np.where(batch.transition_closed, reward, 0)
+        self._returns += reward
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Update the inner trainer, and report ratings beside its statistics."""
@@ -186,31 +202,38 @@ class GhostTrainer(TrainerWrapper):
 
     def statistics(self) -> dict[str, float]:
         """The statistics of self-play by tag, since the last call."""
-        self.controller.settle()
+        controller = self.controller
+        controller.rate_games()
         ghosts = self.ghosts
-        elo = self.controller.elo
-        total, count = self.controller.results.totals.pop(self._player, (0.0, 0))
-        players = [ghosts.pool.member(place).player for place in ghosts.in_any_rank(ghosts.place[ghosts.slots])]
-        team = self.controller.learning_team
-        stats = {"ELO": elo.rating(self._player), "Snapshots": float(ghosts.saves), "Swaps": float(ghosts.swaps)}
-        if players:
-            stats["Opponent ELO"] = float(np.mean([elo.rating(player) for player in players]))
+        elo = controller.elo
+        stats = {"ELO": elo.rating(self._player)}
+        stats["Snapshots"] = float(ghosts.saves)
+        stats["Swaps"] = float(ghosts.swaps)
+        playing = ghosts.in_any_rank(ghosts.place[ghosts.slots])
+        ratings = [elo.rating(ghosts.pool.member(place).player) for place in playing]
+        if ratings:
+            stats["Opponent ELO"] = float(np.mean(ratings))
+        total, count = controller.results.totals.pop(self._player, (0.0, 0))
         if count:
             stats["Win Rate"] = total / count
+        team = self.learning.current
         if team >= 0:
-            stats["Learning Team"] = float(self.controller.teams[team])
+            stats["Learning Team"] = float(self.learning.numbers[team])
         return {f"{TAGS}{name}": value for name, value in stats.items()}
 
     @property
     def snapshots(self) -> list[Member]:
         """The snapshots in the window, oldest first."""
-        return [self.ghosts.pool.member(place) for place in self.ghosts.pool.window]
+        pool = self.ghosts.pool
+        return [pool.member(place) for place in pool.window]
 
     @property
     def versions(self) -> list[Member]:
         """The snapshots in the window, then the policy as it is."""
-        latest = self.ghosts.pool.member(self.ghosts.latest())
-        return [*(member for member in self.snapshots if member is not latest), latest]
+        place = self.ghosts.latest()
+        latest = self.ghosts.pool.member(place)
+        earlier = [member for member in self.snapshots if member is not latest]
+        return [*earlier, latest]
 
     def restart(self, model: Mapping[str, Any]) -> None:
         """Keep a snapshot in the window, and continue with the weights ``model``. Call it after an update."""
@@ -223,9 +246,9 @@ class GhostTrainer(TrainerWrapper):
         if self._stopped:
             return
         self._stopped = True
-        self.controller.retire(self.teams.tolist())
+        self.learning.retire(self.teams.tolist())
         self.ghosts.final = self.ghosts.latest()
-        self.ghosts.tell()
+        self.ghosts.report_drawn()
         self._awake = False
         learning = np.flatnonzero(self.learning_slots)
         self.seats.leave(learning)
@@ -233,109 +256,116 @@ class GhostTrainer(TrainerWrapper):
 
     # ------------------------------------------------------------ games
 
-    def _episodes_over(self, over: NDArray[np.intp], batch: AgentBatch) -> None:
+    def _episodes_over(self, over: Ints, batch: AgentBatch) -> None:
         """The episodes of the slots ``over`` [K] ended: rate games, and decide who learns in the next episodes."""
+        value = self._value(over, batch)
+        void = self._void(over, batch)
+        cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
         if self._sides is not None:
-            self._sides_over(self._sides, over, batch)
+            sides = self._sides.end(over, value, void | cut_off)
+            late = sides.void & batch.truncated[sides.slot]
+            self.controller.report_sides(self.name, self._player, sides, int(np.count_nonzero(late)))
+            self._forget(over)
+            self._assign(over)  # an agent's next episode waits for no other agent
             return
         first = over[~self._done[over]]
         self._done[first] = True
         ended = np.bincount(self._env[first], minlength=len(self._playing))
         self._playing -= ended
         finished = (self._playing == 0) & (ended > 0)  # [N]
-        pool = self.ghosts.pool.members
-        players = np.array([self._player, *(-1 if each is None else each.player for each in pool)])
-        cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
-        value = self._value(over, batch)
-        void = self._void(over, batch)
-        played = players[self.ghosts.place[over] + 1]
-        self.controller.report(self.name, AgentResults(over, played, value, void, cut_off))
+        played = self.ghosts.players_at(self.ghosts.place[over])
+        results = AgentResults(over, played, value, void, cut_off)
+        self.controller.report(self.name, results)
         if finished.any():
-            self.controller.next_game(finished, self._game)
+            self.learning.next_game(finished, self._game)
             self._playing[finished] = self._agents[finished]
             self._done[finished[self._env]] = False
         self._forget(over)
         # Agents that died early have waited for the end of the game.
-        waiting = self._fresh & finished[self._env]
-        self._assign(np.flatnonzero(waiting) if waiting[over].all() else np.union1d(over, np.flatnonzero(waiting)))
+        waiting = np.flatnonzero(self._fresh & finished[self._env])
+        if not finished[self._env[over]].all():
+            waiting = np.union1d(over, waiting)
+        self._assign(waiting)
 
-    def _sides_over(self, sides: Sides, over: NDArray[np.intp], batch: AgentBatch) -> None:
-        """As :meth:`_episodes_over`, where each side is a game: its next episode waits for no other agent."""
-        cut_off = batch.truncated[over] & (self.settings.truncated_games == "skip")
-        finished = sides.end(over, self._value(over, batch), self._void(over, batch) | cut_off)
-        late = finished.void & batch.truncated[finished.slot]
-        self.controller.report_sides(self.name, self._player, finished, int(np.count_nonzero(late)))
-        self._forget(over)
-        self._assign(over)
-
-    def _void(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.bool_]:
+    def _void(self, over: Ints, batch: AgentBatch) -> Bools:
         """Whether the game of each of these slots [K] is not to be rated, however long it took."""
-        return np.zeros(len(over), np.bool_) if batch.aborted is None else batch.aborted[over]
+        if batch.aborted is None:
+            return np.zeros(len(over), np.bool_)
+        return batch.aborted[over]
 
-    def _value(self, over: NDArray[np.intp], batch: AgentBatch) -> NDArray[np.float64]:
+    def _value(self, over: Ints, batch: AgentBatch) -> Floats:
         """The result [K] for each of the agents whose episode ended."""
         rule = self.settings.result
         if rule == "return":
             return self._returns[over].copy()
         if not rule.startswith(INFO):
+            # As ML-Agents rates: the sign of the last reward and of the group's.
             final = batch.reward[over].astype(np.float64)
-            return np.sign(final if batch.group_reward is None else final + batch.group_reward[over])
+            if batch.group_reward is not None:
+                final = final + batch.group_reward[over]
+            return np.sign(final)
         reported = batch.final_info or {}
         name = rule.removeprefix(INFO)
         if name not in reported:
-            there = ", ".join(sorted(reported)) or "none"
-            problem = f"the environment reports no number {name!r} at the end of an episode; it reports {there}"
-            raise ConfigError(problem + did_you_mean(name, reported), key=("behaviors", self.name, ENTRY, "result"))
+            numbers = ", ".join(sorted(reported)) or "none"
+            problem = f"the environment reports no number {name!r} at the end of an episode; it reports {numbers}"
+            hint = did_you_mean(name, reported)
+            raise ConfigError(problem + hint, key=("behaviors", self.name, ENTRY, "result"))
+        # Aborted episodes report nothing, and have no number.
         value = np.full(len(self._env), np.nan)
         value[batch.ended] = reported[name]
         return value[over]
 
-    def _forget(self, slots: NDArray[np.intp]) -> None:
+    def _forget(self, slots: Ints) -> None:
         """An episode begins in these ``slots``."""
         self.ghosts.forget(slots)
         self._returns[slots] = 0.0
         self._fresh[slots] = True
 
-    def _assign(self, slots: NDArray[np.intp]) -> None:
+    def _assign(self, slots: Ints) -> None:
         """Decide who learns, and who plays as which ghost, in the episodes that begin in these ``slots`` [K]."""
         self.seats.leave(slots)
+        env = self._env[slots]
+        of_learning_team = self.learning.team[env] == self._team[slots]
         ghost = self.ghosts.drawn_for(slots)
+        as_learner = ghost == LEARNER
         learns = np.zeros(len(slots), np.bool_)
         if not self._stopped:
-            learns = (self.controller.team[self._env[slots]] == self._team[slots]) | (ghost == LEARNER)
+            learns = of_learning_team | as_learner
         learns[learns] = self.seats.sit(slots[learns])
-        ghost[ghost == LEARNER] = self.ghosts.final
-        self.ghosts.play(slots, np.where(learns, LEARNER, ghost))
+        # After max_steps, the policy as it is has a place like any other.
+        ghost[as_learner] = self.ghosts.final
+        places = np.where(learns, LEARNER, ghost)
+        self.ghosts.play(slots, places)
         if self._sides is not None:
-            env = self._env[slots]
-            rated = learns & (self.controller.team[env] == self._team[slots])
-            self._sides.begin(slots, rated, self.controller.playing[env])
+            self._sides.begin(slots, learns & of_learning_team, self.controller.playing[env])
 
     def _is_awake(self) -> bool:
         """Whether an agent of any rank sits in a seat, or may sit down in the next game."""
         if self._stopped:
             return False
-        controller = self.controller
-        if controller.learning_team in self.teams or (self.ghosts.assigned == LEARNER).any():
+        if self.learning.current in self.teams or (self.ghosts.assigned == LEARNER).any():
             return True
         if not self._awake:
             return False
         # The ranks ask each other only while the last games end in which agents of this behavior learn.
-        begun = controller.game > self._game  # by another behavior, when the team of this one learned
-        will = bool(np.isin(controller.team[begun], self.teams).any())
-        return controller.exchange.any(bool(self.seats.taken.any()) or will)
+        sits = bool(self.seats.occupied.any())
+        begun = self.learning.game > self._game  # by another behavior, when the team of this one learned
+        will_sit = bool(np.isin(self.learning.team[begun], self.teams).any())
+        return self.controller.exchange.any(sits or will_sit)
 
     def _boundaries(self) -> None:
         """Save a snapshot, change the team and swap opponents where they are due."""
-        controller = self.controller
+        learning = self.learning
         steps = self.trainer.steps
         self.ghosts.save_if_due()
-        if controller.learning_team < 0 and not self._stopped:  # max_steps was raised after all had reached it
-            controller.change_team()
-        learning = self.ghosts.role.leads and controller.learning_team in self.teams
-        if learning and steps - self._changed_at >= self.settings.team_change_steps:
+        if learning.current < 0 and not self._stopped:  # max_steps was raised after all had reached it
+            learning.change()
+        decides = self.ghosts.role.leads and learning.current in self.teams
+        if decides and steps - self._changed_at >= self.settings.team_change_steps:
             self._changed_at = steps
-            controller.change_team()
+            learning.change()
+        # After the team: its change is one of the reasons for a swap.
         self.ghosts.swap_if_due()
 
     # ------------------------------------------------------------ state
@@ -345,20 +375,21 @@ class GhostTrainer(TrainerWrapper):
 
         Whether a behavior has reached its ``max_steps`` is not part of it: a run may be resumed with more steps.
         """
-        return {**self.trainer.state_dict(), **self._own_state()}
+        return {**self.trainer.state_dict(), **self._self_play_state()}
 
-    def _own_state(self) -> dict[str, Any]:
+    def _self_play_state(self) -> dict[str, Any]:
         ghosts = self.ghosts.state_dict()
-        own = {
-            **ghosts,
-            **self.seats.state_dict(),
-            **({} if self._sides is None else {"sides": self._sides.state_dict()}),
-            **{name: getattr(self, f"_{name}").copy() for name in ARRAYS},
-            "awake": self._awake,
-            "counts": {**ghosts["counts"], **{name: getattr(self, f"_{name}") for name in COUNTS}},
-        }
-        leads = self.controller.first == self.name
-        return {ENTRY: own, **({STATE_ENTRY: self.controller.state_dict()} if leads else {})}
+        counts = {name: getattr(self, f"_{name}") for name in COUNTS}
+        entry = {**ghosts, **self.seats.state_dict(), "awake": self._awake}
+        entry["counts"] = {**ghosts["counts"], **counts}
+        for name in ARRAYS:
+            entry[name] = getattr(self, f"_{name}").copy()
+        if self._sides is not None:
+            entry["sides"] = self._sides.state_dict()
+        state = {ENTRY: entry}
+        if self.controller.first == self.name:
+            state[STATE_ENTRY] = self.controller.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
@@ -377,12 +408,13 @@ class GhostTrainer(TrainerWrapper):
                 self.controller.load_learned(saved_mapping(state, STATE_ENTRY))
             cast(PortableTrainer, self.trainer).load_learned(state)
         self.ghosts.unshared = 0
-        self._awake = self.ghosts.draw_at_begin = True
+        self._awake = True
+        self.ghosts.draw_at_begin = True
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Take back what the block has loaded if it raises an error."""
-        before = self._own_state()
+        before = self._self_play_state()
         try:
             yield
         except Exception:
@@ -393,14 +425,14 @@ class GhostTrainer(TrainerWrapper):
         self._load_learned(state)
         if STATE_ENTRY in state:
             self.controller.load_state_dict(saved_mapping(state, STATE_ENTRY))
-        own = saved_mapping(state, ENTRY)
-        self.ghosts.load_agents(own)
-        self.seats.load_state_dict(own)
+        entry = saved_mapping(state, ENTRY)
+        self.ghosts.load_agents(entry)
+        self.seats.load_state_dict(entry)
         if self._sides is not None:
-            self._sides.load_state_dict(saved_mapping(own, "sides"))
-        self._awake = saved_bool(own, "awake")
+            self._sides.load_state_dict(saved_mapping(entry, "sides"))
+        self._awake = saved_bool(entry, "awake")
         for name in ARRAYS:
-            fill(getattr(self, f"_{name}"), own, name)
+            fill(getattr(self, f"_{name}"), entry, name)
 
     def _load_learned(self, state: Mapping[str, Any]) -> None:
         """Load the pool and the counts, and check whether the ratings are where they belong."""
@@ -408,10 +440,11 @@ class GhostTrainer(TrainerWrapper):
             raise SavedValueError(
                 "the checkpoint was saved without self_play; remove the block, or start a new run with initialize_from"
             )
-        if (self.controller.first == self.name) != (STATE_ENTRY in state):
+        has_ratings = STATE_ENTRY in state
+        if has_ratings != (self.controller.first == self.name):
             raise SavedValueError("the run had self_play in other behaviors; resume with the blocks of the run")
-        own = saved_mapping(state, ENTRY)
-        self.ghosts.load_learned(own)
-        counts = saved_mapping(own, "counts")
+        entry = saved_mapping(state, ENTRY)
+        self.ghosts.load_learned(entry)
+        counts = saved_mapping(entry, "counts")
         for name in COUNTS:
             setattr(self, f"_{name}", saved_count(counts, name))
