@@ -68,9 +68,9 @@ from .on_policy.collection import RolloutTrainer as RolloutTrainer
 from .on_policy.minibatch import Loss as Loss
 from .on_policy.minibatch import Minibatch as Minibatch
 from .on_policy.minibatch import Rollout as Rollout
+from .on_policy.minibatch import mean_over_rows as mean_over_rows
 from .on_policy.minibatch import probability_ratio as probability_ratio
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
-from .on_policy.trainer import mean_over_rows as mean_over_rows
 from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer
 from .optimization.optimizer import TorchAdam as TorchAdam

@@ -16,8 +16,8 @@ from torch import Tensor
 from rlcore_torch.acceleration.registry import Acceleration, Function
 from rlcore_torch.networks.layers import Dropout
 from rlcore_torch.networks.models import Actor
-from rlcore_torch.on_policy.minibatch import Loss, Minibatch
-from rlcore_torch.on_policy.trainer import LossFunction, OnPolicyTrainer, is_mean_over_rows
+from rlcore_torch.on_policy.minibatch import Loss, LossFunction, Minibatch, is_mean_over_rows
+from rlcore_torch.on_policy.trainer import OnPolicyTrainer
 
 Piece = TypeVar("Piece")
 Made = TypeVar("Made")

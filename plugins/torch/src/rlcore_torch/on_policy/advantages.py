@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import RewardProvider
+from rlcore_torch.arrays import BoolArray, FloatArray, IntArray
 
 Values = TypeVar("Values", NDArray[np.float32], Tensor)
 
@@ -36,14 +37,15 @@ def generalized_advantages(
     For a reward that ignores the ends of episodes, ``next_value`` is always the value of the next row, and the
     trajectory goes on there.
     """
-    advantage = gamma * next_value
+    advantage = gamma * next_value  # first delta, the error of each step (eq. 11), in place
     if terminated is not None:
         advantage[terminated] = 0.0
     advantage += reward
     advantage -= value
     decay = carry * np.float32(gamma * lambd)  # [T, S]
     for t in range(len(advantage) - 2, -1, -1):
-        advantage[t] += decay[t] * advantage[t + 1]
+        following = advantage[t + 1]
+        advantage[t] += decay[t] * following
     return advantage
 
 
@@ -64,39 +66,40 @@ class Trajectories:
     across: NDArray[np.bool_]
 
     @classmethod
-    def of(
-        cls, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], valid: NDArray[np.bool_], horizon: int
-    ) -> Trajectories:
+    def of(cls, terminated: BoolArray, truncated: BoolArray, valid: BoolArray, horizon: int) -> Trajectories:
         """Return those of the ``valid`` transitions [T, S], which are the first ones of each slot.
 
         A trajectory is cut after ``horizon`` rows.
         """
         ended = (terminated | truncated) & valid
-        cuts = trajectory_cuts(ended, np.zeros(valid.shape[1], np.int64), horizon) if horizon < len(valid) else ended
+        stops = ended
+        if horizon < len(valid):
+            age = np.zeros(valid.shape[1], np.int64)
+            stops = ended | trajectory_cuts(ended, age, horizon)
         followed = np.ones_like(valid)
         followed[:-1] = valid[1:]  # a slot's last transition ends its trajectory; the last row ends them all
-        return cls(terminated, ended, ~ended & ~cuts & followed, ended & followed)
+        carry = ~stops & followed
+        across = ended & followed
+        return cls(terminated, ended, carry, across)
 
     def advantages(
-        self,
-        reward: Values,
-        value: Values,
-        next_value: Values,
-        provider: RewardProvider,
-        lambd: float,
+        self, reward: Values, value: Values, next_value: Values, provider: RewardProvider, lambd: float
     ) -> Values:
         """Return the advantages [T, S] of the ``reward`` [T, S] of a provider, all arrays or all tensors [T, S]."""
+        gamma = provider.gamma
         if provider.ignore_done:  # one trajectory goes through all episodes
-            return generalized_advantages(reward, value, next_value, self.carry | self.across, provider.gamma, lambd)
+            carry = self.carry | self.across
+            return generalized_advantages(reward, value, next_value, carry, gamma, lambd)
         # Truncated episodes bootstrap from their final observation, terminated ones have no future.
-        return generalized_advantages(reward, value, next_value, self.carry, provider.gamma, lambd, self.terminated)
+        return generalized_advantages(reward, value, next_value, self.carry, gamma, lambd, self.terminated)
 
     def map(self, function: Callable[[Any], Any]) -> Trajectories:
         """Return ``function`` of every array."""
-        return Trajectories(*(function(array) for array in attrs.astuple(self, recurse=False)))
+        arrays = attrs.astuple(self, recurse=False)
+        return Trajectories(*map(function, arrays))
 
 
-def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: int) -> NDArray[np.bool_]:
+def trajectory_cuts(ended: BoolArray, age: IntArray, horizon: int) -> BoolArray:
     """Mark where a trajectory reaches ``horizon`` rows without having ended: [T, S].
 
     ``age`` [S] is the length of each slot's trajectory before the first row, and is left at its length after the
@@ -105,32 +108,35 @@ def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: i
     cuts = np.zeros_like(ended)
     for t in range(len(ended)):
         age += 1
-        np.greater_equal(age, horizon, out=cuts[t])
-        cuts[t] &= ~ended[t]
-        age[cuts[t] | ended[t]] = 0
+        is_full = age >= horizon
+        cuts[t] = is_full & ~ended[t]
+        age[is_full | ended[t]] = 0
     return cuts
 
 
-def explained_variances(
-    values: NDArray[np.float32], returns: NDArray[np.float32], names: Sequence[str]
-) -> dict[str, float]:
+def explained_variances(values: FloatArray, returns: FloatArray, names: Sequence[str]) -> dict[str, float]:
     """The share of the variance of ``returns`` [..., R] that ``values`` [..., R] explain, by tag.
 
     It is that of the sums over the R heads ``names``, as the policy learns from the sum of their advantages; with
     several heads also that of each, whose means and scales differ.
     """
-    shares = {"Losses/Explained Variance": _explained_variance(values.sum(-1), returns.sum(-1))}
-    if len(names) > 1:
-        for k, name in enumerate(names):
-            tag = f"Losses/{name.capitalize()} Explained Variance"
-            shares[tag] = _explained_variance(values[..., k], returns[..., k])
+    of_sums = _explained_variance(values.sum(-1), returns.sum(-1))
+    shares = {"Losses/Explained Variance": of_sums}
+    if len(names) == 1:
+        return shares
+    for k, name in enumerate(names):
+        tag = f"Losses/{name.capitalize()} Explained Variance"
+        shares[tag] = _explained_variance(values[..., k], returns[..., k])
     return shares
 
 
-def _explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
+def _explained_variance(values: FloatArray, returns: FloatArray) -> float:
     """1 - Var(returns - values) / Var(returns); 0 where the returns do not vary."""
     variance = float(np.var(returns))
-    return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0
+    if variance <= 0:
+        return 0.0
+    unexplained = float(np.var(returns - values))
+    return 1.0 - unexplained / variance
 
 
 @attrs.define(eq=False)
@@ -143,24 +149,28 @@ class EpisodeRewards:
 
     open: NDArray[np.float64]
 
-    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_], cuts: NDArray[np.int64]) -> list[float]:
-        """Takes in rewards and ends, both [T, S]; the sum of each episode that ended.
+    def record(self, reward: FloatArray, ended: BoolArray, cuts: IntArray) -> list[float]:
+        """Add rewards and ends, both [T, S]; return the sum of each episode that ended.
 
         ``cuts`` [k, 2] names the (row, slot) pairs of ``ended`` at which an episode was only cut.
         """
         was_cut = np.zeros_like(ended)
         was_cut[cuts[:, 0], cuts[:, 1]] = True
         sums = np.cumsum(reward, axis=0, dtype=np.float64)  # [T, S]
+        total = sums[-1]
+        # An episode earned the running sum at its end, less that at the end before it in the same slot. The first one
+        # of a slot began in an earlier rollout: what it earned there is added.
         slot, row = np.nonzero(ended.T)  # by slot, then in time
         at_end = sums[row, slot]
-        first = np.ones(len(slot), np.bool_)
-        first[1:] = slot[1:] != slot[:-1]
-        before = np.zeros(len(slot))
-        before[~first] = at_end[:-1][~first[1:]]
-        before[first] = -self.open[slot[first]]
+        is_first = np.ones(len(slot), np.bool_)
+        is_first[1:] = slot[1:] != slot[:-1]
+        before = np.roll(at_end, 1)
+        before[is_first] = -self.open[slot[is_first]]
+        earned = at_end - before
         last = np.zeros_like(self.open)
         last[slot] = at_end  # the last assignment of a slot wins: its latest end
         has_ended = ended.any(axis=0)
-        self.open = np.where(has_ended, sums[-1] - last, self.open + sums[-1])
-        finished: list[float] = (at_end - before)[~was_cut[row, slot]].tolist()
+        self.open = np.where(has_ended, total - last, self.open + total)
+        is_end = ~was_cut[row, slot]
+        finished: list[float] = earned[is_end].tolist()
         return finished

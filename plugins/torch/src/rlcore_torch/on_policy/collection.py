@@ -6,6 +6,7 @@ each step, before its observations are acted on, because those of the first step
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ from rlcore import (
 )
 from rlcore_torch.lives import lives_as_episodes
 from rlcore_torch.networks.actions import ActionNoise
+from rlcore_torch.networks.inputs import AnyInputs
 from rlcore_torch.networks.models import ActorCritic
 from rlcore_torch.networks.saved_networks import load_model_state, model_state
 from rlcore_torch.on_policy.advantages import EpisodeRewards
@@ -73,15 +75,18 @@ class RolloutTrainer(TorchTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
+        self._inputs: AnyInputs = self.model.learner_inputs
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         head = self.model.policy_head
-        size = self.model.memory_size
-        remembered = size * len(self.model.remembering)
-        self.memory = np.zeros((behavior.slots, remembered), np.float32) if size else None
+        slots = behavior.slots
+        remembered = self.model.memory_size * len(self.model.remembering)
+        self.memory = np.zeros((slots, remembered), np.float32) if remembered else None
         collected = self.hyperparameters.buffer_size
         if self.ranks.size > 1:
-            collected = -(-collected // self.share.total) * behavior.slots
+            # As many rows in every rank as one process would have: an agent's part does not depend on its rank.
+            rows_of_all = math.ceil(collected / self.share.total)
+            collected = rows_of_all * slots
         noise_size = head.held_size // head.hold
         self._buffer_sizes = self.stored(), collected, remembered, noise_size, head.continuous
         self.buffer = RolloutBuffer(*self._buffer_sizes)
@@ -89,11 +94,9 @@ class RolloutTrainer(TorchTrainer):
         self.begins_statistics = False
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        rows = self.buffer.rows
-        generator = self._noise_generator
-        self._new_noise = behavior, rows, generator, head.held_size, self.share, head.hold
+        self._new_noise = behavior, self.buffer.rows, self._noise_generator, head.held_size, self.share, head.hold
         self._noise = ActionNoise(*self._new_noise)
-        self.episode_rewards = [EpisodeRewards(np.zeros(behavior.slots)) for _ in self.providers]
+        self.episode_rewards = [EpisodeRewards(np.zeros(slots)) for _ in self.providers]
         self.reward_scaling = self.make_reward_scaling()
         self._actor: Any = self.policy  # whose arrays or tensors the buffer stores
         self._actions: Callable[..., Any] = self.policy.layout.actions
@@ -105,17 +108,19 @@ class RolloutTrainer(TorchTrainer):
         what it has been given, or a method that a subclass overrides.
         """
         refusal = refusal_of_tensors(self, device)
-        if refusal is None:
-            # The parts of an update read both alike.
-            kind = TurnsRollout if takes_turns else TensorRollout
-            self.buffer = kind(self.device, *self._buffer_sizes)
-            on_host = shares_memory(self.device)
-            self._actor = actor = SharedMemoryActor(self.policy) if on_host else TensorActor(self.policy)
-            self._actions = actor.actions
-            if not on_host:
-                self._noise = TensorNoise(*self._new_noise)
-                self._noise.device = self.device
-        return refusal
+        if refusal is not None:
+            return refusal
+        # The parts of an update read both alike.
+        kind = TurnsRollout if takes_turns else TensorRollout
+        self.buffer = kind(self.device, *self._buffer_sizes)
+        if shares_memory(self.device):
+            self._actor = SharedMemoryActor(self.policy)
+        else:
+            self._actor = TensorActor(self.policy)
+            self._noise = TensorNoise(*self._new_noise)
+            self._noise.device = self.device
+        self._actions = self._actor.actions
+        return None
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, after :meth:`take_tensors`."""
@@ -138,14 +143,16 @@ class RolloutTrainer(TorchTrainer):
         """Start new episodes in all slots."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch, self.memory)
-        # The weights that a run begins with may have statistics.
-        self.begins_statistics = self.begins_statistics or not self.model.learner_inputs.has_statistics
+        if not self._inputs.has_statistics:  # the weights that a run begins with may have some
+            self.begins_statistics = True
         if self.begins_statistics:
             self.normalize(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
         """Return actions, and store what their distribution was given."""
-        noise = None if self.settings.network_settings.deterministic else self._noise.next()
+        noise = None
+        if not self.settings.network_settings.deterministic:
+            noise = self._noise.next()
         if self.memory is None:
             columns, logits = self._actor.parameters(batch.observations, batch.action_mask)
         else:
@@ -156,13 +163,16 @@ class RolloutTrainer(TorchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
-        over = None if self.memory is None else batch.ended  # batches on a device have no such rows, and no memory
+        episodes = batch
         batch = lives_as_episodes(batch)
         if batch.aborted is not None:
             self._forget(batch.aborted)
         full = self.rollout_start + self.hyperparameters.buffer_size
-        # A lost life ends the value alone: agents that are evaluated know no lives, and remember on.
-        closed = self.buffer.observe(batch) if self.memory is None else self.buffer.observe(batch, self.memory, over)
+        if self.memory is None:  # batches on a device have no memory, and no rows `ended`
+            closed = self.buffer.observe(batch)
+        else:
+            # A lost life ends the value alone: agents that are evaluated know no lives, and remember on.
+            closed = self.buffer.observe(batch, self.memory, episodes.ended)
         self.step_count.add(closed, min(full, self.settings.max_steps))
         if self.begins_statistics and self.steps < full:  # those after a full rollout belong to the next one
             self.normalize(batch)
@@ -172,11 +182,11 @@ class RolloutTrainer(TorchTrainer):
 
         Reward sums are reset where there is no transition in the buffer; ``cut_rows`` reports the others.
         """
-        lengths = self.buffer.lengths()
+        unreported = cut & (self.buffer.lengths() == 0)
         for rewards in self.episode_rewards:
-            rewards.open[cut & (lengths == 0)] = 0.0
+            rewards.open[unreported] = 0.0
         if self.reward_scaling is not None:
-            self.reward_scaling.forget(cut & (lengths == 0))
+            self.reward_scaling.forget(unreported)
         if self.memory is not None:
             self.memory[cut] = 0.0
 
@@ -190,15 +200,17 @@ class RolloutTrainer(TorchTrainer):
         collected = self.steps - self.rollout_start
         if collected >= h.buffer_size:
             return True
-        last = self.rollout_start < self.settings.max_steps <= self.steps
-        return last and collected >= h.batch_size and not self.ranks.any(self.buffer.size == 0)
+        is_last = self.rollout_start < self.settings.max_steps <= self.steps
+        if not is_last or collected < h.batch_size:
+            return False
+        return not self.ranks.any(self.buffer.size == 0)
 
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a run must save of the trainer."""
         rewards = zip(self.provider_names, self.episode_rewards, strict=True)
-        state = {
+        state: dict[str, Any] = {
             "model": model_state(self.model),
             "optimizer": self.optimizer.state_dict(),
             "buffer": rollout_state(self.buffer.on_host()),
@@ -209,14 +221,16 @@ class RolloutTrainer(TorchTrainer):
                 "minibatches": generator_state(self._minibatch_generator),
             },
             "noise": self._noise.state_dict(),
-            "episode_rewards": {name: each.open.copy() for name, each in rewards},
+            "episode_rewards": {name: sums.open.copy() for name, sums in rewards},
             "providers": self.providers_state(),
         }
         if self.reward_scaling is not None:
             state[ENTRY] = self.reward_scaling.state_dict()
         if self.memory is not None:
             size = self.model.memory_size
-            state["memory"] = {"acting": self.memory[:, :size].copy(), "critic": self.memory[:, -size:].copy()}
+            acting = self.memory[:, :size].copy()
+            critic = self.memory[:, -size:].copy()  # the same if it shares the policy's body
+            state["memory"] = {"acting": acting, "critic": critic}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -225,8 +239,9 @@ class RolloutTrainer(TorchTrainer):
         self._load_learned(state)
         if self.memory is not None:
             size = self.model.memory_size
-            self.memory[:, -size:] = state["memory"]["critic"]
-            self.memory[:, :size] = state["memory"]["acting"]
+            memory = state["memory"]
+            self.memory[:, -size:] = memory["critic"]
+            self.memory[:, :size] = memory["acting"]
         self.policy.refresh()
         arrays = self.buffer.on_host()
         load_rollout(arrays, state["buffer"])
@@ -234,8 +249,9 @@ class RolloutTrainer(TorchTrainer):
         self.rollout_start = self.steps - self.ranks.total(self.buffer.size)
         self.begins_statistics = bool(state["begins_statistics"])
         self._noise.load_state_dict(state["noise"])
+        episode_rewards = saved_mapping(state, "episode_rewards")
         for name, rewards in zip(self.provider_names, self.episode_rewards, strict=True):
-            fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
+            fill(rewards.open, episode_rewards, name)
         if self.reward_scaling is not None:
             self.reward_scaling.load_state_dict(state)
 
@@ -252,8 +268,9 @@ class RolloutTrainer(TorchTrainer):
         self.optimizer.load_state_dict(state["optimizer"])
         self.forget_captured()
         self.steps = saved_count(state, "steps")
-        restore_generator(self._noise_generator, state["generators"]["actions"])
-        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
+        generators = state["generators"]
+        restore_generator(self._noise_generator, generators["actions"])
+        restore_generator(self._minibatch_generator, generators["minibatches"])
         self.load_providers(state["providers"])
         if self.reward_scaling is not None:
             self.reward_scaling.load_statistics(state)

@@ -10,22 +10,20 @@ Shapes: T rows, S slots, K episodes that ended.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import attrs
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, NonFiniteError, RunStateError, Transitions
+from rlcore_torch.arrays import Array, Arrays, BoolArray, FloatArray, Indices, IntArray
 from rlcore_torch.networks.actions import ActionLayout
-from rlcore_torch.on_policy.rollout import ACTED, OF_SLOTS, RESULTS, FloatArray, Pairs, RolloutBuffer
+from rlcore_torch.on_policy.rollout import ACTED, OF_SLOTS, RESULTS, Pairs, RolloutBuffer
 
 __all__ = ["TensorRollout", "TurnsRollout"]
-
-Indices = NDArray[np.intp]
 
 # What a rollout has on the host, and a checkpoint takes as it is.
 ON_HOST = ("rows", "row", "ragged", *RESULTS, *OF_SLOTS, "open_log_prob", "cuts")
@@ -53,12 +51,13 @@ class DeviceRollout(RolloutBuffer):
     # ------------------------------------------------------------ what is large
 
     def _zeros(self, shape: tuple[int, ...], dtype: Any) -> Tensor:
-        like = torch.from_numpy(np.empty(0, dtype))
-        return torch.zeros(shape, dtype=like.dtype, device=self.device)
+        empty = torch.from_numpy(np.empty(0, dtype))  # PyTorch's type of the same name
+        return torch.zeros(shape, dtype=empty.dtype, device=self.device)
 
-    def _place(self, rows: NDArray[np.int64], slots: NDArray[np.intp]) -> tuple[Any, Any]:
-        slots_there = torch.from_numpy(slots).to(self.device)
-        return (torch.from_numpy(rows).to(self.device), slots_there), slots_there
+    def _place(self, rows: IntArray, slots: Indices) -> tuple[Any, Any]:
+        slot_indices = self._tensor(slots)
+        row_indices = self._tensor(rows)
+        return (row_indices, slot_indices), slot_indices
 
     def _write(self, array: Tensor, at: Any, values: Tensor, slots: Any) -> None:
         array[at] = values[slots].to(array.dtype)
@@ -68,15 +67,19 @@ class DeviceRollout(RolloutBuffer):
 
     def act(self, raw: Any, choices: Any, columns: Any, logits: Any) -> None:
         """Store the actions of the slots that act; each is [S, ...] on the device, and on the CPU may be an array."""
-        parts = (raw, choices, columns, logits)
-        super().act(*(None if part is None else torch.as_tensor(part) for part in parts))
+        tensors = []
+        for part in (raw, choices, columns, logits):
+            tensors.append(None if part is None else torch.as_tensor(part))
+        super().act(*tensors)
 
     # ------------------------------------------------------------ reading
 
-    def transitions(self, layout: ActionLayout, rows: int, at: NDArray[np.bool_] | slice) -> Transitions:
+    def transitions(self, layout: ActionLayout, rows: int, at: BoolArray | slice) -> Transitions:
         """Return the rewards and flags for the environment's reward, without observations and actions."""
         reward, terminated, truncated = (getattr(self, name)[:rows][at] for name in RESULTS)
-        slot = None if isinstance(at, slice) else np.nonzero(at)[1]
+        slot = None
+        if not isinstance(at, slice):
+            _, slot = np.nonzero(at)
         return Transitions({}, Actions(), reward, terminated, truncated, slot=slot)
 
     def require_finite(self, step: int) -> None:
@@ -85,8 +88,10 @@ class DeviceRollout(RolloutBuffer):
         Once an update, because the run does not look at batches that stay on a device.
         """
         for what, values, written in self._written():
+            if not values.dtype.is_floating_point:
+                continue
             # A sum is finite unless a number is not, or numbers are huge; looking at each takes several times as long.
-            if not values.dtype.is_floating_point or bool(values.sum().isfinite()):
+            if bool(values.sum().isfinite()):
                 continue
             wrong = ~values.isfinite()
             if wrong.dim() > 2:
@@ -94,16 +99,20 @@ class DeviceRollout(RolloutBuffer):
             wrong &= torch.from_numpy(written).to(wrong.device)
             if bool(wrong.any()):
                 row, slot = wrong.nonzero()[0].tolist()
-                self._refuse_non_finite(what, slot, self.observed_at.format(row + 1, self.row), step)
+                place = self.observed_at.format(row + 1, self.row)
+                self._refuse_non_finite(what, slot, place, step)
         places, finals = self.finals()
         for name, values in finals.items():
-            if values.dtype.is_floating_point and not bool(values.isfinite().all()):
-                first = int((~values.isfinite()).nonzero()[0][0])
-                row, slot = places[first].tolist()
+            if not values.dtype.is_floating_point:
+                continue
+            wrong = ~values.isfinite()
+            if bool(wrong.any()):
+                first = wrong.nonzero()[0]
+                row, slot = places[int(first[0])].tolist()
                 place = self.ended_at.format(row + 1, self.row)
                 self._refuse_non_finite(f"final observation {name!r}", slot, place, step)
 
-    def _written(self) -> Iterator[tuple[str, Tensor, NDArray[np.bool_]]]:
+    def _written(self) -> Iterator[tuple[str, Tensor, BoolArray]]:
         """Yield names, numbers [rows, S, ...], and which [rows, S] of them the rollout wrote."""
         raise NotImplementedError
 
@@ -121,7 +130,8 @@ class DeviceRollout(RolloutBuffer):
         )
 
     def _called(self, slot: int) -> str:
-        return f"slot {slot} (environment {int(self.behavior.env_index[slot])})"
+        environment = int(self.behavior.env_index[slot])
+        return f"slot {slot} (environment {environment})"
 
     def played(self) -> list[AgentBatch]:
         """Return the rewards and flags of the steps since the last call, in order."""
@@ -138,12 +148,13 @@ class DeviceRollout(RolloutBuffer):
             setattr(buffer, name, copy.copy(getattr(self, name)))
         for name in ACTED:
             setattr(buffer, name, _array(getattr(self, name)))
-        buffer.seen = {name: _array(seen) for name, seen in self.seen.items()}
-        buffer.masks = None if self.masks is None else _array(self.masks)
+        buffer.seen = _arrays(self.seen)
+        if self.masks is not None:
+            buffer.masks = _array(self.masks)
         places, final_seen = self.finals()
         if len(places):
             buffer.final_rows = [places]
-            buffer.final_seen = [{name: _array(seen) for name, seen in final_seen.items()}]
+            buffer.final_seen = [_arrays(final_seen)]
         return buffer
 
     def load(self, buffer: RolloutBuffer) -> None:
@@ -152,12 +163,17 @@ class DeviceRollout(RolloutBuffer):
             setattr(self, name, getattr(buffer, name))
         for name in ACTED:
             setattr(self, name, self._tensor(getattr(buffer, name)))
-        self.seen = {name: self._tensor(array) for name, array in buffer.seen.items()}
-        self.masks = None if buffer.masks is None else self._tensor(buffer.masks)
-        self.final_seen = [{name: self._tensor(array) for name, array in each.items()} for each in buffer.final_seen]
+        self.seen = self._tensors(buffer.seen)
+        self.masks = None
+        if buffer.masks is not None:
+            self.masks = self._tensor(buffer.masks)
+        self.final_seen = [self._tensors(observations) for observations in buffer.final_seen]
         self._played = []
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
+    def _tensors(self, arrays: Arrays) -> dict[str, Tensor]:
+        return {name: self._tensor(array) for name, array in arrays.items()}
+
+    def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
 
@@ -173,12 +189,15 @@ class TensorRollout(DeviceRollout):
     def __init__(self, device: torch.device, *sizes: Any) -> None:
         super().__init__(device, *sizes)
         # Each [T, S] on the device; the rows before `_read` are in the arrays of the host too.
-        self._results = {name: self._tensor(np.zeros_like(getattr(self, name))) for name in RESULTS}
+        self._results: dict[str, Tensor] = {}
+        for name in RESULTS:
+            on_host = getattr(self, name)
+            self._results[name] = self._tensor(np.zeros_like(on_host))
         self._read = 0
         self._final_seen: dict[str, Tensor] = {}  # each [T, S, *shape]
         self._without_final: set[int] = set()  # rows whose batch had no final observations
 
-    def as_values(self, numbers: Tensor | NDArray[Any]) -> Tensor:
+    def as_values(self, numbers: Tensor | Array) -> Tensor:
         """Return ``numbers`` in the form in which advantages of this rollout are computed: tensors on the device."""
         return torch.as_tensor(numbers).to(self.device)
 
@@ -205,7 +224,8 @@ class TensorRollout(DeviceRollout):
 
     def _finals_of(self, name: str) -> Tensor:
         if name not in self._final_seen:
-            self._final_seen[name] = torch.zeros_like(self.seen[name][1:])
+            of_steps = self.seen[name][1:]
+            self._final_seen[name] = torch.zeros_like(of_steps)
         return self._final_seen[name]
 
     def _move_finals(self) -> None:
@@ -223,7 +243,8 @@ class TensorRollout(DeviceRollout):
         parts = [_array(stored[rows]) for stored in self._results.values()]
         for name, part in zip(RESULTS, parts, strict=True):
             getattr(self, name)[rows] = part
-        self._played += [AgentBatch({}, *of_row) for of_row in zip(*parts, strict=True)]
+        for reward, terminated, truncated in zip(*parts, strict=True):
+            self._played.append(AgentBatch({}, reward, terminated, truncated))
         self._read = self.row
 
     def restart(self) -> None:
@@ -239,16 +260,18 @@ class TensorRollout(DeviceRollout):
         Raises EnvironmentFailed for an episode that ended without final observations.
         """
         self._read_results()
-        places = np.argwhere(self.terminated[: self.row] | self.truncated[: self.row])
+        ended = self.terminated[: self.row] | self.truncated[: self.row]
+        places = np.argwhere(ended)
         without = np.isin(places[:, 0], list(self._without_final))
         if without.any():
-            self._refuse_missing_finals(int(places[without][0, 1]))
+            _, slot = places[without][0]
+            self._refuse_missing_finals(int(slot))
         if not len(places):
             return places, {}
         at, _ = self._place(*places.T)
         return places, {name: seen[at] for name, seen in self._final_seen.items()}
 
-    def _written(self) -> Iterator[tuple[str, Tensor, NDArray[np.bool_]]]:
+    def _written(self) -> Iterator[tuple[str, Tensor, BoolArray]]:
         self._read_results()
         all_slots = np.ones((self.row, self.behavior.slots), np.bool_)
         yield "reward", torch.from_numpy(self.reward[: self.row]), all_slots
@@ -298,7 +321,9 @@ class TurnsRollout(DeviceRollout):
     def _flags(self, batch: Any) -> AgentBatch:
         """Rewards and flags on the host, copied: the environment may write into its tensors in the next step."""
         reward, terminated, truncated = (_array(getattr(batch, name)) for name in RESULTS)
-        acts = None if batch.needs_action is None else _array(batch.needs_action)
+        acts = None
+        if batch.needs_action is not None:
+            acts = _array(batch.needs_action)
         return AgentBatch({}, reward, terminated, truncated, final_observations={}, needs_action=acts)
 
     def _with_tensors(self, flags: AgentBatch, batch: Any) -> AgentBatch:
@@ -311,7 +336,7 @@ class TurnsRollout(DeviceRollout):
             flags, observations=batch.observations, final_observations=finals, action_mask=batch.action_mask
         )
 
-    def _keep_final(self, ended: NDArray[np.intp], batch: AgentBatch, memory: FloatArray | None) -> None:
+    def _keep_final(self, ended: Indices, batch: AgentBatch, memory: FloatArray | None) -> None:
         if batch.final_observations is None:
             self._refuse_missing_finals(int(ended[0]))
         super()._keep_final(ended, batch, memory)
@@ -321,7 +346,7 @@ class TurnsRollout(DeviceRollout):
         super().restart()
         self.ragged = True  # the device keeps to the cursors, wherever all slots act together again
 
-    def _written(self) -> Iterator[tuple[str, Tensor, NDArray[np.bool_]]]:
+    def _written(self) -> Iterator[tuple[str, Tensor, BoolArray]]:
         row = np.arange(self.rows + 1)[:, None]
         yield "reward", torch.from_numpy(self.reward), row[:-1] < self.cursor
         acted_or_next = self.cursor + (self.open | self.awaiting)
@@ -334,7 +359,11 @@ class TurnsRollout(DeviceRollout):
         super().load(buffer)
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
+def _array(tensor: Tensor) -> Array:
     """Return a copy on the host."""
-    array: NDArray[Any] = tensor.cpu().numpy().copy()
-    return array
+    array: Array = tensor.cpu().numpy()
+    return array.copy()
+
+
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+    return {name: _array(tensor) for name, tensor in tensors.items()}

@@ -8,9 +8,10 @@ Shapes: T rows, S slots of this rank, S* of all ranks; R reward providers; B tra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -18,14 +19,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore import Ranks
+from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.networks.sequence_inputs import Inputs, Sequences
 from rlcore_torch.on_policy.advantages import Trajectories
 from rlcore_torch.on_policy.sequences import SequenceTable
 from rlcore_torch.template import Statistic
 
-__all__ = ["Loss", "Minibatch", "Rollout", "probability_ratio"]
+__all__ = ["Loss", "Minibatch", "Rollout", "mean_over_rows", "probability_ratio"]
 
 Places = NDArray[np.int64]
+LossFunction = Callable[["Minibatch"], "Loss"]
+LossMethod = TypeVar("LossMethod", bound=Callable[..., "Loss"])
 
 # Parts of a minibatch beside its inputs, and parts of a loss; those before the last are means over rows.
 COLUMNS = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
@@ -74,11 +79,14 @@ class Minibatch:
 
         ``sequences`` describe other rows then, and are left out.
         """
-
-        columns: dict[str, Any] = {name: function(x) for name in COLUMNS if (x := getattr(self, name)) is not None}
-        columns["inputs"] = tuple(map(function, self.inputs))
-        columns["beside"] = {name: function(x) for name, x in self.beside.items()}
-        return attrs.evolve(self, sequences=None, share=1.0, **columns)
+        columns: dict[str, Any] = {}
+        for name in COLUMNS:
+            column = getattr(self, name)
+            if column is not None:
+                columns[name] = function(column)
+        inputs = tuple(map(function, self.inputs))
+        beside = {name: function(column) for name, column in self.beside.items()}
+        return attrs.evolve(self, inputs=inputs, beside=beside, sequences=None, share=1.0, **columns)
 
     def split(self, sizes: Iterable[int]) -> Iterator[Minibatch]:
         """Yield views of as many rows as ``sizes`` say, one after the other."""
@@ -138,13 +146,14 @@ class Rollout:
 
         ``advantages`` are [T, S], ``returns`` [T, S, R].
         """
+        old_value = torch.as_tensor(self.value).to(advantages.device)
         return Minibatch(
             inputs=self.inputs,
             raw=self.raw,
             choices=self.choices,
             mask=self.mask,
             old_log_prob=self.log_prob,
-            old_value=torch.as_tensor(self.value).to(advantages.device).flatten(0, 1),
+            old_value=old_value.flatten(0, 1),
             advantage=advantages.flatten(),
             returns=returns.flatten(0, 1),
             beside=self.beside,
@@ -163,8 +172,8 @@ class Rollout:
             sequences = list(self.table.shuffled(generator, count))
             return [self.table.places(chosen) for chosen in sequences], sequences
         order = generator.permutation(len(places))
-        size = -(-len(order) // count)
-        drawn = np.resize(order, (count, size))
+        size = math.ceil(len(order) / count)
+        drawn = np.resize(order, (count, size))  # which repeats the first ones
         return list(places[drawn]), []
 
     def own(self, places: Places) -> tuple[Places, Any]:
@@ -172,8 +181,10 @@ class Rollout:
         if self.own_slot is None:
             return places, slice(None)
         rows, slots = np.divmod(places, len(self.own_slot))
-        mine = self.own_slot[slots] >= 0
-        return rows[mine] * self.valid.shape[1] + self.own_slot[slots[mine]], mine
+        local_slots = self.own_slot[slots]
+        is_local = local_slots >= 0
+        slots_here = self.valid.shape[1]
+        return rows[is_local] * slots_here + local_slots[is_local], is_local
 
     def sequences(self, chosen: Places, actor_memory: int) -> Sequences | None:
         """Return how the rows of this rank's sequences among ``chosen`` lie; None if none is of this rank.
@@ -181,11 +192,14 @@ class Rollout:
         ``actor_memory`` is the size of the policy's memory.
         """
         assert self.table is not None and self.memory is not None
-        first, mine = self.own(self.table.first_places[chosen])
-        if not len(first):
+        first_places, is_local = self.own(self.table.first_places[chosen])
+        if not len(first_places):
             return None
-        memory = self.memory.index_select(0, torch.from_numpy(first).to(self.memory.device))
-        return self.table.layout(chosen[mine], memory[:, :actor_memory], memory[:, -actor_memory:])
+        index = torch.from_numpy(first_places).to(self.memory.device)
+        remembered = self.memory.index_select(0, index)  # before the first step of each sequence
+        of_actor = remembered[:, :actor_memory]
+        of_critic = remembered[:, -actor_memory:]
+        return self.table.layout(chosen[is_local], of_actor, of_critic)
 
 
 @attrs.define(eq=False)
@@ -221,7 +235,8 @@ class Loss:
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
         parts: dict[str, Any] = {name: getattr(self, name).detach() for name in PARTS}
-        return attrs.evolve(self, reported={tag: x.detach() for tag, x in self.reported.items()}, **parts)
+        reported = {tag: part.detach() for tag, part in self.reported.items()}
+        return attrs.evolve(self, reported=reported, **parts)
 
     def parts(self, tags: Sequence[str]) -> Tensor:
         """Return policy, value and entropy, then what is reported by ``tags``: [3 + tags]; 0 without rows."""
@@ -247,6 +262,54 @@ class Loss:
         return cls(**means, reported=reported, log_ratio=log_ratio)
 
 
+def mean_over_rows(loss: LossMethod) -> LossMethod:
+    """Decorate a method ``loss`` whose results are means over the rows of the minibatch.
+
+    A minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
+    """
+    vars(loss)["is_mean_over_rows"] = True
+    return loss
+
+
+def is_mean_over_rows(loss: LossFunction) -> bool:
+    """Whether the results of ``loss`` are means over rows."""
+    return getattr(loss, "is_mean_over_rows", False)
+
+
+def mean_losses(losses: Sequence[Loss], ranks: Ranks) -> tuple[dict[str, float], Tensor]:
+    """Return the means over all minibatches of an update, by tag, and the log-ratios of all their rows, of all ranks.
+
+    Each rank has a share of the rows of a minibatch, and its means count by it. Minibatches with memory differ in size,
+    and count by their rows.
+    """
+    tags: Sequence[str] = ()
+    for loss in losses:
+        tags = tags or tuple(loss.reported)  # a rank has none where it has no row of a minibatch
+    parts = torch.stack([loss.parts(tags) for loss in losses], dim=1)  # [parts, minibatches]
+    weights = [loss.weight for loss in losses if loss.weight is not None]
+    if weights:
+        parts = parts * torch.stack(weights)
+    norms = torch.stack([loss.norm for loss in losses if loss.norm is not None])
+    log_ratio = torch.cat([loss.log_ratio for loss in losses])
+    if ranks.size > 1:
+        device = parts.device
+        shares = torch.tensor([loss.share for loss in losses], device=device)
+        gathered = ranks.all_gather((to_numpy(parts * shares), to_numpy(log_ratio)))
+        parts_of_ranks, log_ratios = zip(*gathered, strict=True)
+        parts = torch.as_tensor(np.sum(parts_of_ranks, axis=0)).to(device)
+        log_ratio = torch.as_tensor(np.concatenate(log_ratios)).to(device)
+    means = torch.cat([parts, norms.unsqueeze(0)]).mean(1)
+    policy, value, entropy, *reported, norm = means.tolist()
+    by_tag = {
+        "Losses/Policy Loss": policy,
+        "Losses/Value Loss": value,
+        **dict(zip(tags, reported, strict=True)),
+        "Losses/Gradient Norm": norm,
+        "Policy/Entropy": entropy,
+    }
+    return by_tag, log_ratio
+
+
 def standardized_parts(advantage: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
     """Standardize each of the parts that ``advantage`` [sum of sizes] consists of."""
     if len(set(sizes)) == 1:
@@ -262,7 +325,8 @@ def probability_ratio(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     a negative advantage the ratio counts in full, and the loss is infinite if it is.
     """
     limited = log_ratio.clamp(max=MOST_LOG_RATIO)
-    return torch.where(advantage < 0.0, log_ratio, limited).exp()
+    counted = torch.where(advantage < 0.0, log_ratio, limited)
+    return counted.exp()
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:
@@ -280,5 +344,7 @@ def standardize(advantage: Tensor) -> Tensor:
     """
     deviation = advantage - advantage.mean(-1, keepdim=True)
     spread = advantage.std(-1, correction=0, keepdim=True)
-    rounding = ROUNDING * torch.finfo(advantage.dtype).eps * advantage.abs().amax(-1, keepdim=True)
-    return torch.where(spread <= rounding, 0.0, deviation / (spread + 1e-8))  # NaN stays
+    largest = advantage.abs().amax(-1, keepdim=True)
+    rounding = ROUNDING * torch.finfo(advantage.dtype).eps * largest
+    standardized = deviation / (spread + 1e-8)
+    return torch.where(spread <= rounding, 0.0, standardized)  # NaN stays

@@ -8,6 +8,8 @@ slice write. Observations and actions, which are large, may be tensors: see ``de
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,12 +18,12 @@ from torch import Tensor
 
 from rlcore import AgentBatch, BehaviorSpec, Transitions
 from rlcore_torch.allocation import require_memory
+from rlcore_torch.arrays import Array, BoolArray, FloatArray, Indices, IntArray
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.inputs import to_numpy
 
 __all__ = ["RolloutBuffer"]
 
-FloatArray = NDArray[np.float32]
 Pairs = NDArray[np.int64]  # (row, slot) pairs [k, 2]
 Large: TypeAlias = Any  # an array, or a tensor on a device
 
@@ -73,7 +75,7 @@ class RolloutBuffer:
         require_memory(behavior, buffer_size, beside=beside)
         slots = behavior.slots
         self.behavior = behavior
-        self.rows = -(-buffer_size // slots)
+        self.rows = math.ceil(buffer_size / slots)
         shape = (self.rows, slots)
         with_next = (self.rows + 1, slots)
         self.seen = {o.name: self._zeros((*with_next, *o.shape), o.dtype) for o in behavior.observations}
@@ -90,7 +92,7 @@ class RolloutBuffer:
         self.truncated = np.zeros(shape, np.bool_)
         self.final_rows: list[Pairs] = []  # whose final observation was kept
         self.final_seen: list[dict[str, Large]] = []  # the observations of each entry of `final_rows`, [k, *shape]
-        self.cuts: list[Pairs] = []  # those that did not end: an episode was cut there
+        self.cuts: list[Pairs] = []  # those of `final_rows` at which an episode was cut, and did not end
         self.cursor = np.zeros(slots, np.int64)
         self.row = 0
         self.ragged = False
@@ -104,7 +106,7 @@ class RolloutBuffer:
     def _zeros(self, shape: tuple[int, ...], dtype: Any) -> Large:
         return np.zeros(shape, dtype)
 
-    def _place(self, rows: NDArray[np.int64], slots: NDArray[np.intp]) -> tuple[Any, Any]:
+    def _place(self, rows: IntArray, slots: Indices) -> tuple[Any, Any]:
         """Return indices of large arrays: of ``slots`` [k] at their ``rows`` [k], and of ``slots`` in a step."""
         return (rows, slots), slots
 
@@ -114,11 +116,13 @@ class RolloutBuffer:
         Images whose channels come first in memory, as those of Atari do, are copied channel by channel: NumPy takes
         three times as long for all channels at once.
         """
-        if values.ndim != 4 or values.strides[3] <= values.strides[2]:
+        channels_first = values.ndim == 4 and values.strides[3] > values.strides[2]
+        if not channels_first:
             array[at] = values[slots]
             return
         for k in range(values.shape[3]):
-            array[..., k][at] = values[..., k][slots]
+            channel = values[..., k]
+            array[..., k][at] = channel[slots]
 
     def _concatenated(self, parts: list[Large]) -> Large:
         return np.concatenate(parts)
@@ -142,13 +146,7 @@ class RolloutBuffer:
             self.become_ragged()
         self._write_next(batch, memory)
 
-    def act(
-        self,
-        raw: Large | None,
-        choices: Large | None,
-        columns: Large | None,
-        logits: Large | None,
-    ) -> None:
+    def act(self, raw: Large | None, choices: Large | None, columns: Large | None, logits: Large | None) -> None:
         """Store the actions of all slots at their current observation, and what their distribution was given."""
         at: Any = self.row
         slots: Any = slice(None)
@@ -156,7 +154,8 @@ class RolloutBuffer:
             acting = np.flatnonzero(self.awaiting)
             rows = self.cursor[acting]
             self.open[acting] = True
-            self.kept_log_prob[acting[rows == 0]] = np.nan
+            first = acting[rows == 0]
+            self.kept_log_prob[first] = np.nan
             at, slots = self._place(rows, acting)
         elif self.row >= self.rows:  # agents of other ranks acted less often
             self.grow()
@@ -167,31 +166,34 @@ class RolloutBuffer:
             self.choices[at] = choices[slots]
             self.logits[at] = logits[slots]
 
-    def observe(self, batch: AgentBatch, memory: FloatArray | None = None, over: NDArray[np.intp] | None = None) -> int:
-        """Closes transitions; returns how many.
+    def observe(self, batch: AgentBatch, memory: FloatArray | None = None, over: Indices | None = None) -> int:
+        """Close transitions; return how many.
 
         ``memory`` [S, M] becomes zero in the slots ``over`` [K]; None: wherever an episode ended.
         """
-        lost = batch.aborted is not None and batch.aborted.any()
-        if (batch.needs_action is not None or lost) and not self.ragged:
+        lost: Any = () if batch.aborted is None else np.flatnonzero(batch.aborted)
+        takes_turns = batch.needs_action is not None or len(lost) > 0
+        if takes_turns and not self.ragged:
             self.become_ragged()
             self.open[:] = True
-        if batch.aborted is not None and lost:
-            self.open[batch.aborted] = False
-            self._cut(np.flatnonzero(batch.aborted))
+        if len(lost):
+            self.open[lost] = False
+            self._cut(lost)
         at: Any = self.row
         slots: Any = slice(None)
         ended = batch.ended
         closed = len(self.cursor)
         if self.ragged:
-            moved = batch.transition_closed
-            closing = self.open.copy() if moved is None else self.open & moved
+            closing = self.open
+            if batch.transition_closed is not None:
+                closing = closing & batch.transition_closed
             slots = np.flatnonzero(closing)
             at = self.cursor[slots], slots
             ended = ended[closing[ended]]
             closed = len(slots)
         for name in RESULTS:
-            getattr(self, name)[at] = getattr(batch, name)[slots]
+            result = getattr(batch, name)
+            getattr(self, name)[at] = result[slots]
         if batch.group_reward is not None:
             self.group_rewards()[at] = batch.group_reward[slots]
         elif self.group_reward is not None:
@@ -206,7 +208,8 @@ class RolloutBuffer:
         else:
             self.row += 1
         if memory is not None:
-            memory[batch.ended if over is None else over] = 0.0
+            forgotten = batch.ended if over is None else over
+            memory[forgotten] = 0.0
         self._write_next(batch, memory)
         return closed
 
@@ -218,21 +221,22 @@ class RolloutBuffer:
         return self.row * len(self.cursor)
 
     def restart(self) -> None:
-        """Forgets the closed transitions; the current observation, and what was done at it, stays."""
+        """Forget the closed transitions; the current observation, and what was done at it, stays."""
         last = self.lengths()
         at, _ = self._place(last, np.arange(len(last)))
-        for array in (*self.seen.values(), *(() if self.masks is None else (self.masks,))):
+        for _, array in self._observed():
             array[0] = array[at]
         if self.ragged:
-            still = np.flatnonzero(self.open)
-            at, slots = self._place(last[still], still)
+            still_open = np.flatnonzero(self.open)
+            at, slots = self._place(last[still_open], still_open)
             for name in ACTED:
                 array = getattr(self, name)
                 array[0, slots] = array[at]
             self.kept_log_prob = np.where(self.open, self.open_log_prob, np.float32(np.nan))
         self.cursor[:] = 0
         self.row = 0
-        if self.awaiting.all() and not self.open.any():  # all slots act together, until one waits or is lost again
+        acts_together = self.awaiting.all() and not self.open.any()
+        if acts_together:  # until one waits or is lost again
             self.ragged = False
         self.final_rows.clear()
         self.final_seen.clear()
@@ -240,14 +244,20 @@ class RolloutBuffer:
 
     # ------------------------------------------------------------ reading
 
-    def as_values(self, numbers: Tensor | NDArray[Any]) -> Large:
+    def _observed(self) -> Iterator[tuple[str, Large]]:
+        """Yield the name and the array [T + 1, ...] of all that a slot has at an observation, before it acts."""
+        yield from self.seen.items()
+        if self.masks is not None:
+            yield "masks", self.masks
+
+    def as_values(self, numbers: Tensor | Array) -> Large:
         """Return ``numbers`` in the form in which advantages of this rollout are computed: arrays."""
         if isinstance(numbers, Tensor):
             return to_numpy(numbers)
         return numbers
 
     @property
-    def observations(self) -> dict[str, NDArray[Any]]:
+    def observations(self) -> dict[str, Array]:
         """The observations of the environment by name, each [T + 1, S, *shape]."""
         return {name: array for name, array in self.seen.items() if name != MEMORY}
 
@@ -256,7 +266,7 @@ class RolloutBuffer:
         """Return what was remembered at each observation, [T + 1, S, M]; None without memory."""
         return self.seen.get(MEMORY)
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> IntArray:
         """Closed transitions of each slot, [S]; rows past them hold nothing."""
         if self.ragged:
             return self.cursor.copy()
@@ -266,15 +276,18 @@ class RolloutBuffer:
         """``(row, slot)`` pairs [K, 2] that ended, and what their agents saw last and remembered, each [K, *shape]."""
         if not self.final_rows:
             return _NO_PAIRS, {}
-        names = self.final_seen[0]
-        seen = {name: self._concatenated([kept[name] for kept in self.final_seen]) for name in names}
+        seen = {}
+        for name in self.final_seen[0]:
+            parts = [observations[name] for observations in self.final_seen]
+            seen[name] = self._concatenated(parts)
         return np.concatenate(self.final_rows), seen
 
-    def followed(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def followed(self, rows: IntArray, slots: IntArray) -> BoolArray:
         """Whether the next observation on which its agent acts is stored after each of these transitions [K]."""
         if not self.ragged:
             return np.ones(len(rows), np.bool_)
-        return (rows + 1 < self.cursor[slots]) | self.open[slots] | self.awaiting[slots]
+        acted_later = rows + 1 < self.cursor[slots]
+        return acted_later | self.open[slots] | self.awaiting[slots]
 
     def cut_rows(self) -> Pairs:
         """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, not an end."""
@@ -282,35 +295,40 @@ class RolloutBuffer:
             return np.concatenate(self.cuts)
         return _NO_PAIRS
 
-    def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:
+    def next_observations(self, rows: int) -> dict[str, Array]:
         """Return the observations that follow the first ``rows`` rows, [rows, S, *shape]: the final one if kept."""
         finals, final_seen = self.finals()
-        following = {name: array[1 : rows + 1].copy() for name, array in self.observations.items()}
-        for name in final_seen.keys() & following.keys():
-            following[name][finals[:, 0], finals[:, 1]] = final_seen[name]
+        row, slot = finals.T
+        following = {}
+        for name, array in self.observations.items():
+            following[name] = array[1 : rows + 1].copy()
+            if name in final_seen:
+                following[name][row, slot] = final_seen[name]
         return following
 
-    def transitions(self, layout: ActionLayout, rows: int, at: NDArray[np.bool_] | slice) -> Transitions:
+    def transitions(self, layout: ActionLayout, rows: int, at: BoolArray | slice) -> Transitions:
         """The first ``rows`` rows for reward providers: [T, S] while all slots act together, else the N places ``at``.
 
         ``layout`` gives actions the environment's units.
         """
 
-        def selected(array: NDArray[Any]) -> NDArray[Any]:
-            part: NDArray[Any] = array[:rows][at]
+        def selected(array: Array) -> Array:
+            part: Array = array[:rows][at]
             return part
 
+        def following() -> dict[str, Array]:
+            return {name: array[at] for name, array in self.next_observations(rows).items()}
+
+        raw = selected(self.raw) if self.behavior.continuous else None
+        choices = selected(self.choices) if self.behavior.discrete else None
         return Transitions(
             observations={name: selected(array) for name, array in self.observations.items()},
-            actions=layout.actions(
-                selected(self.raw) if self.behavior.continuous else None,
-                selected(self.choices) if self.behavior.discrete else None,
-            ),
+            actions=layout.actions(raw, choices),
             reward=selected(self.reward),
             terminated=selected(self.terminated),
             truncated=selected(self.truncated),
             group_reward=None if self.group_reward is None else selected(self.group_reward),
-            following=lambda: {name: array[at] for name, array in self.next_observations(rows).items()},
+            following=following,
             slot=None if isinstance(at, slice) else np.nonzero(at)[1],
         )
 
@@ -321,7 +339,9 @@ class RolloutBuffer:
         at: Any = self.row
         slots: Any = slice(None)
         if self.ragged:
-            self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
+            self.awaiting[:] = True
+            if batch.needs_action is not None:
+                self.awaiting[:] = batch.needs_action
             acting = np.flatnonzero(self.awaiting)
             at, slots = self._place(self.cursor[acting], acting)
         for name, array in self.seen.items():
@@ -332,10 +352,12 @@ class RolloutBuffer:
         elif self.masks is not None:
             self.masks[at] = True
 
-    def _keep_final(self, ended: NDArray[np.intp], batch: AgentBatch, memory: FloatArray | None) -> None:
+    def _keep_final(self, ended: Indices, batch: AgentBatch, memory: FloatArray | None) -> None:
+        """Keep the last observations of the slots ``ended``, some of those of ``batch``."""
         if batch.final_observations is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
-        self.final_rows.append(np.stack([self.lengths()[ended], ended], axis=1))
+        last = self.lengths()[ended]
+        self.final_rows.append(np.stack([last, ended], axis=1))
         kept = np.arange(len(ended))
         if len(ended) < len(batch.ended):
             kept = np.flatnonzero(np.isin(batch.ended, ended))
@@ -344,12 +366,14 @@ class RolloutBuffer:
             seen[MEMORY] = memory[ended]
         self.final_seen.append(seen)
 
-    def _cut(self, slots: NDArray[np.intp]) -> None:
-        """Ends the trajectories of ``slots`` before their current observation, which they bootstrap from."""
+    def _cut(self, slots: Indices) -> None:
+        """End the trajectories of ``slots`` before their current observation, which they bootstrap from."""
         lengths = self.lengths()[slots]
-        slots = slots[lengths > 0]
-        last = lengths[lengths > 0] - 1
-        going_on = ~(self.terminated[last, slots] | self.truncated[last, slots])
+        acted = lengths > 0
+        slots = slots[acted]
+        last = lengths[acted] - 1
+        has_ended = self.terminated[last, slots] | self.truncated[last, slots]
+        going_on = ~has_ended
         slots = slots[going_on]
         last = last[going_on]
         if not len(slots):
@@ -359,34 +383,42 @@ class RolloutBuffer:
         at, _ = self._place(last + 1, slots)
         self.cuts.append(cut)
         self.final_rows.append(cut)
-        self.final_seen.append({name: array[at] for name, array in self.seen.items()})
+        current = {name: array[at] for name, array in self.seen.items()}
+        self.final_seen.append(current)
 
     def become_ragged(self) -> None:
-        if not self.ragged:
-            self.ragged = True
-            self.cursor[:] = self.row
-            if self.row >= self.rows:
-                self.grow()
+        """Give each slot a cursor of its own."""
+        if self.ragged:
+            return
+        self.ragged = True
+        self.cursor[:] = self.row
+        if self.row >= self.rows:
+            self.grow()
 
     def grow(self) -> None:
-        """Doubles the rows: one slot acts far more often than the others, of this rank or of another one."""
+        """Double the rows: one slot acts far more often than the others, of this rank or of another one."""
         self.seen = {name: self._twice(array) for name, array in self.seen.items()}
         for name in ACTED:
             setattr(self, name, self._twice(getattr(self, name)))
-        self.masks = None if self.masks is None else self._twice(self.masks)
+        if self.masks is not None:
+            self.masks = self._twice(self.masks)
         for name in (*RESULTS, "group_reward"):
             array = getattr(self, name)
             if array is not None:
-                setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+                longer = np.concatenate([array, np.zeros_like(array)])
+                setattr(self, name, longer)
         self.rows *= 2
 
     def mask_rows(self) -> Large:
+        """Return the array ``masks``, which a rollout has from its first mask on."""
         if self.masks is None:
-            self.masks = self._zeros((self.rows + 1, len(self.cursor), self.behavior.mask_size), np.bool_)
+            shape = (self.rows + 1, len(self.cursor), self.behavior.mask_size)
+            self.masks = self._zeros(shape, np.bool_)
             self.masks[...] = True
         return self.masks
 
     def group_rewards(self) -> FloatArray:
+        """Return the array ``group_reward``, which a rollout has from its first reward of a group on."""
         if self.group_reward is None:
             self.group_reward = np.zeros((self.rows, len(self.cursor)), np.float32)
         return self.group_reward
