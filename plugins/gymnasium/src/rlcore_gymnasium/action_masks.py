@@ -44,6 +44,7 @@ class Masks:
 
     def forget(self) -> None:
         """All environments start again."""
+        # Whether there are masks is found anew, so that a resumed run, which begins here, has the same batches.
         self.allowed = None
         self._masked[:] = False
 
@@ -87,12 +88,13 @@ class MaskedEnvironments(Masks):
 
         Raises MismatchedValue for a mask that does not fit the actions, and for one that is missing.
         """
-        found = self._found(index, observation, info)
-        has_one = found is not None
+        value = self._value(index, observation, info)
+        has_one = value is not None
         had_before = bool(self._masked[index])
         if not first and has_one != had_before:
             self._check(missing=had_before, late=has_one)
-        self._allow(index, self._acting.mask(found) if has_one else None)
+        mask = self._acting.mask(value) if has_one else None
+        self._allow(index, mask)
         self._masked[index] = has_one
 
     def read_final(self, row: int, index: int, observation: Any, info: Mapping[str, Any], truncated: bool) -> None:
@@ -100,25 +102,30 @@ class MaskedEnvironments(Masks):
         if self.allowed is None:
             return
         # A terminal state has no next action, so the method may not expect to be asked there.
-        asked = truncated or not self._asks
-        found = self._found(index, observation, info) if asked else info.get(ACTION_MASK)
+        may_ask = truncated or not self._asks
+        value = self._value(index, observation, info) if may_ask else info.get(ACTION_MASK)
         self._final[row] = True
-        if found is not None:
-            self._final[row] = allowed_at_end(self._acting.mask(found), self._acting.discrete)
+        if value is not None:
+            mask = self._acting.mask(value)
+            self._final[row] = allowed_at_end(mask, self._acting.discrete)
 
     def final(self, rows: int) -> NDArray[np.bool_] | None:
         """Return the masks [K, options] of the first K = ``rows`` rows that were read; None without masks."""
         return None if self.allowed is None else self._final[:rows]
 
-    def _found(self, index: int, observation: Any, info: Mapping[str, Any]) -> Any:
-        found = info.get(ACTION_MASK)
-        if found is not None:
-            return found
+    def _value(self, index: int, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Return what an environment says it allows; None if it says nothing."""
+        value = info.get(ACTION_MASK)
+        if value is not None:
+            return value
         if self._in_observation:
             if ACTION_MASK not in observation:
                 raise MismatchedValue(f"an observation without its entry {ACTION_MASK!r}")
             return observation[ACTION_MASK]
-        return self._envs[index].get_wrapper_attr(METHOD)() if self._asks else None
+        if not self._asks:
+            return None
+        action_masks = self._envs[index].get_wrapper_attr(METHOD)  # not kept: the environment may be replaced
+        return action_masks()
 
 
 class MaskedBatches(Masks):
@@ -138,7 +145,8 @@ class MaskedBatches(Masks):
         """
         if not self._acting.discrete:
             return
-        rows = np.ones_like(self._masked) if rows is None else rows
+        if rows is None:
+            rows = np.ones_like(self._masked)
         masks, has_one = self._found(observations, info)
         self._masked[begun] = False
         late = rows & has_one & ~self._masked
@@ -155,8 +163,11 @@ class MaskedBatches(Masks):
         """
         if self.allowed is None or not rows.size:
             return None
+        # The method is not asked: it may speak of the next episodes already.
         masks, _ = self._found(observations, info, method=False)
-        return self._everything(len(rows)) if masks is None else allowed_at_end(masks[rows], self._acting.discrete)
+        if masks is None:
+            return self._everything(len(rows))
+        return allowed_at_end(masks[rows], self._acting.discrete)
 
     def _found(
         self, observations: Any, info: Any, method: bool = True
@@ -164,25 +175,27 @@ class MaskedBatches(Masks):
         """Return the masks [N, options], if there are any, and which environments gave one, [N]."""
         has_one = np.ones_like(self._masked)
         if isinstance(info, Mapping) and info.get(ACTION_MASK) is not None:
+            # Gymnasium's vectorized forms write into `_NAME` which environments have the entry NAME.
             has_one[:] = info.get(f"_{ACTION_MASK}", True)
-            found = info[ACTION_MASK]
+            values = info[ACTION_MASK]
         elif self._in_observation and isinstance(observations, Mapping):
-            found = observations[ACTION_MASK]
+            values = observations[ACTION_MASK]
         elif self._in_observation and observations is not None:  # an array of mappings, of the episodes that ended
-            found = [None if each is None else each[ACTION_MASK] for each in observations]
+            values = [None if final is None else final[ACTION_MASK] for final in observations]
         elif method and self._ask is not None:
-            found = self._ask()
+            values = self._ask()
         else:
             return None, np.zeros_like(has_one)
-        masks = self._acting.masks(found, len(has_one))
+        masks = self._acting.masks(values, len(has_one))
         masks[~has_one] = True
         return masks, has_one
 
 
 def _method_of(vector: Any) -> Callable[[], Any] | None:
     """Return a function for the masks of all environments: the method of the vectorized form, or those of its parts."""
-    if callable(getattr(vector, METHOD, None)):
-        return getattr(vector, METHOD)  # type: ignore[no-any-return]
+    method: Callable[[], Any] | None = getattr(vector, METHOD, None)
+    if callable(method):
+        return method
     if isinstance(vector, SyncVectorEnv) and all(env.has_wrapper_attr(METHOD) for env in vector.envs):
         return lambda: [env.get_wrapper_attr(METHOD)() for env in vector.envs]
     return None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, Environment, EpisodeSeeds, Parameters, did_you_mean
 from rlcore_gymnasium.native import NativeEnvironment
+from rlcore_gymnasium.saved_wrappers import class_name
 
 SCREEN = {"img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1}
 # Options of ale-py that would change what an episode is, or what is reported of it, unless they are off.
@@ -37,8 +38,11 @@ def raw_screens(env: gymnasium.Env[Any, Any], env_id: str) -> str | None:
     """
     bare = env.unwrapped
     screen = bare.observation_space.shape
-    of_ale = (type(bare).__module__, type(bare).__qualname__) == ("ale_py.env", "AtariEnv")
-    if not of_ale or screen is None or len(screen) < 2 or env.observation_space.shape != screen:
+    # By its name: the class cannot be imported where ale-py is not installed.
+    if class_name(bare) != "ale_py.env.AtariEnv":
+        return None
+    # Two axes at least are a screen, which wrappers have not changed; the memory of the game has one.
+    if screen is None or len(screen) < 2 or env.observation_space.shape != screen:
         return None
     older = re.fullmatch(r"(?:\w+:)?(\w+?)(NoFrameskip|Deterministic)?-v[04]", env_id)
     advice = f"write ALE/{older[1]}-v5, which is preprocessed as in Stable-Baselines3 and CleanRL, or " if older else ""
@@ -72,6 +76,7 @@ def vector_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
             problem = f"must be true or false, not {value!r}"
         if problem is not None:
             raise ConfigError(problem, key=("environment", "options", name))
+    # ale-py clips rewards by default. Lives are counted by GamesWithLives, not by ale-py.
     return {**options, "reward_clipping": False, "episodic_life": False}
 
 
@@ -89,10 +94,12 @@ def with_lives(environment: Environment, spec: EnvSpec, options: Mapping[str, An
 
 def stacked(behavior: BehaviorSpec) -> BehaviorSpec:
     """Return the behavior with every image declared a stack of gray frames, one for each channel."""
-    observations = tuple(
-        attrs.evolve(each, frames=each.shape[-1]) if each.kind == "image" else each for each in behavior.observations
-    )
-    return attrs.evolve(behavior, observations=observations)
+    observations = []
+    for spec in behavior.observations:
+        if spec.kind == "image":
+            spec = attrs.evolve(spec, frames=spec.shape[-1])
+        observations.append(spec)
+    return attrs.evolve(behavior, observations=tuple(observations))
 
 
 class GamesWithLives:
@@ -145,14 +152,15 @@ class CountedLives:
 
     def reset(self, **how: Any) -> Any:
         observations, info = self._vector.reset(**how)
-        self._left = np.array(info["lives"])
+        self._lives = np.array(info["lives"])  # [N] before the next step
         return observations, info
 
     def step(self, actions: Any) -> Any:
         observations, reward, terminated, truncated, info = self._vector.step(actions)
-        left = np.array(info["lives"])
-        self.lost: NDArray[np.bool_] = (left < self._left) & (left > 0) & ~terminated & ~truncated
-        self._left = left
+        lives = np.array(info["lives"])
+        goes_on = ~terminated & ~truncated
+        self.lost: NDArray[np.bool_] = (lives < self._lives) & (lives > 0) & goes_on
+        self._lives = lives
         return observations, reward, terminated, truncated, info
 
     def close(self) -> None:
@@ -171,8 +179,9 @@ class AtariOnFilm(gymnasium.Env[Any, Any]):
 
     def __init__(self, make: Callable[..., Any], options: Mapping[str, Any]) -> None:
         """``make(**options)`` makes the vectorized form with one game."""
+        screen_options = {**options, **SCREEN}
         self._game = make(**options)
-        self._screen = make(**{**options, **SCREEN})
+        self._screen = make(**screen_options)
         self.observation_space = self._game.single_observation_space
         self.action_space = self._game.single_action_space
 

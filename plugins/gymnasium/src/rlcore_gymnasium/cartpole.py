@@ -42,13 +42,20 @@ class PushLeftOrRight:
 def native_parameters(names: Iterable[str], routes: Mapping[str, ParameterRoute]) -> dict[str, str] | None:
     """Return the attribute of each parameter, and all possible attributes; None if arrays do not work."""
     attributes = {attribute: attribute for attribute in PARAMETERS if attribute not in routes}
+    chosen: list[str] = []
     for name in names:
+        attribute = name
         route = routes.get(name)
-        attribute = name if route is None else (route.attribute or "").removeprefix("unwrapped.")
-        if attribute not in PARAMETERS or (route is not None and route.whole is not None):
+        if route is not None:
+            if route.whole is not None:  # arrays are of real numbers
+                return None
+            attribute = (route.attribute or "").removeprefix("unwrapped.")
+        if attribute not in PARAMETERS:
             return None
         attributes[name] = attribute
-    return attributes if len({attributes[name] for name in names}) == len(tuple(names)) else None
+        chosen.append(attribute)
+    # Two parameters of one attribute are an error, which environments that are stepped one by one report.
+    return attributes if len(set(chosen)) == len(chosen) else None
 
 
 class CartPoleEnvironment(NativeEnvironment):
@@ -89,8 +96,9 @@ class CartPoleEnvironment(NativeEnvironment):
         for name, values in parameters.items():
             attribute = self._attributes[name]
             self._next_values[attribute] = values
-            if attribute not in self._values:
-                self._put(attribute, np.full(self.num_envs, getattr(self.vector, attribute), np.float64))
+            if attribute not in self._values:  # open episodes keep the number that the constructor gave all of them
+                default = getattr(self.vector, attribute)
+                self._put(attribute, np.full(self.num_envs, default, np.float64))
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._start_episodes(slice(None))
@@ -116,11 +124,14 @@ class CartPoleEnvironment(NativeEnvironment):
         if ended.size:
             truncated &= ~terminated
             final = {OBSERVATION: observations[ended]}
+            # As in Gymnasium's reset: the same bounds, from the same generator.
             state = vector.np_random.uniform(low=vector.low, high=vector.high, size=(4, len(ended)))
             vector.state[:, ended] = state
             vector.steps[ended] = 0
             vector.prev_done[ended] = False
-            self._start_episodes(ended if len(ended) > 1 else slice(ended[0], ended[0] + 1))
+            first = ended[0]
+            # Mostly one row has ended, and a slice is faster than an array of one index.
+            self._start_episodes(ended if len(ended) > 1 else slice(first, first + 1))
             observations[ended] = state.T
             self.episodes[ended] += 1
         batch = AgentBatch({OBSERVATION: observations}, self._reward, terminated, truncated, ended, final)
@@ -138,12 +149,13 @@ class CartPoleEnvironment(NativeEnvironment):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        num_envs = (self.num_envs,)
-        self.vector.reset(seed=0)  # creates the arrays; the seed is replaced below
-        self.episodes = saved_array(state, "episodes", np.int64, num_envs).copy()
-        self.vector.state = saved_array(state, "state", np.float64, (4, *num_envs)).copy()
-        self.vector.steps = saved_array(state, "steps", np.int32, num_envs).copy()
-        restore_generator(self.vector.np_random, saved_mapping(state, "generator"))
+        vector = self.vector
+        rows = (self.num_envs,)
+        vector.reset(seed=0)  # creates the arrays; the seed is replaced below
+        self.episodes = saved_array(state, "episodes", np.int64, rows).copy()
+        vector.state = saved_array(state, "state", np.float64, (4, *rows)).copy()
+        vector.steps = saved_array(state, "steps", np.int32, rows).copy()
+        restore_generator(vector.np_random, saved_mapping(state, "generator"))
         saved = saved_mapping(state, "parameters")
         upcoming = saved_mapping(state, "next_parameters")
         known = set(self._attributes.values())
@@ -151,9 +163,15 @@ class CartPoleEnvironment(NativeEnvironment):
             if attribute not in known:
                 raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is not a parameter of this run")
         for attribute in saved:
-            self._put(attribute, saved_array(saved, attribute, np.float64, num_envs).copy())
-        self._next_values = {name: saved_array(upcoming, name, np.float64, num_envs).copy() for name in upcoming}
-        derive(self.vector)
+            values = saved_array(saved, attribute, np.float64, rows)
+            self._put(attribute, values.copy())
+        self._next_values = {}
+        for attribute in upcoming:
+            values = saved_array(upcoming, attribute, np.float64, rows)
+            self._next_values[attribute] = values.copy()
+        derive(vector)
         self._source = None
         self._reward = np.zeros(self.num_envs, np.float32)
-        return self._batch({OBSERVATION: self.vector.state.T.astype(np.float32)})
+        # The observation of CartPole is its state, in the precision of the space.
+        observations = vector.state.T.astype(np.float32)
+        return self._batch({OBSERVATION: observations})

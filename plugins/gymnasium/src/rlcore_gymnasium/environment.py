@@ -77,9 +77,13 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     film = {} if run.video is None else filming(env_id, run.video)
     if film and is_atari(spec) and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
-        camera = film["wrappers"][0]
-        games = [lambda: camera(AtariOnFilm(make_game, vector_options(spec, options)))] * run.num_envs
-        vector = _made(env_id, options, lambda: SyncVectorEnv(games))
+        camera: Callable[..., gymnasium.Env[Any, Any]] = film["wrappers"][0]
+
+        def make_film() -> gymnasium.Env[Any, Any]:
+            game = AtariOnFilm(make_game, vector_options(spec, options))
+            return camera(game)
+
+        vector = _made(env_id, options, lambda: SyncVectorEnv([make_film] * run.num_envs))
     else:
         around = [*wrappers, *film.get("wrappers", ())]
         vector = _one_by_one(env_id, run.num_envs, options, {**film, "wrappers": around})
@@ -146,7 +150,8 @@ def _native(
         if attributes is not None:
             return CartPoleEnvironment(env_id, behavior, vector, attributes, observations)
     # Of the object first: ale-py writes its mode into a mapping that all vectorized forms share.
-    adapter = ADAPTERS.get(getattr(vector, "autoreset_mode", vector.metadata.get("autoreset_mode")))
+    autoreset = getattr(vector, "autoreset_mode", vector.metadata.get("autoreset_mode"))
+    adapter = ADAPTERS.get(autoreset)
     if adapter is None or parameters:
         with failing_as(f"{env_id}: its vectorized form failed to close"):
             vector.close()
@@ -159,7 +164,9 @@ def _one(
 ) -> gymnasium.Env[Any, Any]:
     """Create one environment, in any process of the run."""
     registered(env_id)
-    env: gymnasium.Env[Any, Any] = _one_by_one(env_id, 1, options, {**(film or {}), "wrappers": wrappers}).envs[0]
+    around = {**(film or {}), "wrappers": wrappers}
+    vector = _one_by_one(env_id, 1, options, around)
+    env: gymnasium.Env[Any, Any] = vector.envs[0]
     return env
 
 
@@ -189,8 +196,10 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
 
 def _place_of(error: BaseException) -> str:
     """Return the file and the line of an error without a text, such as that of a bare ``assert``."""
-    frames = [] if str(error) else extract_tb(error.__traceback__)
-    return f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    if str(error):
+        return ""
+    *_, last = extract_tb(error.__traceback__)
+    return f" ({last.filename}:{last.lineno}: {last.line})"
 
 
 def _install_hint(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_gymnasium.spaces.values import MismatchedValue, text_of
+from rlcore_gymnasium.spaces.values import REAL_KINDS, MismatchedValue, text_of
 
 __all__ = ["Wanted", "final_info", "final_info_of_vector"]
 
@@ -17,8 +17,6 @@ Wanted = Sequence[str] | Literal["all"] | None
 
 FinalInfo = dict[str, NDArray[np.float64]] | None
 """``AgentBatch.final_info``: [K] by name, NaN for an episode without the number."""
-
-_NUMBERS = "fiub"  # kinds of NumPy types; truth counts as 0 or 1, so that its mean is a share of episodes
 
 
 def final_info(infos: Sequence[Mapping[str, Any] | None], wanted: Wanted) -> FinalInfo:
@@ -29,7 +27,7 @@ def final_info(infos: Sequence[Mapping[str, Any] | None], wanted: Wanted) -> Fin
     if not wanted or not infos:
         return None
     if wanted == "all":
-        names = list(dict.fromkeys(name for info in infos for name, value in (info or {}).items() if _is_number(value)))
+        names = [name for info in infos for name, value in (info or {}).items() if _is_number(value)]
     else:
         names = list(wanted)
     columns = {name: np.full(len(infos), np.nan) for name in names}
@@ -60,15 +58,19 @@ def final_info_of_vector(info: Any, rows: NDArray[np.intp], wanted: Wanted) -> F
         value = info.get(name)
         if name.startswith("_") or not isinstance(value, np.ndarray) or value.ndim != 1:
             continue
-        found = final_info([{name: each} for each in value[rows]], "all")
-        if found is None:
+        infos = [{name: number} for number in value[rows]]
+        column = (final_info(infos, "all") or {}).get(name)
+        if column is None:
             continue
         has = info.get(f"_{name}")
-        columns[name] = found[name] if has is None else np.where(np.asarray(has)[rows], found[name], np.nan)
+        if has is not None:  # Gymnasium fills the rows of all others with zeros
+            column[~np.asarray(has, np.bool_)[rows]] = np.nan
+        columns[name] = column
     return columns or None
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, float | int):  # bool too; most of them are
+    # A bool is an int, and counts as 0 or 1: the mean of `is_success` is a share of episodes.
+    if isinstance(value, float | int):
         return True
-    return isinstance(value, np.generic | np.ndarray) and value.shape == () and value.dtype.kind in _NUMBERS
+    return isinstance(value, np.generic | np.ndarray) and value.shape == () and value.dtype.kind in REAL_KINDS

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rlcore import EnvironmentFailed
 from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.spaces import ObservationCodec, ObservationPart
+from rlcore_gymnasium.spaces.values import REAL_KINDS
 
 ACHIEVED = "achieved_goal"
 DESIRED = "desired_goal"
@@ -58,7 +59,8 @@ class GoalMethods:
     _env: gymnasium.Env[Any, Any] | None = attrs.field(default=None, init=False)
 
     def __getstate__(self) -> Mapping[str, Any]:
-        return {each.name: getattr(self, each.name) for each in attrs.fields(GoalMethods) if each.name != "_env"}
+        # Another process makes its environment itself: few of them can be pickled.
+        return {field.name: getattr(self, field.name) for field in attrs.fields(GoalMethods) if field.name != "_env"}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
@@ -67,7 +69,7 @@ class GoalMethods:
 
     def reward(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
         """Return what ``compute_reward`` returns for B goals, each [B, *shape] as stored: [B]."""
-        return self._rows(REWARD, achieved, desired, "fiub").astype(np.float32)
+        return self._rows(REWARD, achieved, desired, REAL_KINDS).astype(np.float32)
 
     def terminated(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
         """Return what ``compute_terminated`` returns, [B]; None if the environment has no such method."""
@@ -80,24 +82,28 @@ class GoalMethods:
         """The environment of these methods; some need a reset before."""
         if self._env is None:
             with failing_as(f"{self._env_id}: another environment, for the rewards of other goals, cannot be made"):
-                made = self._make()
-                made.reset(seed=0)
-            self._env = made
+                env = self._make()
+                env.reset(seed=0)
+            self._env = env
         return self._env
 
     def _rows(self, name: str, achieved: NDArray[Any], desired: NDArray[Any], kinds: str) -> NDArray[Any]:
         """What the method ``name`` returns for each row, [B], of numbers of ``kinds``."""
         method = partial(self._goal_env.get_wrapper_attr(name), info={})
-        goals = self._achieved.values(achieved), self._desired.values(desired)
+        achieved_goals = self._achieved.values(achieved)
+        desired_goals = self._desired.values(desired)
         try:
-            found = np.asarray(method(*goals))
+            results = np.asarray(method(achieved_goals, desired_goals))
         except Exception:  # a method for single goals may fail with many, as `if distance < 0.1` does
-            found = np.empty(0)
-        if found.shape == (len(achieved),) and found.dtype.kind in kinds:
-            return found
+            results = np.empty(0)
+        rows = (len(achieved),)
+        # A wrong shape is no error yet either: a method for single goals reduces all rows to one number.
+        if results.shape == rows and results.dtype.kind in kinds:
+            return results
         with failing_as(f"{self._env_id}: {name} failed"):
-            found = np.array([method(*each) for each in zip(*goals, strict=True)])
-        if found.shape != (len(achieved),) or found.dtype.kind not in kinds:
+            pairs = zip(achieved_goals, desired_goals, strict=True)
+            results = np.array([method(*pair) for pair in pairs])
+        if results.shape != rows or results.dtype.kind not in kinds:
             one = "a number" if name == REWARD else "True or False"
-            raise EnvironmentFailed(f"{self._env_id}: {name} must return {one} for a goal, not {found[:1].tolist()}")
-        return found
+            raise EnvironmentFailed(f"{self._env_id}: {name} must return {one} for a goal, not {results[:1].tolist()}")
+        return results

@@ -125,8 +125,9 @@ class GymnasiumEnvironment:
         if isinstance(error, MismatchedValue):
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
         if doing in RETURNED and isinstance(error, ValueError | TypeError) and "unpack" in str(error):
-            outside = error.__traceback__ is not None and error.__traceback__.tb_next is None
-            if outside:  # not raised within the environment: it returned something else
+            trace = error.__traceback__
+            if trace is not None and trace.tb_next is None:
+                # Not raised within the environment: it returned something else, as those for Gym 0.21 do.
                 return EnvironmentFailed(f"{self.env_id}: {where}: {doing} must return {RETURNED[doing]} ({error})")
         return repeating(error, f"{self.env_id}: {where}: {doing} failed", EnvironmentFailed)
 
@@ -153,8 +154,15 @@ class InProcessEnvironment(GymnasiumEnvironment):
         observations: Observations | None = None,
         afresh: bool = False,
     ) -> None:
-        both = vector.single_observation_space, vector.single_action_space
-        super().__init__(env_id, behavior, vector.num_envs, *both, observations, stacked_frames(vector.envs[0]))
+        super().__init__(
+            env_id,
+            behavior,
+            vector.num_envs,
+            vector.single_observation_space,
+            vector.single_action_space,
+            observations,
+            stacked_frames(vector.envs[0]),
+        )
         self.vector = vector
         self._afresh = afresh
         self._played = False
@@ -210,7 +218,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._masks.forget()
         if self._afresh and self._played:
             for index in range(self.num_envs):
-                self._remake(index, {} if self._delivery is None else self._delivery.made_with[index])
+                arguments = {} if self._delivery is None else self._delivery.made_with[index]
+                self._remake(index, arguments)
         self._played = True
         self._spaces_unseeded[:] = [True] * self.num_envs
         for index in range(self.num_envs):
@@ -241,11 +250,13 @@ class InProcessEnvironment(GymnasiumEnvironment):
                     terminated = flag(terminated, "terminated")
                     truncated = flag(truncated, "truncated")
                     if terminated or truncated:
+                        # A terminal state has no next value to bootstrap from, time limit or not.
+                        truncated = truncated and not terminated
                         self._terminated[index] = terminated
-                        self._truncated[index] = truncated and not terminated
+                        self._truncated[index] = truncated
                         self._write_final(len(ended), observation)
                         if masks is not None:
-                            masks.read_final(len(ended), index, observation, info, truncated and not terminated)
+                            masks.read_final(len(ended), index, observation, info, truncated)
                         ended.append(index)
                         infos.append(info)
                         continue
@@ -275,15 +286,16 @@ class InProcessEnvironment(GymnasiumEnvironment):
 
     def _reset_env(self, index: int) -> None:
         """Start the episode of an environment, and write its first observation and action mask."""
-        episode = int(self.episodes[index])
+        seed = self._seeds(index, int(self.episodes[index]))
         try:
             options = {} if self._delivery is None else self._delivery.begin(index)
             more = {"options": options} if options else {}
+            env = self.vector.envs[index]  # after the delivery, which may have replaced it
             if self._spaces_unseeded[index]:
-                seed_spaces(self.vector.envs[index], self._seeds(index, episode))
+                seed_spaces(env, seed)
                 self._spaces_unseeded[index] = False
-            start_afresh(self.vector.envs[index])
-            observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
+            start_afresh(env)
+            observation, info = env.reset(seed=seed, **more)
             refuse_wrong_info(info)
             self._write(index, observation)
             if self._acting.discrete:
@@ -297,21 +309,25 @@ class InProcessEnvironment(GymnasiumEnvironment):
         """Replace an environment by a new one with these constructor arguments."""
         outer = self.vector.envs[index]
         behind_camera(outer).close()
-        made = self._make_env(arguments)
-        for what in ("observation_space", "action_space"):
-            was = getattr(self.vector, f"single_{what}")
-            now = getattr(made, what)
-            if now != was:
-                made.close()
-                settings = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-                was, now = (" ".join(str(space).split()) for space in (was, now))  # arrays have lines
+        env = self._make_env(arguments)
+        for name in ("observation_space", "action_space"):
+            expected = getattr(self.vector, f"single_{name}")
+            space = getattr(env, name)
+            if space != expected:
+                env.close()
+                settings = ", ".join(f"{argument}={value!r}" for argument, value in arguments.items())
                 raise ConfigError(
-                    f"{self.env_id}: made with {settings}, its {what.replace('_', ' ')} is {now} instead of {was}; "
-                    "an environment parameter must leave what agents see and do as it is"
+                    f"{self.env_id}: made with {settings}, its {name.replace('_', ' ')} is {_in_one_line(space)} "
+                    f"instead of {_in_one_line(expected)}; an environment parameter must leave what agents see and do "
+                    "as it is"
                 )
         if isinstance(outer, FilmedEpisodes):
-            outer.env = made  # the video recorder stays, and completes its open film
+            outer.env = env  # the video recorder stays, and completes its open film
         else:
-            self.vector.envs[index] = made
+            self.vector.envs[index] = env
         self._steps[index] = self.vector.envs[index].step
         self._spaces_unseeded[index] = True
+
+
+def _in_one_line(space: spaces.Space[Any]) -> str:
+    return " ".join(str(space).split())  # arrays have several

@@ -146,19 +146,19 @@ def to_learn_from(env_id: str) -> dict[str, Any]:
     space = env.observation_space
     with suppress(Exception, SystemExit):
         env.close()
-    said: dict[str, Any] = {}
+    observations: dict[str, Any] = {}
     for name, (key, part) in entries(space).items():
         try:
-            found = ObservationPart.of(part, name, None, env_id).spec
+            spec = ObservationPart.of(part, name, None, env_id).spec
         except UnsupportedSpace:
             if isinstance(part, gymnasium.spaces.Sequence):
-                said[name] = {"max_entities": MOST_ENTITIES}
-            elif key is not None:
-                said[name] = "ignore"
+                observations[name] = {"max_entities": MOST_ENTITIES}
+            elif key is not None:  # the only observation cannot be left out
+                observations[name] = "ignore"
             continue
-        if found.kind == "image" and min(found.shape[:2]) < SMALLEST_IMAGE:
-            said[name] = {"flatten": True}
-    return said
+        if spec.kind == "image" and min(spec.shape[:2]) < SMALLEST_IMAGE:
+            observations[name] = {"flatten": True}
+    return observations
 
 
 # ---------------------------------------------------------------- the file
@@ -197,9 +197,9 @@ def actions(behavior: BehaviorSpec) -> Iterator[str]:
     if behavior.continuous:
         low = {*behavior.low.tolist()}
         high = {*behavior.high.tolist()}
-        limits = (
-            f" from {low.pop():g} to {high.pop():g}" if len(low) == len(high) == 1 else ", each with its own limits"
-        )
+        limits = ", each with its own limits"
+        if len(low) == len(high) == 1:
+            limits = f" from {low.pop():g} to {high.pop():g}"
         yield f"{behavior.continuous} number{'' if behavior.continuous == 1 else 's'}{limits}"
     for options in behavior.discrete:
         yield f"one of {options} choices"
@@ -243,8 +243,9 @@ def block(written: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Map
         inner = of_preset.get(key)
         if isinstance(value, Mapping) and key in classes:
             yield f"  {key}:"
-            mine = {"": classes[key]}
-            yield from (f"  {line}" for line in block(value, inner if isinstance(inner, Mapping) else {}, mine))
+            inner_of_preset = inner if isinstance(inner, Mapping) else {}
+            for line in block(value, inner_of_preset, {"": classes[key]}):
+                yield f"  {line}"
         else:
             yield f"  {line_of(key, value, classes)}"
     left = {key: value for key, value in of_preset.items() if key not in written}
@@ -253,8 +254,9 @@ def block(written: Mapping[str, Any], of_preset: Mapping[str, Any], classes: Map
     for key, value in left.items():
         if isinstance(value, Mapping):
             yield f"  # {key}:"
-            for name, each in value.items():
-                yield f"  #   {line_of(name, each, {'': classes[key]} if key in classes else {})}"
+            inner_classes = {"": classes[key]} if key in classes else {}
+            for name, setting in value.items():
+                yield f"  #   {line_of(name, setting, inner_classes)}"
         else:
             yield f"  # {line_of(key, value, classes)}"
 
@@ -265,6 +267,6 @@ def line_of(key: str, value: Any, classes: Mapping[str, type]) -> str:
     fields = FieldInfo.fields_of(classes[""]) if "" in classes else {}
     if key not in fields:
         return f"{key}: {text}"
-    said = re.sub(r" \(an rlcore key[^)]*\)", "", FieldInfo.of(fields[key]).description)
-    first = re.split(r"[;.:] ", said)[0].removesuffix(".")
+    description = re.sub(r" \(an rlcore key[^)]*\)", "", FieldInfo.of(fields[key]).description)
+    first = re.split(r"[;.:] ", description)[0].removesuffix(".")
     return f"{key}: {text}  # {first}."

@@ -54,8 +54,9 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Envir
         )
     made_so_far: list[Any] = [made]
     with closing_on_error(made_so_far, run):
+        adapter = _vectorized if isinstance(made, VectorEnv) else _in_process
         try:
-            adapted = (_vectorized if isinstance(made, VectorEnv) else _in_process)(made_so_far, name, settings, run)
+            adapted = adapter(made_so_far, name, settings, run)
         except UnsupportedSpace as error:
             advice = (
                 "wrap it in the program, for example in FilterObservation or FlattenObservation of gymnasium.wrappers"
@@ -88,11 +89,13 @@ def _in_process(envs: list[Any], name: str, settings: EnvironmentSettings, run: 
     finder = WayFinder(spec, name, settings.parameters)
     kind = SavingEnvironment if is_known(envs[0]) else InProcessEnvironment
     *around, _ = chain(envs[0])
-    unknown = [each for each in around if not are_known([each])]
+    unknown = [wrapper for wrapper in around if not are_known([wrapper])]
+    # Only a function can make an environment whose wrappers remember nothing.
     afresh = callable(run.given) and bool(unknown)
     environment = kind(name, _behavior(name, run), vector, finder, make_env, None, afresh)
     environment.reported = settings.info
-    environment.add_goal_rules(run.given if callable(run.given) else partial(deepcopy, envs[0]))
+    make_another = run.given if callable(run.given) else partial(deepcopy, envs[0])
+    environment.add_goal_rules(make_another)
     if unknown and not afresh:
         _limit_promise(environment, unknown)
     elif are_tried(run):
@@ -114,9 +117,10 @@ def closing_on_error(made: Sequence[Any], run: RunContext) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for each in made if callable(run.given) else ():
-            with suppress(Exception, SystemExit):  # the first error is the one to report
-                each.close()
+        if callable(run.given):
+            for env in made:
+                with suppress(Exception, SystemExit):  # the first error is the one to report
+                    env.close()
         raise
 
 
@@ -171,8 +175,10 @@ def _name(made: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> str:
 
 def _behavior(name: str, run: RunContext) -> str:
     """Return the name of the behavior: ``Pong`` for an environment ``ALE/Pong-v5`` if the file has no name."""
-    own = re.sub(r"-v\d+$", "", name.rpartition("/")[2])
-    return run.behavior_names[0] if run.behavior_names else re.sub(r"[^A-Za-z0-9._-]", "_", own)
+    if run.behavior_names:
+        return run.behavior_names[0]
+    unversioned = re.sub(r"-v\d+$", "", name.rpartition("/")[2])
+    return re.sub(r"[^A-Za-z0-9._-]", "_", unversioned)
 
 
 def _without_arguments() -> Any:

@@ -19,7 +19,7 @@ from rlcore_gymnasium.episode_info import final_info_of_vector
 from rlcore_gymnasium.in_process import GymnasiumEnvironment
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
 from rlcore_gymnasium.spaces import Observations
-from rlcore_gymnasium.spaces.values import numbers, refuse_wrong_info
+from rlcore_gymnasium.spaces.values import REAL_KINDS, numbers, refuse_wrong_info
 
 
 class NativeEnvironment(GymnasiumEnvironment):
@@ -76,9 +76,11 @@ class NativeEnvironment(GymnasiumEnvironment):
     def _stepped(self, action: Any) -> tuple[Any, Any]:
         """Step, store rewards and flags, and return observations and info. With both flags, an episode terminated."""
         observations, reward, terminated, truncated, info = self.vector.step(action)
-        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
-        self._terminated[:] = numbers(terminated, self.num_envs, "terminated", "b")
-        self._truncated[:] = numbers(truncated, self.num_envs, "truncated", "b") & ~self._terminated
+        rows = self.num_envs
+        self._reward[:] = numbers(reward, rows, "the reward", REAL_KINDS)
+        self._terminated[:] = numbers(terminated, rows, "terminated", "b")
+        # An agent that reached a terminal state has no next value to bootstrap from, time limit or not.
+        self._truncated[:] = numbers(truncated, rows, "truncated", "b") & ~self._terminated
         return observations, info
 
 
@@ -95,18 +97,18 @@ class SameStepEnvironment(NativeEnvironment):
             final = self._final_observations(info["final_obs"], ended)
             self.episodes[ended] += 1
         self._masks.read(observations, info, ended)
+        # The rows of `info` itself are those of the next episodes already.
         final_info = info.get("final_info")
-        return self._batch(
-            self._observing.convert(observations, self.num_envs),
-            ended,
-            final,
-            final_action_mask=self._masks.read_final(info.get("final_obs"), final_info, ended),
-            final_info=final_info_of_vector(final_info, ended, self.reported),
-        )
+        current = self._observing.convert(observations, self.num_envs)
+        final_mask = self._masks.read_final(info.get("final_obs"), final_info, ended)
+        reported = final_info_of_vector(final_info, ended, self.reported)
+        return self._batch(current, ended, final, final_action_mask=final_mask, final_info=reported)
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        # Vectorized forms differ in how they collect them.
         if isinstance(final, Mapping):  # a Dict observation, stacked by key
-            return self._observing.convert({key: _stack(final[key], ended) for key in final})
+            stacked = {key: _stack(values, ended) for key, values in final.items()}
+            return self._observing.convert(stacked)
         if self._observing.parts[0].key is not None:  # one mapping or tuple per ended row
             return self._observing.stack(final[row] for row in ended)
         return self._observing.convert(_stack(final, ended))
@@ -117,20 +119,21 @@ class ManualResetEnvironment(NativeEnvironment):
 
     def _step(self, action: Any) -> dict[str, AgentBatch]:
         observations, info = self._stepped(action)
-        over = self._terminated | self._truncated
-        ended = np.flatnonzero(over)
-        self._masks.read(observations, info, self._none, ~over)
-        final_action_mask = self._masks.read_final(observations, info, ended)
+        has_ended = self._terminated | self._truncated
+        ended = np.flatnonzero(has_ended)
+        # Masks at final observations are read apart: no action follows them, so all may be forbidden there.
+        self._masks.read(observations, info, self._none, ~has_ended)
+        final_mask = self._masks.read_final(observations, info, ended)
         final_info = final_info_of_vector(info, ended, self.reported)
+        current = self._observing.convert(observations, self.num_envs)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
-            seen = self._observing.convert(observations, self.num_envs)
-            final = {name: array[ended] for name, array in seen.items()}
-            observations, info = self.vector.reset(options={"reset_mask": over})
-            self._masks.read(observations, info, ended, over)
+            final = {name: array[ended] for name, array in current.items()}  # copies, before the reset
+            observations, info = self.vector.reset(options={"reset_mask": has_ended})
+            self._masks.read(observations, info, ended, has_ended)
             self.episodes[ended] += 1
-        visible = self._observing.convert(observations, self.num_envs)
-        return self._batch(visible, ended, final, final_action_mask=final_action_mask, final_info=final_info)
+            current = self._observing.convert(observations, self.num_envs)
+        return self._batch(current, ended, final, final_action_mask=final_mask, final_info=final_info)
 
 
 class NextStepEnvironment(NativeEnvironment):
@@ -150,7 +153,8 @@ class NextStepEnvironment(NativeEnvironment):
         self._held_reward = np.zeros(self.num_envs, np.float32)  # [N]
         self._held_final = self._observing.buffers(self.num_envs)
         self._held_info: dict[str, NDArray[np.float64]] = {}  # [N] by name
-        self._held_mask = np.ones((self.num_envs, sum(self._acting.discrete)), np.bool_)
+        options = sum(self._acting.discrete)
+        self._held_mask = np.ones((self.num_envs, options), np.bool_)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._waiting[:] = False
@@ -159,39 +163,48 @@ class NextStepEnvironment(NativeEnvironment):
     def _step(self, action: Any) -> dict[str, AgentBatch]:
         raw, info = self._stepped(action)
         observations = self._observing.convert(raw, self.num_envs)
-        over = self._terminated | self._truncated
-        late = np.flatnonzero(over)  # their ends are reported by the next step
+        has_ended = self._terminated | self._truncated
+        late = np.flatnonzero(has_ended)  # their ends are reported by the next step
         ended = np.flatnonzero(self._waiting)  # they were reset in this step
-        final: dict[str, Any] = {}
-        if ended.size:
-            self.episodes[ended] += 1
-            final["final_observations"] = {name: array[ended] for name, array in self._held_final.items()}
-            final["final_info"] = {name: array[ended] for name, array in self._held_info.items()} or None
-            if self._masks.allowed is not None:
-                final["final_action_mask"] = self._held_mask[ended]
+        self.episodes[ended] += 1
+        # What is held is read before it is overwritten: an environment may end again in the step after its reset.
+        final = self._held(ended) if ended.size else {}
         reward = np.where(self._waiting, self._held_reward, self._reward)
         self._held_reward[late] = self._reward[late]
-        self._reward[:] = np.where(over, 0.0, reward)
+        self._reward[:] = np.where(has_ended, 0.0, reward)
         terminated = self._waiting & self._held_terminated
         self._held_terminated[late] = self._terminated[late]
         self._terminated[:] = terminated
         self._truncated[:] = self._waiting & ~terminated
         self._hold(late, observations, info)
-        self._waiting = over
-        self._masks.read(raw, info, ended, ~over)
+        self._waiting = has_ended
+        self._masks.read(raw, info, ended, ~has_ended)
         mask = self._masks.read_final(raw, info, late)
         if mask is not None:
             self._held_mask[late] = mask
-        return self._batch(observations, ended, needs_action=~over if late.size else None, **final)
+        needs_action = ~has_ended if late.size else None
+        return self._batch(observations, ended, needs_action=needs_action, **final)
+
+    def _held(self, rows: NDArray[np.intp]) -> dict[str, Any]:
+        """Return the entries of a batch for the episodes that ended in ``rows`` [K] one step ago."""
+        entries: dict[str, Any] = {
+            "final_observations": {name: array[rows] for name, array in self._held_final.items()},
+            "final_info": {name: array[rows] for name, array in self._held_info.items()} or None,
+        }
+        if self._masks.allowed is not None:
+            entries["final_action_mask"] = self._held_mask[rows]
+        return entries
 
     def _hold(self, rows: NDArray[np.intp], observations: Mapping[str, NDArray[Any]], info: Any) -> None:
         """Keep the final observations and numbers of the episodes that ended in ``rows`` [K] for the next step."""
         for name, array in self._held_final.items():
             array[rows] = observations[name][rows]
         for array in self._held_info.values():
-            array[rows] = np.nan
-        for name, column in (final_info_of_vector(info, rows, self.reported) or {}).items():
-            self._held_info.setdefault(name, np.full(self.num_envs, np.nan))[rows] = column
+            array[rows] = np.nan  # an episode need not report what an earlier one did
+        reported = final_info_of_vector(info, rows, self.reported) or {}
+        for name, column in reported.items():
+            held = self._held_info.setdefault(name, np.full(self.num_envs, np.nan))
+            held[rows] = column
 
 
 ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {

@@ -65,12 +65,15 @@ class ParameterDelivery:
 
     def require(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""
-        new = {name: self._finder.find(name, behind_camera(self._envs[0])) for name in names if name not in self._ways}
-        known = {way: name for name, way in self._ways.items()}
+        env = behind_camera(self._envs[0])
+        new = {name: self._finder.find(name, env) for name in names if name not in self._ways}
+        name_of_way = {way: name for name, way in self._ways.items()}
         for name, way in new.items():
-            if known.setdefault(way, name) != name:
+            # Of two parameters that set one number, one would be ignored.
+            other = name_of_way.setdefault(way, name)
+            if other != name:
                 raise ConfigError(
-                    f"is {way} of {self._finder.env_id}, and so is {known[way]!r}; keep one of the two",
+                    f"is {way} of {self._finder.env_id}, and so is {other!r}; keep one of the two",
                     key=("environment_parameters", name),
                 )
         self._ways |= new
@@ -84,34 +87,40 @@ class ParameterDelivery:
         """Prepare an environment for the episode that it starts; return the options of its reset."""
         if not self._next_values:
             return {}
-        brought: dict[str, dict[str, Any]] = {"constructor": {}, "attribute": {}, "reset_option": {}}
+        arguments: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
+        options: dict[str, Any] = {}
+        by_way = {"constructor": arguments, "attribute": attributes, "reset_option": options}
         for name, values in self._next_values.items():
             way = self._ways[name]
-            brought[way.how][way.target] = self._number(name, way, float(values[index]))
-        if brought["constructor"] != self.made_with[index]:
-            self._remake(index, brought["constructor"])
-            self.made_with[index] = brought["constructor"]
+            by_way[way.how][way.target] = self._number(name, way, float(values[index]))
+        # The constructor first: a new environment has its attributes of before no more.
+        if arguments != self.made_with[index]:
+            self._remake(index, arguments)
+            self.made_with[index] = arguments
         env = behind_camera(self._envs[index])
-        for path, value in brought["attribute"].items():
+        for path, value in attributes.items():
             write(env, path, value)
-        if brought["attribute"]:
+        if attributes:
             derive(env.unwrapped)
-        return brought["reset_option"]
+        return options
 
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """The values of open episodes and of the next ones; JSON values and arrays [N] by name."""
-        ways = {name: self._ways[name] for name in self._next_values}
         envs = [behind_camera(env) for env in self._envs]
+        # Read from the environments: an open episode may have another value than the next one.
+        attributes = {}
+        for name in self._next_values:
+            way = self._ways[name]
+            if way.how == "attribute":
+                numbers = [read(env, way.target) for env in envs]
+                attributes[name] = np.array(numbers, np.float64)
         return {
             "next": {name: values.copy() for name, values in self._next_values.items()},
             "made_with": [{name: float(value) for name, value in made.items()} for made in self.made_with],
-            "attributes": {
-                name: np.array([read(env, way.target) for env in envs], np.float64)
-                for name, way in ways.items()
-                if way.how == "attribute"
-            },
+            "attributes": attributes,
         }
 
     def remake(self, state: Mapping[str, Any]) -> None:
@@ -120,34 +129,36 @@ class ParameterDelivery:
             self.require(saved_mapping(state, "next"))
         except ConfigError as error:
             raise SavedValueError(f"the entry 'parameters' is not of this environment: {error}") from error
-        kinds = {way.target: way for way in self._ways.values() if way.how == "constructor"}
+        way_of_argument = {way.target: way for way in self._ways.values() if way.how == "constructor"}
         made_with = saved_entry(state, "made_with")
         if not isinstance(made_with, list) or len(made_with) != len(self._envs):
             raise SavedValueError(f"the entry 'made_with' has not one entry for each of {len(self._envs)} environments")
         for index, saved in enumerate(made_with):
-            if not isinstance(saved, Mapping) or not saved.keys() <= kinds.keys():
+            if not isinstance(saved, Mapping) or not saved.keys() <= way_of_argument.keys():
                 raise SavedValueError("the entry 'made_with' has arguments that are not parameters of this run")
-            made = {name: self._number(name, kinds[name], saved_float(saved, name)) for name in saved}
-            if made != self.made_with[index]:
-                self._remake(index, made)
-                self.made_with[index] = made
+            arguments = {}
+            for name in saved:
+                arguments[name] = self._number(name, way_of_argument[name], saved_float(saved, name))
+            if arguments != self.made_with[index]:
+                self._remake(index, arguments)
+                self.made_with[index] = arguments
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give open episodes their values, after :meth:`remake` and the resets. Raises SavedValueError."""
         upcoming = saved_mapping(state, "next")
         saved = saved_mapping(state, "attributes")
-        arrays = {
-            section: {name: saved_array(values, name, np.float64, (len(self._envs),)).copy() for name in values}
-            for section, values in (("next", upcoming), ("attributes", saved))
-        }
+        rows = (len(self._envs),)
+        next_values = {name: saved_array(upcoming, name, np.float64, rows).copy() for name in upcoming}
+        attributes = {name: saved_array(saved, name, np.float64, rows) for name in saved}
         for name in {*upcoming, *saved}:
             if name not in self._ways or (name in saved and self._ways[name].how != "attribute"):
                 raise SavedValueError(f"the entry 'parameters' has {name!r}, which is not a parameter of this run")
-        for name, values in arrays["attributes"].items():
+        # `derive` is not called: the derived numbers are in the state of each environment.
+        for name, values in attributes.items():
             way = self._ways[name]
-            for index, env in enumerate(self._envs):
-                write(behind_camera(env), way.target, self._number(name, way, float(values[index])))
-        self._next_values = arrays["next"]
+            for env, value in zip(self._envs, values.tolist(), strict=True):
+                write(behind_camera(env), way.target, self._number(name, way, value))
+        self._next_values = next_values
 
     # ------------------------------------------------------------ inside
 
@@ -194,15 +205,20 @@ class WayFinder:
         Raises ConfigError if there is none.
         """
         route = self._routes.get(name)
-        if route is not None and route.attribute is not None:
+        if route is None:
+            return self._by_name(name, env)
+        if route.attribute is not None:
             way = self._attribute(name, route.attribute, env)
-        elif route is not None and route.constructor is not None:
+        elif route.constructor is not None:
             way = self._argument(name, route.constructor)
-        elif route is not None and route.reset_option is not None:
+        elif route.reset_option is not None:
             way = Way("reset_option", route.reset_option)
         else:
             way = self._by_name(name, env)
-        if route is None or route.whole is None or (way.kind is not None and is_whole(way.kind) == route.whole):
+        if route.whole is None:
+            return way
+        # The environment's own type is kept where it fits, such as np.int64.
+        if way.kind is not None and is_whole(way.kind) == route.whole:
             return way
         return attrs.evolve(way, kind=int if route.whole else float)
 
@@ -213,7 +229,8 @@ class WayFinder:
         arguments, _ = numeric_arguments(self._spec)
         if name in arguments:
             return Way("constructor", name, arguments[name])
-        known = [*dict.fromkeys([*(each for each in self._routes if each != name), *attributes, *arguments])]
+        configured = [route for route in self._routes if route != name]
+        known = list(dict.fromkeys([*configured, *attributes, *arguments]))
         raise ConfigError(
             f"{self.env_id} has no such parameter; it has {', '.join(known)}; to use another attribute or a reset "
             f"option, name it in environment.parameters.{name}{did_you_mean(name, known)}",
@@ -233,13 +250,14 @@ class WayFinder:
         except (Exception, SystemExit) as error:
             close = nearest(last_name(path), numbers)
             hint = f"; did you mean 'unwrapped.{close}'?" if close and f"unwrapped.{close}" != path else ""
+            paths = ", ".join(f"unwrapped.{number}" for number in numbers)
             raise ConfigError(
-                f"{path!r} of {self.env_id} cannot be set: {one_line(error)}; its numbers are "
-                f"{', '.join(f'unwrapped.{number}' for number in numbers)}{hint}",
+                f"{path!r} of {self.env_id} cannot be set: {one_line(error)}; its numbers are {paths}{hint}",
                 key=("environment", "parameters", name, "attribute"),
             ) from error
         if is_whole(kind):  # for example goal_velocity=0 in a constructor, which need not be whole
-            kind = numeric_arguments(self._spec)[0].get(inner, kind)
+            arguments, _ = numeric_arguments(self._spec)
+            kind = arguments.get(inner, kind)
         return Way("attribute", path, kind)
 
     def _argument(self, name: str, argument: str) -> Way:
@@ -290,24 +308,28 @@ def as_number(value: float, kind: Kind) -> Any:
 
 def numeric_attributes(env: gymnasium.Env[Any, Any]) -> list[str]:
     """Return the names of the public numbers of an unwrapped environment or its class."""
-    found = {name: value for cls in reversed(type(env).__mro__) for name, value in vars(cls).items()}
-    found |= getattr(env, "__dict__", {})
-    return sorted(name for name, value in found.items() if not name.startswith("_") and _is_number(value))
+    # Not with getattr, which would run properties.
+    values: dict[str, Any] = {}
+    for cls in reversed(type(env).__mro__):
+        values |= vars(cls)
+    values |= getattr(env, "__dict__", {})
+    return sorted(name for name, value in values.items() if not name.startswith("_") and _is_number(value))
 
 
 def numeric_arguments(spec: EnvSpec) -> tuple[dict[str, Kind], bool]:
     """Return the numeric arguments of an environment's constructor, and whether it accepts any others."""
     creator = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     takes_any = False
     for name, parameter in _signature(creator).items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             takes_any = True
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in _NO_PARAMETERS:
-            kind, may_be = _kind_of_argument(parameter)
-            if may_be:
-                found[name] = kind
-    return found | {"max_episode_steps": int}, takes_any  # an argument of gymnasium.make for every environment
+            kind, may_be_number = _kind_of_argument(parameter)
+            if may_be_number:
+                kinds[name] = kind
+    kinds["max_episode_steps"] = int  # an argument of gymnasium.make for every environment
+    return kinds, takes_any
 
 
 def _is_number(value: Any) -> bool:
@@ -331,11 +353,16 @@ def _kind_of_argument(parameter: inspect.Parameter) -> tuple[Kind, bool]:
     hint = parameter.annotation
     default = parameter.default
     if hint is not inspect.Parameter.empty and hint is not Any:
-        names = {"int": int, "float": float}
-        members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-        kinds = {names.get(member, member) if isinstance(member, str) else member for member in members}
-        return (float, True) if float in kinds else (int, int in kinds)
+        is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+        members = typing.get_args(hint) if is_union else (hint,)
+        kinds = set(members)
+        # An annotation that could not be evaluated is a text.
+        if float in kinds or "float" in kinds:
+            return float, True
+        return int, int in kinds or "int" in kinds
     if default is inspect.Parameter.empty or default is None:
         return None, True
+    if isinstance(default, float):
+        return float, True
     # A default of 10 does not exclude 9.81.
-    return (float, True) if isinstance(default, float) else (None, _is_number(default))
+    return None, _is_number(default)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcore import CommandSpec, ConfigError, EnvironmentSpec, hookimpl, nearest, one_line, pip_install
 from rlcore_gymnasium.modules import is_importable, not_importable
@@ -63,13 +63,15 @@ def rlcore_commands() -> list[CommandSpec]:
 def rlcore_check_config(config: RunConfig) -> str | None:
     unchecked: dict[str, str] = {}
     local = [Path(name).stem for name in config.plugins.local if name.endswith(".py")]
-    for block, settings in (((), config.environment), (("evaluation",), config.evaluation_environment)):
+    blocks: dict[tuple[str, ...], Any] = {(): config.environment, ("evaluation",): config.evaluation_environment}
+    for block, settings in blocks.items():
         if settings is not None and settings.type in ("gymnasium", "rlcore-gymnasium/gymnasium"):
             try:
                 reason = check_id(settings.id, local)
                 if reason is not None:
-                    # An evaluation inherits the id.
-                    unchecked.setdefault(str(settings.id), f"{'.'.join((*block, *ID))} {settings.id!r}: {reason}")
+                    place = ".".join((*block, *ID))
+                    # Said once: an evaluation inherits the id.
+                    unchecked.setdefault(str(settings.id), f"{place} {settings.id!r}: {reason}")
                 for entry in wrapper_entries(getattr(settings, "wrappers", ())):
                     entry.check(local)
             except ConfigError as error:
@@ -129,14 +131,19 @@ def registered(env_id: str | None) -> EnvSpec:
 def _parts(env_id: str | None) -> tuple[str, str]:
     """Return the module to import for an id, empty if none is needed, and the id without a module in front."""
     module, _, name = (env_id or "").rpartition(":")
-    loaded = sys.modules.get("gymnasium")
-    if module or not name or (loaded is not None and name in loaded.registry) or _is_gymnasiums(name):
+    if module or not name:
         return module, name
+    # Registered ids need no module. Gymnasium is not imported for this: checking a file needs no numpy.
+    loaded = sys.modules.get("gymnasium")
+    if (loaded is not None and name in loaded.registry) or _is_gymnasiums(name):
+        return "", name
     known = world_of(name)
     if known is not None:
         return known.module, name
-    namespace = name.partition("/")[0] if "/" in name else ""
-    return (namespace if namespace.isidentifier() and is_importable(namespace) else ""), name
+    namespace, slash, _ = name.partition("/")
+    if slash and namespace.isidentifier() and is_importable(namespace):
+        return namespace, name
+    return "", name
 
 
 def _refuse_namespace(env_id: str | None, module: str, name: str) -> None:
@@ -153,7 +160,8 @@ def _refuse_namespace(env_id: str | None, module: str, name: str) -> None:
 def _unknown(env_id: str | None, module: str, name: str) -> ConfigError:
     if not name:
         return ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
-    close = _nearest_id(module if (env_id or "").startswith(f"{module}:") else "", name)
+    named = module if (env_id or "").startswith(f"{module}:") else ""  # else it follows from the id
+    close = _nearest_id(named, name)
     hint = f"; did you mean {close!r}?" if close else ""
     if module:
         imported = f", and the module {module!r} does not register it{_imported_from(module)}"

@@ -40,14 +40,15 @@ def are_tried(run: RunContext) -> bool:
 
 def seed_spaces(env: Any, seed: int) -> None:
     """Seed the spaces of an environment and of its wrappers, from which its code may sample; ``reset`` does not."""
-    each = chain(env) if isinstance(env, gymnasium.Env) else (env,)
-    found = (getattr(layer, name, None) for layer in each for name in _SPACES)
-    seed_each((space for space in found if isinstance(space, gymnasium.Space)), seed)
+    layers = chain(env) if isinstance(env, gymnasium.Env) else (env,)
+    attributes = (getattr(layer, name, None) for layer in layers for name in _SPACES)
+    seed_each((space for space in attributes if isinstance(space, gymnasium.Space)), seed)
 
 
 def seed_each(spaces: Iterable[Any], seed: int) -> None:
     """Seed spaces, of which several may be one object."""
-    for space in {id(space): space for space in spaces}.values():
+    different = {id(space): space for space in spaces}
+    for space in different.values():
         space.seed(seed)
 
 
@@ -63,6 +64,7 @@ def tried(reset: Callable[[int], Any], name: str) -> Trial:
             ProcessGenerators.seed(EpisodeSeeds(_SEED))
             started = perf_counter()
             try:
+                # A copy, because an environment may return one array in every reset.
                 seen.append(deepcopy(reset(_SEED)))
             except (Exception, SystemExit) as error:
                 return (), (f"whether equal seeds begin equal episodes was not tried ({one_line(error)})",)

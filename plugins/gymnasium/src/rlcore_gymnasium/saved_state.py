@@ -100,18 +100,22 @@ class SavingEnvironment(InProcessEnvironment):
         if not isinstance(saved, list) or len(saved) != self.num_envs:
             raise SavedValueError(f"the entry 'environments' has not one state for each of {self.num_envs}")
         episodes = saved_array(state, "episodes", np.int64, (self.num_envs,))
-        seeds = EpisodeSeeds(saved_count(state, "run_seed"), saved_count(state, "first_env"))
+        run_seed = saved_count(state, "run_seed")
+        first_env = saved_count(state, "first_env")
         observations = saved_mapping(state, "observations")
         for name, array in self._observations.items():
             fill(array, observations, name)
-        self._begin(seeds, episodes)
-        self.delivery.remake(saved_mapping(state, "parameters"))
-        for index, (env, one) in enumerate(zip(envs, saved, strict=True)):
+        self._begin(EpisodeSeeds(run_seed, first_env), episodes)
+        parameters = saved_mapping(state, "parameters")
+        # Constructor arguments first: they make new environments, which lose what was restored before.
+        self.delivery.remake(parameters)
+        for index, (env, episode) in enumerate(zip(envs, saved, strict=True)):
             env.reset(seed=0)  # creates what the state replaces
-            restore(env, one, self._new[index])
+            restore(env, episode, self._new[index])
+        # Then the physics: a reset starts them anew.
         if has_physics(envs[0]):
             restore_physics(envs, saved_mapping(state, "physics"))
-        self.delivery.load_state_dict(saved_mapping(state, "parameters"))
+        self.delivery.load_state_dict(parameters)
         return self._batch(self._observations)
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
@@ -163,34 +167,43 @@ def _from_plain(name: str, value: Any) -> Any:
 
 
 def _equal(left: Any, right: Any) -> bool:
+    """Return whether two plain values are equal bit for bit: NaN equals NaN, and 0.0 is not -0.0."""
+    if type(left) is not type(right):
+        return False
     if isinstance(left, np.ndarray):
-        alike = isinstance(right, np.ndarray) and (left.dtype, left.shape) == (right.dtype, right.shape)
-        return alike and left.tobytes() == right.tobytes()
+        alike = left.dtype == right.dtype and left.shape == right.shape
+        return alike and bool(left.tobytes() == right.tobytes())
     if isinstance(left, Mapping):
-        pairs = (left[_TUPLE], right[_TUPLE]) if isinstance(right, Mapping) else ((), (None,))
-        return len(pairs[0]) == len(pairs[1]) and all(map(_equal, *pairs))
-    return type(left) is type(right) and repr(left) == repr(right)
+        parts = left[_TUPLE]
+        others = right[_TUPLE]
+        return len(parts) == len(others) and all(map(_equal, parts, others))
+    return repr(left) == repr(right)
 
 
 def save(env: Env, new: Mapping[str, Any]) -> dict[str, Any]:
     """The state of an environment in an episode, without its physics. ``new`` are the attributes of a new one."""
-    now = attributes(env.unwrapped)
-    state = {
-        "classes": [class_name(each) for each in chain(env)],
+    changed = {}
+    for name, value in attributes(env.unwrapped).items():
+        if name not in new or not _equal(value, new[name]):
+            changed[name] = value
+    state: dict[str, Any] = {
+        "classes": _classes(env),
         "generator": generator_state(env.unwrapped.np_random),
-        "elapsed": [each._elapsed_steps for each in chain(env) if isinstance(each, gymnasium.wrappers.TimeLimit)],
-        "attributes": {name: value for name, value in now.items() if name not in new or not _equal(value, new[name])},
+        "elapsed": [limit._elapsed_steps for limit in _time_limits(env)],
+        "attributes": changed,
     }
     wrappers = save_wrappers(env)
-    return {**state, "wrappers": wrappers} if wrappers else state
+    if wrappers:
+        state["wrappers"] = wrappers
+    return state
 
 
 def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Continue the episode of :func:`save` in an environment that was reset. Raises SavedValueError."""
-    classes = [class_name(each) for each in chain(env)]
+    classes = _classes(env)
     if saved_entry(state, "classes") != classes:
         raise SavedValueError(f"the state is of {state['classes']!r:.200}, and the environment is {classes}")
-    limits = [each for each in chain(env) if isinstance(each, gymnasium.wrappers.TimeLimit)]
+    limits = _time_limits(env)
     elapsed = saved_entry(state, "elapsed")
     if not isinstance(elapsed, list) or len(elapsed) != len(limits):
         raise SavedValueError("the entry 'elapsed' has not one number of steps for each time limit")
@@ -198,7 +211,9 @@ def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     saved = saved_mapping(state, "attributes")
     values = {name: _from_plain(name, value) for name, value in {**new, **saved}.items()}
     bare = env.unwrapped
-    unknown = sorted(values.keys() - vars(bare).keys() | (values.keys() & _STATELESS))
+    # A checkpoint comes from a file: it must set nothing but what `save` writes.
+    allowed = vars(bare).keys() - _STATELESS
+    unknown = sorted(values.keys() - allowed)
     if unknown:
         raise SavedValueError(f"the attribute {unknown[0]!r:.100} is not one of those that are saved")
     restore_wrappers(env, state.get("wrappers", []))
@@ -206,6 +221,14 @@ def restore(env: Env, state: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for limit, steps in zip(limits, counts, strict=True):
         limit._elapsed_steps = steps  # type: ignore[assignment]  # declared as None
     vars(bare).update(values)
+
+
+def _classes(env: Env) -> list[str]:
+    return [class_name(layer) for layer in chain(env)]
+
+
+def _time_limits(env: Env) -> list[gymnasium.wrappers.TimeLimit[Any, Any]]:
+    return [layer for layer in chain(env) if isinstance(layer, gymnasium.wrappers.TimeLimit)]
 
 
 # ---------------------------------------------------------------- MuJoCo
@@ -222,10 +245,14 @@ def save_physics(envs: Sequence[Env]) -> dict[str, NDArray[Any]]:
 
     bare: list[Any] = [env.unwrapped for env in envs]
     kind = mujoco.mjtState.mjSTATE_INTEGRATION
-    states = np.empty((len(bare), mujoco.mj_stateSize(bare[0].model, kind)))
-    for row, each in zip(states, bare, strict=True):
-        mujoco.mj_getState(each.model, each.data, row, kind)
-    return {"state": states} | {name: np.stack([getattr(each.data, name) for each in bare]) for name in _DERIVED}
+    size = mujoco.mj_stateSize(bare[0].model, kind)
+    states = np.empty((len(bare), size))
+    for row, env in zip(states, bare, strict=True):
+        mujoco.mj_getState(env.model, env.data, row, kind)
+    physics = {"state": states}
+    for name in _DERIVED:
+        physics[name] = np.stack([getattr(env.data, name) for env in bare])
+    return physics
 
 
 def restore_physics(envs: Sequence[Env], saved: Mapping[str, Any]) -> None:
@@ -240,7 +267,8 @@ def restore_physics(envs: Sequence[Env], saved: Mapping[str, Any]) -> None:
     for name in _DERIVED:
         first = getattr(bare[0].data, name)
         derived[name] = saved_array(saved, name, first.dtype, (len(bare), *first.shape))
-    for index, each in enumerate(bare):
-        mujoco.mj_setState(each.model, each.data, states[index], kind)
+    for index, env in enumerate(bare):
+        mujoco.mj_setState(env.model, env.data, states[index], kind)
+        # Written, not computed with mj_forward: that would take them from the positions of now, a substep too late.
         for name, values in derived.items():
-            getattr(each.data, name)[...] = values[index]
+            getattr(env.data, name)[...] = values[index]

@@ -55,9 +55,9 @@ def class_name(env: Env) -> str:
 
 def stacked_frames(env: Env) -> int:
     """The number of frames that the outermost FrameStackObservation stacks; 1 without one."""
-    for each in chain(env):
-        if isinstance(each, gymnasium.wrappers.FrameStackObservation):
-            return int(each.stack_size)
+    for layer in chain(env):
+        if isinstance(layer, gymnasium.wrappers.FrameStackObservation):
+            return int(layer.stack_size)
     return 1
 
 
@@ -80,23 +80,23 @@ def start_afresh(env: Env) -> None:
     If an episode ends within the steps that ``MaxAndSkipObservation`` skips, its last observation is the maximum over a
     picture of the step before; in the first step, this would be a picture of another episode.
     """
-    for each in chain(env):
-        if isinstance(each, gymnasium.wrappers.MaxAndSkipObservation):
-            each._obs_buffer.fill(0)
+    for layer in chain(env):
+        if isinstance(layer, gymnasium.wrappers.MaxAndSkipObservation):
+            layer._obs_buffer.fill(0)
 
 
 def save_wrappers(env: Env) -> list[dict[str, Any]]:
     """Return what the wrappers of an environment remember, outermost first, without those that remember nothing."""
-    return [
-        {name: _plain(getattr(wrapper, name)) for name in names}
-        for wrapper in chain(env)
-        if (names := STATES.get(class_name(wrapper), ()))
-    ]
+    states = []
+    for wrapper in _remembering(env):
+        names = STATES[class_name(wrapper)]
+        states.append({name: _plain(getattr(wrapper, name)) for name in names})
+    return states
 
 
 def restore_wrappers(env: Env, saved: Any) -> None:
     """Continue from :func:`save_wrappers` after a reset. Raises SavedValueError, before anything is changed."""
-    wrappers = [each for each in chain(env) if STATES.get(class_name(each))]
+    wrappers = _remembering(env)
     if not isinstance(saved, list) or len(saved) != len(wrappers):
         raise SavedValueError("the entry 'wrappers' has not one state for each wrapper that remembers something")
     values = []
@@ -108,34 +108,45 @@ def restore_wrappers(env: Env, saved: Any) -> None:
     for wrapper, restored in zip(wrappers, values, strict=True):
         for name, value in restored.items():
             if isinstance(value, deque):
-                queue = getattr(wrapper, name)
+                queue = getattr(wrapper, name)  # kept, with its greatest length
                 queue.clear()
                 queue.extend(value)
             else:
                 setattr(wrapper, name, value)
 
 
+def _remembering(env: Env) -> list[Env]:
+    """The wrappers of an environment that have a state, outermost first."""
+    return [layer for layer in chain(env) if STATES.get(class_name(layer))]
+
+
 def _plain(value: Any) -> Any:
+    # Tuples, queues and Dict observations get a key that says what they are: a checkpoint has only JSON and arrays.
     if isinstance(value, np.ndarray | np.generic):
         return np.array(value)
     if isinstance(value, Mapping):
-        return {_KEYS: {str(key): _plain(each) for key, each in value.items()}}
+        entries = {str(key): _plain(entry) for key, entry in value.items()}
+        return {_KEYS: entries}
     if isinstance(value, tuple | list | deque):
-        return {_PARTS: [_plain(each) for each in value]}
+        return {_PARTS: [_plain(part) for part in value]}
     return value
 
 
 def _restored(wrapper: Env, name: str, value: Any) -> Any:
-    now = getattr(wrapper, name)  # after a reset: a queue has an observation, if it ever has one
-    if name == "last_action":
-        return None if value is None else _like(wrapper.action_space.sample(), value, name)
-    if not isinstance(now, deque):
-        return _like(now, value, name)
+    """Return a saved value as the attribute ``name`` had it, checked against the one of now."""
+    current = getattr(wrapper, name)  # after a reset: a queue has an observation, if it ever has one
+    if name == "last_action":  # None after a reset, so a sample shows its form
+        if value is None:
+            return None
+        return _like(wrapper.action_space.sample(), value, name)
+    if not isinstance(current, deque):
+        return _like(current, value, name)
     parts = value.get(_PARTS) if isinstance(value, Mapping) else None
-    longest = now.maxlen if now.maxlen is not None else getattr(wrapper, "delay", 0)
-    if not isinstance(parts, list) or len(parts) > longest or (parts and not now):
+    # The queue of DelayObservation is unbounded; the wrapper itself keeps it to its delay.
+    longest = current.maxlen if current.maxlen is not None else getattr(wrapper, "delay", 0)
+    if not isinstance(parts, list) or len(parts) > longest or (parts and not current):
         raise _unlike(name)
-    return deque(_like(now[-1], part, name) for part in parts)
+    return deque(_like(current[-1], part, name) for part in parts)
 
 
 def _like(template: Any, value: Any, name: str) -> Any:
@@ -144,18 +155,20 @@ def _like(template: Any, value: Any, name: str) -> Any:
         parts = value.get(_KEYS) if isinstance(value, Mapping) else None
         if not isinstance(parts, Mapping) or parts.keys() != {str(key) for key in template}:
             raise _unlike(name)
-        return {key: _like(each, parts[str(key)], name) for key, each in template.items()}
+        return {key: _like(entry, parts[str(key)], name) for key, entry in template.items()}
     if isinstance(template, tuple):
         parts = value.get(_PARTS) if isinstance(value, Mapping) else None
         if not isinstance(parts, list) or len(parts) != len(template):
             raise _unlike(name)
-        return tuple(_like(each, part, name) for each, part in zip(template, parts, strict=True))
+        return tuple(_like(entry, part, name) for entry, part in zip(template, parts, strict=True))
     if isinstance(template, np.ndarray):
-        if not isinstance(value, np.ndarray) or (value.shape, value.dtype) != (template.shape, template.dtype):
+        alike = isinstance(value, np.ndarray) and value.shape == template.shape and value.dtype == template.dtype
+        if not alike:
             raise _unlike(name)
         return value.copy()
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
         return value[()]
+    # A count may have become a real number, such as the sum of rewards; a bool stays one.
     if isinstance(value, bool | int | float) and isinstance(value, bool) == isinstance(template, bool):
         return value
     raise _unlike(name)

@@ -98,14 +98,14 @@ class WrapperEntry:
         except (Exception, SystemExit) as error:
             raise not_importable(self.name, self.module, one_line(error), self.key) from error
         name = self.name.rpartition(":")[2]
-        found = getattr(module, name, None)
+        cls = getattr(module, name, None)
         # Nothing else of a module is called: a file from elsewhere must not choose a function and its arguments.
-        if not inspect.isclass(found) or not issubclass(found, gymnasium.Wrapper):
-            problem = "has no class" if found is None else "has something other than a class of gymnasium.Wrapper as"
+        if not inspect.isclass(cls) or not issubclass(cls, gymnasium.Wrapper):
+            problem = "has no class" if cls is None else "has something other than a class of gymnasium.Wrapper as"
             raise self.error(f"{self.module} {problem} {name!r}{did_you_mean(name, _classes(module))}")
-        if _is_gymnasiums(found) and found.__name__ in REFUSED:
-            raise self.error(f"{found.__name__}: {REFUSED[found.__name__]}")
-        return found
+        if _is_gymnasiums(cls) and cls.__name__ in REFUSED:
+            raise self.error(f"{cls.__name__}: {REFUSED[cls.__name__]}")
+        return cls
 
     def check(self, local: Collection[str]) -> None:
         """Raise ConfigError for what cannot be right. No module but Gymnasium is imported; ``local`` ones exist."""
@@ -134,17 +134,18 @@ class WrapperEntry:
 
     def _check_arguments(self, cls: Any) -> None:
         try:
-            parameters = list(inspect.signature(cls).parameters.values())[1:]
-        except (TypeError, ValueError):
+            parameters = list(inspect.signature(cls).parameters.values())[1:]  # after the environment
+        except (TypeError, ValueError):  # a class written in C: the call says what is wrong
             return
-        named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        named = [parameter.name for parameter in parameters if parameter.kind in by_name]
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         for name in self.arguments:
             if name not in named and not takes_any:
                 known = f" (its arguments: {', '.join(named)})" if named else "; it has none"
                 raise self.error(f"{self.name} has no argument {name!r}{did_you_mean(name, named)}{known}", name)
-        required = {each.name for each in parameters if each.default is each.empty and each.name in named}
-        missing = sorted(required - self.arguments.keys())
+        required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
+        missing = sorted(required.intersection(named) - self.arguments.keys())
         if missing:
             raise self.error(f"{self.name} needs the argument {missing[0]!r}; write it beside the name")
 
@@ -164,29 +165,28 @@ class WrapperEntry:
 
         spaces = {"min_action": env.action_space, "max_action": env.action_space}
         spaces |= dict.fromkeys(("min_obs", "max_obs", "padding_type"), env.observation_space)
-        return {
-            name: value
-            if not isinstance(value, list)
-            else np.array(value, spaces[name].dtype)
-            if name in spaces
-            else tuple(value)
-            for name, value in self.arguments.items()
-        }
+        converted = dict(self.arguments)
+        for name, value in self.arguments.items():
+            if not isinstance(value, list):
+                continue
+            space = spaces.get(name)
+            converted[name] = tuple(value) if space is None else np.array(value, space.dtype)
+        return converted
 
 
 def wrapper_entries(listed: Iterable[Any]) -> Sequence[WrapperEntry]:
     """Return the entries of ``environment.wrappers``. Raises ConfigError for one of another form."""
     entries = []
     for index, entry in enumerate(listed):
-        name = entry.get("name") if isinstance(entry, Mapping) else entry
-        arguments = {key: value for key, value in entry.items() if key != "name"} if isinstance(entry, Mapping) else {}
-        made = WrapperEntry(index, str(name), arguments)
+        arguments = dict(entry) if isinstance(entry, Mapping) else {"name": entry}
+        name = arguments.pop("name", None)
+        wrapper = WrapperEntry(index, str(name), arguments)
         if not isinstance(name, str) or not name or not all(isinstance(key, str) for key in arguments):
-            raise made.error(
+            raise wrapper.error(
                 "must be the name of a wrapper, or a mapping with name and the arguments of the class, such as "
                 f"{{name: TimeLimit, max_episode_steps: 7}}, not {entry!r:.80}"
             )
-        entries.append(made)
+        entries.append(wrapper)
     return entries
 
 
@@ -194,8 +194,8 @@ def _classes(module: ModuleType) -> list[str]:
     """The names of the wrappers of a module."""
     import gymnasium
 
-    found = vars(module).items()
-    return [name for name, each in found if inspect.isclass(each) and issubclass(each, gymnasium.Wrapper)]
+    members = vars(module).items()
+    return [name for name, member in members if inspect.isclass(member) and issubclass(member, gymnasium.Wrapper)]
 
 
 def _is_gymnasiums(cls: type) -> bool:

@@ -49,11 +49,16 @@ class Leaf:
             space = spaces.Box(space.low[None], space.high[None], dtype=space.dtype.type)
         return cls(path, _unbounded(space))
 
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
     def read(self, values: Any, rows: int) -> Any:
         """Return the values [rows, *shape] of this leaf from the observations of ``rows`` environments."""
-        for key in self.path:
-            values = values[key]
-        return values.reshape(rows, 1) if np.ndim(values) == 1 and self.space.shape == (1,) else values
+        values = _entry(values, self.path)
+        if np.ndim(values) == 1 and self.space.shape == (1,):
+            return values.reshape(rows, 1)
+        return values
 
 
 @attrs.frozen(eq=False)
@@ -80,34 +85,45 @@ class TaskSpaces:
         """
         acting = ActionCodec.of(_choices(task.action_space), task.id)
         mask = _mask(task.returned, acting.discrete)
-        leaves = tuple(
-            Leaf.of(path, space) for path, space in _leaves(task.observation_space) if mask is None or path != mask[1:]
-        )
-        named = {".".join(leaf.path): leaf.space for leaf in leaves}
-        together = spaces.Dict(named) if leaves[0].path else leaves[0].space
-        return cls(leaves, ObservationCodec.of(together, task.id, observations), acting, mask)
+        leaves = []
+        for path, space in _leaves(task.observation_space):
+            if mask is None or path != mask[1:]:
+                leaves.append(Leaf.of(path, space))
+        observed = leaves[0].space
+        if leaves[0].path:
+            observed = spaces.Dict({leaf.name: leaf.space for leaf in leaves})
+        observing = ObservationCodec.of(observed, task.id, observations)
+        return cls(tuple(leaves), observing, acting, mask)
 
     def observations(self, raw: Any, rows: int) -> dict[str, NDArray[Any]]:
         """Return the observations of ``rows`` environments by name, each [rows, *shape]."""
-        if not self.leaves[0].path:
-            return self.observing.convert(self.leaves[0].read(raw, rows), rows)
-        return self.observing.convert({".".join(leaf.path): leaf.read(raw, rows) for leaf in self.leaves}, rows)
+        if self.leaves[0].path:
+            values: Any = {leaf.name: leaf.read(raw, rows) for leaf in self.leaves}
+        else:
+            values = self.leaves[0].read(raw, rows)
+        return self.observing.convert(values, rows)
 
     def masks(self, raw: Any, info: Mapping[str, Any], rows: int) -> NDArray[np.bool_] | None:
         """Return which options each of ``rows`` environments allows, [rows, options], branches side by side."""
         if self.mask is None:
             return None
-        found: Any = {"obs": raw, "info": info}
-        for key in self.mask:
-            found = found[key]
+        value = _entry({"obs": raw, "info": info}, self.mask)
         shape = (rows, sum(self.acting.discrete))
-        return action_mask(np.asarray(found).reshape(shape), shape)
+        return action_mask(np.asarray(value).reshape(shape), shape)
 
     def final(self, mask: NDArray[np.bool_] | None, ended: NDArray[np.intp]) -> NDArray[np.bool_] | None:
         """Return the masks [K, options] at the final observations of the ``ended`` rows [K] of ``mask``."""
         if mask is None or not ended.size:
             return None
-        return final_mask(mask[ended], (len(ended), mask.shape[1]), self.acting.discrete)
+        masks = mask[ended]
+        return final_mask(masks, masks.shape, self.acting.discrete)
+
+
+def _entry(values: Any, path: Path) -> Any:
+    """Return the value at ``path`` in nested Dicts."""
+    for key in path:
+        values = values[key]
+    return values
 
 
 def _leaves(space: spaces.Space[Any], path: Path = ()) -> Iterator[tuple[Path, spaces.Space[Any]]]:
@@ -123,6 +139,7 @@ def _unbounded(space: spaces.Box) -> spaces.Box:
     dtype: np.dtype[Any] = space.dtype
     if dtype.kind != "f":
         return space
+    # std::numeric_limits<float>::min() is the smallest positive number, which EnvPool has as the lowest of a space.
     limits = np.finfo(dtype)
     low = np.where(space.low == limits.tiny, -np.inf, space.low).astype(dtype)
     high = np.where(space.high == limits.max, np.inf, space.high).astype(dtype)
@@ -136,7 +153,8 @@ def _choices(space: spaces.Space[Any]) -> spaces.Space[Any]:
     if space.dtype.kind not in "iu":
         return _unbounded(space)
     low = space.low.astype(np.int64)
-    return spaces.MultiDiscrete(space.high.astype(np.int64) - low + 1, start=low)
+    high = space.high.astype(np.int64)
+    return spaces.MultiDiscrete(high - low + 1, start=low)
 
 
 def _mask(returned: Mapping[str, Any], branches: tuple[int, ...]) -> Path | None:
@@ -144,11 +162,18 @@ def _mask(returned: Mapping[str, Any], branches: tuple[int, ...]) -> Path | None
 
     A mask over combinations of several choices is none.
     """
+    if not branches:
+        return None
     for key in MASKS:
-        if key in returned and branches:
-            shape = tuple(returned[key].shape)
-            rows = shape if len(shape) == 2 else (1, *shape)
-            if len(rows) == 2 and branches == (rows[1],) * rows[0]:
-                where, _, name = key.partition(":")
-                return where, name
+        if key not in returned:
+            continue
+        shape = tuple(returned[key].shape)
+        if len(shape) == 1:
+            shape = (1, *shape)
+        if len(shape) != 2:
+            continue
+        rows, options = shape
+        if branches == (options,) * rows:
+            source, _, name = key.partition(":")
+            return source, name
     return None

@@ -40,17 +40,18 @@ class PolicyInSpaces:
         """
         self.policy = policy
         behavior: BehaviorSpec = policy.behavior
-        read = {each.name for each in behavior.observations}
-        said = dict(observations or {})
-        if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-            unread = entries(env.observation_space).keys() - read - {ACTION_MASK}
-            said |= dict.fromkeys(unread, "ignore")
-        self._acting = ActionCodec.of(env.action_space, "the environment")
-        self._observing = ObservationCodec.of(
-            env.observation_space, "the environment", said, self._acting, stacked_frames(env)
-        )
-        found = self._acting.behavior(behavior.name, self._observing.specs, behavior.env_index)
-        problem = spec_mismatch(behavior, found)
+        space = env.observation_space
+        configured = dict(observations or {})
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            read = {spec.name for spec in behavior.observations}
+            unread = entries(space).keys() - read - {ACTION_MASK}
+            configured |= dict.fromkeys(unread, "ignore")
+        where = "the environment"
+        frames = stacked_frames(env)
+        self._acting = ActionCodec.of(env.action_space, where)
+        self._observing = ObservationCodec.of(space, where, configured, self._acting, frames)
+        playable = self._acting.behavior(behavior.name, self._observing.specs, behavior.env_index)
+        problem = spec_mismatch(behavior, playable)
         if problem:
             raise ValueError(f"the spaces are not those that the policy learned in: {problem}")
         self._memory_size: int = getattr(policy, "memory_size", 0)
@@ -71,6 +72,8 @@ class PolicyInSpaces:
         if action_mask is None and self._observing.has_mask:
             action_mask = observation[ACTION_MASK]
         mask = None if action_mask is None else self._acting.mask(action_mask)[None]
+        # Only a policy with memory has the argument; its `act` overwrites the array with what it remembers next.
         memory = {"memory": self._memory} if self._memory_size else {}
-        (action,) = self._acting.rows(self.policy.act(rows, mask, deterministic, **memory))
+        actions = self.policy.act(rows, mask, deterministic, **memory)
+        (action,) = self._acting.rows(actions)
         return action

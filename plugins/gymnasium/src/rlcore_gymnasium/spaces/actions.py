@@ -38,7 +38,8 @@ class ActionPart:
         ``where`` begins messages. Raises UnsupportedSpace.
         """
         if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-            return cls(space, slice(continuous, continuous + math.prod(space.shape)))
+            size = math.prod(space.shape)
+            return cls(space, slice(continuous, continuous + size))
         if isinstance(space, spaces.Discrete):
             branches: tuple[int, ...] = (int(space.n),)
             start = np.array([space.start], np.int64)
@@ -54,22 +55,29 @@ class ActionPart:
                 f"{where}: the action space {space!r} is not supported ({kind}); supported are Box (real), Discrete,"
                 " MultiDiscrete, MultiBinary and a Tuple or Dict of those"
             )
-        return cls(space, slice(discrete, discrete + len(branches)), branches, start if start.any() else None)
+        columns = slice(discrete, discrete + len(branches))
+        # None spares an addition in every step: most spaces count from 0, as rlcore does.
+        return cls(space, columns, branches, start if start.any() else None)
 
     def values(self, actions: Actions) -> NDArray[Any]:
         """Return the values, [S, *shape of the space], in a new array, because an environment may keep the row."""
         dtype = self.space.dtype
         if not self.branches:
-            assert actions.continuous is not None and isinstance(self.space, spaces.Box)
+            assert actions.continuous is not None
+            assert isinstance(self.space, spaces.Box)
             continuous = actions.continuous[:, self.columns].astype(dtype)
-            if dtype == np.float64:  # a bound in float32 may be outside the space by one unit in the last place
-                np.clip(continuous, self.space.low.reshape(-1), self.space.high.reshape(-1), out=continuous)
+            # The policy clips in float32, where a bound may be outside the space by one unit in the last place.
+            if dtype == np.float64:
+                low = self.space.low.reshape(-1)
+                high = self.space.high.reshape(-1)
+                np.clip(continuous, low, high, out=continuous)
             return continuous.reshape(-1, *self.space.shape)
         assert actions.discrete is not None
         discrete = actions.discrete[:, self.columns]
         if self.start is not None:
             discrete = discrete + self.start
-        return discrete.astype(dtype).reshape(-1, *(self.space.shape or ()))
+        shape = self.space.shape or ()
+        return discrete.astype(dtype).reshape(-1, *shape)
 
     def mask(self, value: Any) -> NDArray[np.bool_]:
         """Return which options a mask ``value`` allows, [options of all branches]; see :meth:`ActionCodec.mask`."""
@@ -77,17 +85,17 @@ class ActionPart:
         if value is None:
             return np.ones(options, np.bool_)
         if isinstance(value, tuple | list):
-            entries = list(_leaves(value))
-            if len(entries) == len(self.branches):
-                masks = []
-                for entry, size in zip(entries, self.branches, strict=True):
-                    masks.append(np.ones(size, np.bool_) if entry is None else action_mask(entry, (size,)))
-                return np.concatenate(masks)
+            masks = list(_leaves(value))
+            if len(masks) == len(self.branches):
+                allowed = map(_branch_mask, masks, self.branches)
+                return np.concatenate(list(allowed))
         array = np.asarray(value)
         if isinstance(self.space, spaces.MultiBinary) and array.shape == self.space.shape:
             # As MultiBinary.sample takes it: 0 and 1 are the only value, 2 leaves the choice.
-            return np.stack([array != 1, array != 0], axis=-1).reshape(-1)
-        if array.shape[:1] == (len(self.branches),):  # a row for each of several equal branches
+            allowed_bits = np.stack([array != 1, array != 0], axis=-1)
+            return allowed_bits.reshape(-1)
+        # MultiDiscrete.sample takes a row for each of several equal branches; rlcore has all options side by side.
+        if array.shape[:1] == (len(self.branches),):
             array = array.reshape(-1)
         return action_mask(array, (options,))
 
@@ -98,13 +106,24 @@ class ActionPart:
         return columns if self.start is None else columns - self.start
 
 
+def _branch_mask(value: Any, options: int) -> NDArray[np.bool_]:
+    """Return the mask of one branch, [options]; None allows everything, as in the ``sample`` of Gymnasium's spaces."""
+    if value is None:
+        return np.ones(options, np.bool_)
+    return action_mask(value, (options,))
+
+
 def _leaves(value: Any) -> Iterable[Any]:
     """The arrays in nested tuples and lists, in order; a list of numbers is an array."""
-    if isinstance(value, tuple | list) and any(isinstance(each, tuple | list | np.ndarray | None) for each in value):
-        for each in value:
-            yield from _leaves(each)
-    else:
+    if not isinstance(value, tuple | list):
         yield value
+        return
+    nested = any(isinstance(entry, tuple | list | np.ndarray | None) for entry in value)
+    if not nested:
+        yield value
+        return
+    for entry in value:
+        yield from _leaves(entry)
 
 
 @attrs.frozen(eq=False)
@@ -125,16 +144,18 @@ class ActionCodec:
     def of(cls, space: spaces.Space[Any], where: str) -> ActionCodec:
         """Return the codec of ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
         keys: tuple[Any, ...] | None = None
-        leaves: tuple[spaces.Space[Any], ...] = (space,)
+        leaves: list[spaces.Space[Any]] = [space]
+        single = not isinstance(space, spaces.Dict | spaces.Tuple)
         if isinstance(space, spaces.Dict):
             keys = tuple(space.spaces)
-            leaves = tuple(space.spaces.values())
-            where = f"{where}: {space!r}"
+            leaves = list(space.spaces.values())
         elif isinstance(space, spaces.Tuple):
-            leaves = tuple(space.spaces)
+            leaves = list(space.spaces)
+        if not single:  # a message about a leaf shows where it is
             where = f"{where}: {space!r}"
         parts: list[ActionPart] = []
-        continuous = discrete = 0
+        continuous = 0
+        discrete = 0
         for leaf in leaves:
             part = ActionPart.of(leaf, continuous, discrete, where)
             parts.append(part)
@@ -142,7 +163,7 @@ class ActionCodec:
                 discrete = part.columns.stop
             else:
                 continuous = part.columns.stop
-        return cls(tuple(parts), keys, single=not isinstance(space, spaces.Dict | spaces.Tuple))
+        return cls(tuple(parts), keys, single)
 
     def behavior(
         self,
@@ -175,7 +196,10 @@ class ActionCodec:
         """Return the lowest choice of each branch; empty if all are 0."""
         lowest: list[int] = []
         for part in self.parts:
-            lowest += [0] * len(part.branches) if part.start is None else part.start.tolist()
+            if part.start is None:
+                lowest += [0] * len(part.branches)
+            else:
+                lowest += part.start.tolist()
         return tuple(lowest) if any(lowest) else ()
 
     def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -193,20 +217,30 @@ class ActionCodec:
         if self.single:
             return self.parts[0].values(actions)
         values = tuple(part.values(actions) for part in self.parts)
-        return values if self.keys is None else dict(zip(self.keys, values, strict=True))
+        if self.keys is None:
+            return values
+        return dict(zip(self.keys, values, strict=True))
 
     def rows(self, actions: Actions) -> Iterable[Any]:
         """Return one action per environment."""
         if self.single:
             return self.parts[0].values(actions)
-        rows = zip(*(part.values(actions) for part in self.parts), strict=True)
-        return rows if self.keys is None else (dict(zip(self.keys, row, strict=True)) for row in rows)
+        values = [part.values(actions) for part in self.parts]
+        rows = zip(*values, strict=True)
+        keys = self.keys
+        if keys is None:
+            return rows
+        return (dict(zip(keys, row, strict=True)) for row in rows)
 
     def empty(self, rows: int) -> Actions:
         """Return uninitialized actions with this number of rows, for ``read`` to fill."""
-        continuous = np.empty((rows, len(self.bounds()[0])), np.float32)
-        discrete = np.empty((rows, len(self.discrete)), np.int64)
-        return Actions(continuous if continuous.shape[1] else None, discrete if discrete.shape[1] else None)
+        low, _ = self.bounds()
+        actions = Actions()
+        if low.size:
+            actions.continuous = np.empty((rows, low.size), np.float32)
+        if self.discrete:
+            actions.discrete = np.empty((rows, len(self.discrete)), np.int64)
+        return actions
 
     def read(self, batch: Any, actions: Actions, rows: slice) -> None:
         """Write stacked values of the space into ``rows`` of ``actions``; the inverse of ``batch``."""
@@ -214,7 +248,8 @@ class ActionCodec:
         for part, key in zip(self.parts, keys, strict=True):
             columns = actions.discrete if part.branches else actions.continuous
             assert columns is not None
-            columns[rows, part.columns] = part.read(batch if self.single else batch[key])
+            values = batch if self.single else batch[key]
+            columns[rows, part.columns] = part.read(values)
 
     # ------------------------------------------------------------ masks
 
@@ -226,16 +261,21 @@ class ActionCodec:
         part, allows everything. Raises MismatchedValue for other values.
         """
         options = sum(self.discrete)
+        # First the form that most environments give in every step.
         if isinstance(value, np.ndarray) and value.shape == (options,) and value.dtype.kind in "iub":
             return value.astype(np.bool_)
         if self.single:
             return self.parts[0].mask(value)
         if value is None:
             return np.ones(options, np.bool_)
-        entries = [value.get(key) for key in self.keys] if self.keys and isinstance(value, Mapping) else value
-        if not isinstance(entries, tuple | list) or len(entries) != len(self.parts):
+        if self.keys and isinstance(value, Mapping):
+            value = [value.get(key) for key in self.keys]
+        if not isinstance(value, tuple | list) or len(value) != len(self.parts):
             return action_mask(value, (options,))
-        masks = [part.mask(entry) for part, entry in zip(self.parts, entries, strict=True) if part.branches]
+        masks = []
+        for part, entry in zip(self.parts, value, strict=True):
+            if part.branches:
+                masks.append(part.mask(entry))
         return np.concatenate(masks)
 
     def masks(self, values: Any, rows: int) -> NDArray[np.bool_]:
@@ -247,9 +287,11 @@ class ActionCodec:
         shape = (rows, sum(self.discrete))
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
             return action_mask(values.reshape(len(values), -1), shape)
-        branches = isinstance(values, tuple) and all(np.ndim(each) == 2 for each in values)
-        if branches:  # an array [rows, options of a branch] for each branch
-            return action_mask(np.concatenate(values, axis=1), shape)
+        by_branch = isinstance(values, tuple) and all(np.ndim(branch) == 2 for branch in values)
+        if by_branch:  # an array [rows, options of the branch] for each branch, as Gymnasium stacks tuples
+            side_by_side = np.concatenate(values, axis=1)
+            return action_mask(side_by_side, shape)
         if len(values) != rows:
             raise MismatchedValue(f"action_mask as {text_of(values)}; expected one for each of {rows} environments")
-        return np.stack([self.mask(each) for each in values])
+        masks = [self.mask(value) for value in values]
+        return np.stack(masks)

@@ -17,7 +17,7 @@ from rlcore_gymnasium.settings import ObservationSettings
 from rlcore_gymnasium.spaces.actions import ActionCodec
 from rlcore_gymnasium.spaces.entities import Beside, EntitiesPart, PaddedPart, SequencePart, entities_spec
 from rlcore_gymnasium.spaces.images import Channels, image_layout
-from rlcore_gymnasium.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
+from rlcore_gymnasium.spaces.values import REAL_KINDS, array_of, bits_of, choice_of, choices_of, refuse
 
 log = logging.getLogger(__name__)
 
@@ -80,13 +80,16 @@ class ObservationPart:
         array as it is, even if it looks like an image. ``channels`` and ``stack`` are those of :func:`image_layout`.
         """
         if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-            options = np.asarray(space.n if isinstance(space, spaces.Discrete) else space.nvec, np.int64)
+            sizes = space.n if isinstance(space, spaces.Discrete) else space.nvec
+            options = np.asarray(sizes, np.int64)
+            start = np.asarray(space.start, np.int64)
             spec = ObservationSpec(name, (int(options.sum()),), np.float32, "one_hot")
-            return cls(spec, key, options, np.asarray(space.start, np.int64), shape=options.shape)
+            return cls(spec, key, options, start, shape=options.shape)
         if isinstance(space, spaces.MultiBinary):
-            spec = ObservationSpec(name, (math.prod(space.shape),), np.float32, "one_hot")
+            bits = math.prod(space.shape)
+            spec = ObservationSpec(name, (bits,), np.float32, "one_hot")
             return cls(spec, key, binary=True, shape=space.shape)
-        if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
+        if not isinstance(space, spaces.Box) or space.dtype.kind not in REAL_KINDS:
             raise UnsupportedSpace(
                 f"{where}: observation {name!r} has the unsupported space {_short(space)}; supported are Box, Discrete,"
                 " MultiDiscrete, MultiBinary and a Dict or Tuple of those"
@@ -97,15 +100,21 @@ class ObservationPart:
         in_order = tuple(range(len(shape)))
         image = None if flatten or matrix else image_layout(space, stack, channels)
         if image is None:
-            seen = (math.prod(shape),) if flatten else shape
-            low, high = (_bound(each, in_order, seen) for each in (space.low, space.high))
-            return cls(ObservationSpec(name, seen, np.float32, low=low, high=high), key, shape=shape)
+            stored = (math.prod(shape),) if flatten else shape
+            low = _bound(space.low, in_order, stored)
+            high = _bound(space.high, in_order, stored)
+            spec = ObservationSpec(name, stored, np.float32, low=low, high=high)
+            return cls(spec, key, shape=shape)
+        low = _bound(space.low, image.axes, image.shape)
+        high = _bound(space.high, image.axes, image.shape)
+        # Bytes stay bytes: a replay buffer of images in float32 would need four times the memory.
         dtype = np.uint8 if space.dtype == np.uint8 else np.float32
-        low, high = (_bound(each, image.axes, image.shape) for each in (space.low, space.high))
         if dtype is np.uint8 and (space.low == 0).all() and (space.high == 255).all():
-            low = high = None  # every byte is allowed
+            low = None  # every byte is allowed, so there is nothing to check
+            high = None
         spec = ObservationSpec(name, image.shape, dtype, "image", low=low, high=high, frames=image.frames)
-        return cls(spec, key, axes=() if image.axes == in_order else image.axes, shape=shape)
+        axes = () if image.axes == in_order else image.axes
+        return cls(spec, key, axes=axes, shape=shape)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
@@ -124,9 +133,11 @@ class ObservationPart:
         name = self.spec.name
         shape = self.shape
         dtype = self.spec.dtype
-        kinds = "fiub" if dtype.kind == "f" else ""  # kinds of numbers that the buffer holds without a check of values
+        # Kinds of numbers that the buffer holds without a check of values: numpy would wrap 300 to 44 in a byte.
+        kinds = REAL_KINDS if dtype.kind == "f" else ""
 
         def write(row: int, value: Any) -> None:
+            # Called for every environment in every step: a value of the right form costs no further call.
             if (
                 not isinstance(value, np.ndarray)
                 or value.shape != shape
@@ -158,13 +169,16 @@ class ObservationPart:
         count = len(values) if rows is None else rows
         if self.options is not None:
             choices = choices_of(values, self.start, self.options, count, name)
-            columns = np.cumsum(self.options).reshape(self.options.shape) - self.options
+            first_columns = np.cumsum(self.options).reshape(self.options.shape) - self.options
+            columns = (choices + first_columns).reshape(count, -1)
             indicators = np.zeros((count, *self.spec.shape), np.float32)
-            indicators[np.arange(count)[:, None], (choices + columns).reshape(count, -1)] = 1.0
+            indicators[np.arange(count)[:, None], columns] = 1.0
             return indicators
+        shape = (count, *self.shape)
         if self.binary:
-            return bits_of(values, (count, *self.shape), name).astype(np.float32).reshape(count, *self.spec.shape)
-        array = array_of(values, (count, *self.shape), self.spec.dtype, name).astype(self.spec.dtype, copy=False)
+            array = bits_of(values, shape, name).astype(np.float32)
+        else:
+            array = array_of(values, shape, self.spec.dtype, name).astype(self.spec.dtype, copy=False)
         if self.axes:
             array = array.transpose(0, *(axis + 1 for axis in self.axes))
         return array.reshape(count, *self.spec.shape)
@@ -173,7 +187,8 @@ class ObservationPart:
         """Return the K values of the space, [K, *shape of the space], that :meth:`convert` made ``stored`` of."""
         rows = len(stored)
         if self.options is not None:
-            branches = np.split(stored, np.cumsum(self.options)[:-1], axis=1)
+            ends = np.cumsum(self.options)
+            branches = np.split(stored, ends[:-1], axis=1)
             choices = np.stack([branch.argmax(1) for branch in branches], axis=1)
             return choices.reshape(rows, *self.options.shape) + self.start
         if self.axes:
@@ -183,8 +198,10 @@ class ObservationPart:
 
     def _as_in_space(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Return a view of observations [K, *spec.shape] with the axes of the space, [K, *shape]."""
-        in_order = stored.reshape(len(stored), *(self.shape[axis] for axis in self.axes))
-        return in_order.transpose(0, *(1 + place for place in np.argsort(self.axes)))
+        lengths = [self.shape[axis] for axis in self.axes]
+        unfolded = stored.reshape(len(stored), *lengths)  # frames and channels are two axes again
+        inverse = np.argsort(self.axes)
+        return unfolded.transpose(0, *(inverse + 1))
 
 
 def _bound(bound: NDArray[Any], axes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.float32] | None:
@@ -227,29 +244,29 @@ class ObservationCodec:
         """
         named = entries(space)
         place = f"{where}: {_short(space)}" if isinstance(space, spaces.Dict | spaces.Tuple) else where
-        said = observations or {}
-        for name in said:
+        configured = observations or {}
+        for name in configured:
             if name not in named:
                 raise ConfigError(
                     f"{where} has no such observation; it has {', '.join(named)}{did_you_mean(name, named)}",
                     key=("environment", "observations", name),
                 )
-        has_mask = acting is not None and ACTION_MASK not in said and _masks(named, acting, where)
+        has_mask = acting is not None and ACTION_MASK not in configured and _masks(named, acting, where)
         if has_mask:
             del named[ACTION_MASK]
         if not named:
             raise UnsupportedSpace(f"{place}: there is nothing to observe: the observation space has no entries")
-        left_out: set[str | None] = {name for name, how in said.items() if how == "ignore" or how.ignore}
-        left_out |= {how.present for how in said.values() if isinstance(how, ObservationSettings)}
+        left_out = _left_out(configured)
         parts = []
         for name, (key, part) in named.items():
             if name in left_out:
                 continue
-            how = said.get(name, ObservationSettings())
-            assert isinstance(how, ObservationSettings)
+            settings = configured.get(name, ObservationSettings())
+            assert isinstance(settings, ObservationSettings)
             try:
-                parts.append(_observed(part, name, key, place, how, named, stack))
+                parts.append(_observed(part, name, key, place, settings, named, stack))
             except UnsupportedSpace as error:
+                # A plugin without `environment.observations` has no key that its users could write.
                 advice = "" if observations is None else _advice(part, name, key)
                 if not advice:
                     raise
@@ -270,8 +287,9 @@ class ObservationCodec:
     def row_writer(self, buffers: Buffers) -> RowWriter:
         """Return a function that writes the complete observation of one agent into a row of ``buffers``."""
         writers = [(part.key, part.row_writer(buffers[part.spec.name])) for part in self.parts]
-        if len(writers) == 1 and writers[0][0] is None:
-            return writers[0][1]
+        key, write_first = writers[0]
+        if key is None:  # the only part of a space that is not a Dict or a Tuple
+            return write_first
 
         def write(row: int, value: Any) -> None:
             for key, write_part in writers:
@@ -284,10 +302,11 @@ class ObservationCodec:
 
         ``rows`` is their number, if given.
         """
-        return {
-            part.spec.name: part.convert(batch if part.key is None else _part(batch, part.key), rows)
-            for part in self.parts
-        }
+        converted = {}
+        for part in self.parts:
+            values = batch if part.key is None else _part(batch, part.key)
+            converted[part.spec.name] = part.convert(values, rows)
+        return converted
 
     def stack(self, values: Iterable[Any]) -> Buffers:
         """Stack single observations into arrays over rows."""
@@ -299,44 +318,61 @@ class ObservationCodec:
         return buffers
 
 
+def _left_out(configured: Observations) -> set[str | None]:
+    """Return the names that become no observation: the ignored ones, and those that say which entities are there."""
+    names: set[str | None] = set()
+    for name, settings in configured.items():
+        if settings == "ignore" or settings.ignore:
+            names.add(name)
+        if isinstance(settings, ObservationSettings):
+            names.add(settings.present)
+    return names
+
+
 def _observed(
     space: spaces.Space[Any],
     name: str,
     key: str | int | None,
     where: str,
-    how: ObservationSettings,
+    settings: ObservationSettings,
     named: Mapping[str, tuple[str | int | None, spaces.Space[Any]]],
     stack: int,
 ) -> ObservationPart | EntitiesPart:
-    """The part for ``space`` as ``how`` says. Raises UnsupportedSpace, and ConfigError if the two do not fit."""
+    """The part for ``space`` as ``settings`` say. Raises UnsupportedSpace, and ConfigError if the two do not fit."""
 
-    def wrong(what: str, problem: str) -> ConfigError:
-        return ConfigError(f"{problem}; its space is {_short(space)}", key=("environment", "observations", name, what))
+    def wrong(setting: str, problem: str) -> ConfigError:
+        place = ("environment", "observations", name, setting)
+        return ConfigError(f"{problem}; its space is {_short(space)}", key=place)
 
-    made: ObservationPart | EntitiesPart
-    if how.max_entities is not None:
+    part: ObservationPart | EntitiesPart
+    if settings.max_entities is not None:
         if not isinstance(space, spaces.Sequence):
             raise wrong("max_entities", "only a Sequence has it: leave it out, or set entities: true for a matrix")
         element = ObservationPart.of(space.feature_space, name, None, where)
-        made = SequencePart(entities_spec(name, how.max_entities, element.spec.size), key, element)
+        spec = entities_spec(name, settings.max_entities, element.spec.size)
+        part = SequencePart(spec, key, element)
     else:
-        if how.channels is not None and not (isinstance(space, spaces.Box) and 2 <= len(space.shape) <= 4):
+        may_be_image = isinstance(space, spaces.Box) and 2 <= len(space.shape) <= 4
+        if settings.channels is not None and not may_be_image:
             raise wrong("channels", "only an image has channels, a Box with two to four axes")
-        made = ObservationPart.of(space, name, key, where, how.flatten, how.entities, how.channels, stack)
-        if how.entities:
-            if len(made.spec.shape) != 2:
+        part = ObservationPart.of(
+            space, name, key, where, settings.flatten, settings.entities, settings.channels, stack
+        )
+        if settings.entities:
+            if len(part.spec.shape) != 2:
                 raise wrong("entities", "entities are the rows of a matrix, a Box with two axes")
-            made = attrs.evolve(made, spec=attrs.evolve(made.spec, kind="entities"))
-        if how.present is not None:
-            if how.present not in named or key is None:
-                raise wrong("present", f"there is no observation {how.present!r}{did_you_mean(how.present, named)}")
-            both = Beside(key, named[how.present][0])  # type: ignore[arg-type]
-            made = PaddedPart(entities_spec(name, *made.spec.shape), both, made)
-    if how.goal:
-        if made.spec.kind == "entities":
+            part = attrs.evolve(part, spec=attrs.evolve(part.spec, kind="entities"))
+        present = settings.present
+        if present is not None:
+            if present not in named or key is None:
+                raise wrong("present", f"there is no observation {present!r}{did_you_mean(present, named)}")
+            both = Beside(key, named[present][0])  # type: ignore[arg-type]
+            part = PaddedPart(entities_spec(name, *part.spec.shape), both, part)
+    if settings.goal:
+        if part.spec.kind == "entities":
             raise wrong("goal", "entities cannot be a goal")
-        made = attrs.evolve(made, spec=attrs.evolve(made.spec, goal=True))
-    return made
+        part = attrs.evolve(part, spec=attrs.evolve(part.spec, goal=True))
+    return part
 
 
 def entries(space: spaces.Space[Any]) -> dict[str, tuple[str | int | None, spaces.Space[Any]]]:
@@ -365,6 +401,7 @@ def _masks(named: Mapping[str, tuple[Any, spaces.Space[Any]]], acting: ActionCod
     if ACTION_MASK not in named or not acting.discrete:
         return False
     _, space = named[ACTION_MASK]
+    # By its space, not by its name alone: an entry of this name may as well be an ordinary observation.
     if isinstance(space, spaces.Tuple):
         fits = tuple(map(_zeros_and_ones, space.spaces)) == acting.discrete
     else:
@@ -383,10 +420,10 @@ def _masks(named: Mapping[str, tuple[Any, spaces.Space[Any]]], acting: ActionCod
 
 def _zeros_and_ones(space: spaces.Space[Any]) -> int:
     """Return how many numbers that are 0 or 1 a value of ``space`` has; 0 for other spaces."""
-    boxed = (
-        isinstance(space, spaces.Box) and space.dtype.kind in "iub" and space.low.min() >= 0 and space.high.max() <= 1
-    )
-    return math.prod(space.shape or ()) if boxed or isinstance(space, spaces.MultiBinary) else 0
+    bits = isinstance(space, spaces.MultiBinary)
+    if isinstance(space, spaces.Box) and space.dtype.kind in "iub":
+        bits = bool(space.low.min() >= 0 and space.high.max() <= 1)
+    return math.prod(space.shape or ()) if bits else 0
 
 
 def _short(space: spaces.Space[Any]) -> str:

@@ -60,9 +60,12 @@ class EntitiesPart:
 
     def convert(self, values: Any, rows: int | None = None) -> NDArray[Any]:
         """Convert the values of K agents into [K, E, 1 + F]."""
-        each = zip(*values, strict=True) if isinstance(self.key, Beside) else values
-        made = [self.read(value) for value in each]
-        return np.stack(made) if made else np.zeros((0, *self.spec.shape), self.spec.dtype)
+        if isinstance(self.key, Beside):  # two stacked arrays, of which one agent has a pair
+            values = zip(*values, strict=True)
+        rows_of_agents = [self.read(value) for value in values]
+        if not rows_of_agents:  # np.stack refuses an empty list
+            return np.zeros((0, *self.spec.shape), self.spec.dtype)
+        return np.stack(rows_of_agents)
 
 
 def entities_spec(name: str, most: int, numbers: int) -> ObservationSpec:
@@ -99,8 +102,10 @@ class PaddedPart(EntitiesPart):
         matrix, mask_or_count = value
         present = self._present(mask_or_count)
         rows = np.zeros(self.spec.shape, np.float32)
+        converted = self.values.convert(np.asarray(matrix)[None], 1)[0]
         rows[present, 0] = 1.0
-        rows[present, 1:] = self.values.convert(np.asarray(matrix)[None], 1)[0][present]
+        # What the environment pads absent rows with must not be seen: they are zeros.
+        rows[present, 1:] = converted[present]
         return rows
 
     def _present(self, mask_or_count: Any) -> NDArray[np.bool_]:
@@ -108,6 +113,7 @@ class PaddedPart(EntitiesPart):
         count, _ = self.spec.shape
         name = str(self.key.present)
         array = np.asarray(mask_or_count)
+        # One number for several entities is a count; with one entity, a mask says the same.
         if array.size == 1 and count > 1:
             number = array_of(array.reshape(()), (), np.dtype(np.float32), name)
             if not 0 <= number <= count or number != np.rint(number):

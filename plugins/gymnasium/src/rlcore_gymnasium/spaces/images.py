@@ -49,12 +49,17 @@ def image_layout(space: spaces.Box, stack: int = 1, channels: Channels | None = 
     """
     shape = space.shape
     if len(shape) == 4:
-        one = _frame(shape[1:], space, channels)
-        if one is None or not (channels or _is_large(one.shape)):
+        frames, *frame_shape = shape
+        frame = _frame(tuple(frame_shape), space, channels)
+        if frame is None:
             return None
-        height, width, last = (axis + 1 for axis in one.axes)
-        sizes = *one.shape[:2], shape[0] * one.shape[2]
-        return ImageLayout(sizes, (height, width, 0, last), shape[0])
+        if channels is None and not _is_large(frame.shape):
+            return None
+        rows, columns, depth = frame.shape
+        height, width, channel = (axis + 1 for axis in frame.axes)
+        # Frames come before channels, so that the channels of one frame stay side by side.
+        return ImageLayout((rows, columns, frames * depth), (height, width, 0, channel), frames)
+    # Three axes of a stack are gray frames: FrameStackObservation puts its axis first.
     stacked = len(shape) == 3 and 1 < stack == shape[0] and channels is None
     if stacked and (space.dtype == np.uint8 or _is_large(shape[1:])):
         return ImageLayout((*shape[1:], stack), (1, 2, 0), stack)
@@ -66,7 +71,8 @@ def _frame(shape: Shape, space: spaces.Box, channels: Channels | None) -> ImageL
     pixels = space.dtype == np.uint8
     if len(shape) == 2:
         # Bytes that may have every value are a gray picture; a board of a few values stays a vector.
-        gray = pixels and _is_large(shape) and bool((space.low == 0).all() and (space.high == 255).all())
+        every_byte = bool((space.low == 0).all() and (space.high == 255).all())
+        gray = pixels and _is_large(shape) and every_byte
         return ImageLayout((*shape, 1), (0, 1)) if gray or channels else None
     if len(shape) != 3:
         return None
@@ -74,12 +80,14 @@ def _frame(shape: Shape, space: spaces.Box, channels: Channels | None) -> ImageL
     last = ImageLayout(shape, (0, 1, 2))
     if channels is not None:
         return first if channels == "first" else last
+    # Gymnasium's own images have their channels last, so this axis decides first.
     if shape[2] in COUNTS:
         return last
+    few = shape[0] <= MOST_UNTOLD
     if pixels:
         # Channels and frames are fewer than pixels of a side.
-        return first if shape[0] <= MOST_UNTOLD or shape[0] < min(shape[1:]) else last
-    return first if shape[0] <= MOST_UNTOLD and _is_large(shape[1:]) else None
+        return first if few or shape[0] < min(shape[1:]) else last
+    return first if few and _is_large(shape[1:]) else None
 
 
 def _is_large(shape: Shape) -> bool:

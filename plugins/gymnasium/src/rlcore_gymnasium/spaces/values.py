@@ -18,6 +18,8 @@ __all__ = ["action_mask", "final_mask", "flag", "refuse_wrong_reward"]
 
 NUMBERS = frozenset({float, int, np.float64, np.float32})
 """Types of rewards that need no further check."""
+REAL_KINDS = "fiub"
+"""Kinds of NumPy types that are real numbers; truth counts as 0 or 1."""
 
 
 class MismatchedValue(ValueError):
@@ -33,20 +35,26 @@ def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
     if array.shape != shape:
         refuse(name, value, f"expected shape {list(shape)}")
     if dtype.kind == "f":
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in REAL_KINDS:
             refuse(name, value, "expected real numbers")
-    elif not np.can_cast(array.dtype, dtype, "safe"):
-        if array.dtype.kind not in "iub":
-            refuse(name, value, f"expected {dtype}: convert it, for example with .astype(np.{dtype})")
-        limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        _refuse_outside(name, array, *limits)
+        return array
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return array
+    if array.dtype.kind not in "iub":
+        refuse(name, value, f"expected {dtype}: convert it, for example with .astype(np.{dtype})")
+    # A wider integer type is no mistake: NumPy makes int64 of a Python list. Its values decide.
+    if dtype.kind == "b":
+        _refuse_outside(name, array, 0, 1)
+    else:
+        limits = np.iinfo(dtype)
+        _refuse_outside(name, array, limits.min, limits.max)
     return array
 
 
 def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
     """Return ``value`` as an array of zeros and ones with this ``shape``. Raises MismatchedValue otherwise."""
     array = _array(value, name)
-    if array.shape != shape or array.dtype.kind not in "fiub":
+    if array.shape != shape or array.dtype.kind not in REAL_KINDS:
         refuse(name, value, f"expected zeros and ones of shape {list(shape)}")
     wrong = (array != 0) & (array != 1)
     if wrong.any():
@@ -57,11 +65,11 @@ def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
 def choice_of(value: Any, start: int, options: int, name: str) -> int:
     """Return the option of a Discrete space for ``value``, counted from 0. Raises MismatchedValue if there is none."""
     try:
-        choice = operator.index(value) - start
+        choice = operator.index(value) - start  # int(2.7) would be 2
     except TypeError:
-        refuse(name, value, f"expected an integer from {start} to {start + options - 1}")
+        _refuse_choice(name, value, start, options)
     if not 0 <= choice < options:
-        refuse(name, value, f"expected an integer from {start} to {start + options - 1}")
+        _refuse_choice(name, value, start, options)
     return choice
 
 
@@ -75,11 +83,14 @@ def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64],
     wrong = (choices < 0) | (choices >= options)
     if wrong.any():
         _, *index = np.argwhere(wrong)[0].tolist()
-        first = int(start[tuple(index)])
-        count = int(options[tuple(index)])
+        place = tuple(index)
         at = f" at {index}" if index else ""
-        refuse(name, array[wrong][0], f"expected an integer from {first} to {first + count - 1}{at}")
+        _refuse_choice(name, array[wrong][0], int(start[place]), int(options[place]), at)
     return choices
+
+
+def _refuse_choice(name: str, value: Any, start: int, options: int, at: str = "") -> NoReturn:
+    refuse(name, value, f"expected an integer from {start} to {start + options - 1}{at}")
 
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
@@ -95,7 +106,9 @@ def text_of(value: Any) -> str:
     if value is None:
         return "None"
     text = repr(value)
-    return f"{text if len(text) <= 40 else text[:37] + '...'} ({type(value).__name__})"
+    if len(text) > 40:
+        text = f"{text[:37]}..."
+    return f"{text} ({type(value).__name__})"
 
 
 def _array(value: Any, name: str) -> NDArray[Any]:
@@ -135,7 +148,7 @@ def refuse_wrong_reward(reward: Any) -> None:
     if type(reward) in NUMBERS:
         return
     array = np.asarray(reward)
-    if array.dtype.kind not in "fiub" or array.shape != ():
+    if array.dtype.kind not in REAL_KINDS or array.shape != ():
         raise MismatchedValue(f"the reward as {text_of(reward)}; expected a number")
 
 
@@ -173,6 +186,7 @@ def final_mask(value: Any, shape: tuple[int, ...], branches: Sequence[int]) -> N
 def allowed_at_end(mask: NDArray[Any], branches: Sequence[int]) -> NDArray[np.bool_]:
     """Return a copy of ``mask`` [..., options] in which branches without an allowed option allow everything."""
     copied = mask.astype(np.bool_)
-    for part in np.split(copied, np.cumsum(branches)[:-1], axis=-1):
-        part[~part.any(axis=-1)] = True
+    ends = np.cumsum(branches)
+    for branch in np.split(copied, ends[:-1], axis=-1):  # views: what is written there is written into `copied`
+        branch[~branch.any(axis=-1)] = True
     return copied
