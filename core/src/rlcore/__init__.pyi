@@ -11,9 +11,9 @@ from .config.foreign import named_by_a_stranger as named_by_a_stranger
 from .config.load import config_from_mapping as config_from_mapping
 from .config.load import load_config as load_config
 from .config.overrides import apply_overrides as apply_overrides
-from .config.plugin_choice import environment_modules as environment_modules
-from .config.plugin_choice import load_plugins_for as load_plugins_for
-from .config.plugin_choice import local_references as local_references
+from .config.plugins_block import environment_modules as environment_modules
+from .config.plugins_block import load_plugins_for as load_plugins_for
+from .config.plugins_block import local_references as local_references
 from .config.problems import ConfigErrors as ConfigErrors
 from .config.problems import Problems as Problems
 from .config.reading import document_from_mapping as document_from_mapping

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from rlcore import PluginError, RunConfig, config_from_mapping
-from rlcore.config.plugin_choice import local_references, plugin_settings, with_modules_beside
+from rlcore.config.plugins_block import local_references, plugin_settings, with_modules_beside
 from rlcore.config.reading import document_from_mapping, read_document
 from rlcore.settings import EnvironmentSettings, setting
 

@@ -13,7 +13,7 @@ import rlcore
 import rlcore_torch
 from rlcore import FieldInfo, config_from_mapping, dotted, nearest
 from rlcore.config.document import Document
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, shown
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problems, short_repr
 
 CLASSES = [
     getattr(package, name)
@@ -47,7 +47,7 @@ LONG = {"text": "x" * 10**6, "number": 1 << 10**6, "list": [1] * 10**6, "map": {
 
 @pytest.mark.parametrize("kind", LONG)
 def test_messages_show_long_values_shortly(kind: Any) -> None:
-    assert len(shown(LONG[kind])) <= 60
+    assert len(short_repr(LONG[kind])) <= 60
     assert len(dotted(("k" * 5_000, 1))) <= 120
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import ConfigError, ConfigErrors, PluginError, Plugins
 from rlcore.config.load import load_config
-from rlcore.config.plugin_choice import plugin_settings, used_references
+from rlcore.config.plugins_block import plugin_settings, used_references
 from rlcore.config.reading import document_from_mapping, parse_document
 from rlcore.plugins import core as builtin
 

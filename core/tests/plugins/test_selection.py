@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from rlcore import CONTRACT, ConfigError, PluginError, PluginSettings, load_plugins
-from rlcore.config.plugin_choice import recorded
+from rlcore.config.plugins_block import recorded
 from rlcore.plugins.discover import Plugin, handshake
 from rlcore.plugins.select import Selection, decide, obstacles, selection_from, unmatched
 from rlcore_devkit.fixtures import InstallPlugin, RunRlcore

@@ -12,7 +12,7 @@ import yaml
 
 import rlcore.run.state
 from rlcore import export_policies
-from rlcore.config.plugin_choice import load_plugins_for
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import ConfigError, ExitCode, RunStateError, UnsupportedExport
 from rlcore_devkit.fixtures import CommandResult, RunRlcore

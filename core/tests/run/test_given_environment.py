@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlcore import EnvironmentSpec, hookimpl
-from rlcore.config.plugin_choice import load_plugins_for
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.run.run import Run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.config.plugin_choice import load_plugins_for
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.config.reading import document_from_mapping
 from rlcore.errors import PluginError
 from rlcore.run.run import Run

@@ -144,7 +144,7 @@ class PluginFlags:
         Local files and modules that only the document names are left out, with a warning, unless ``allow_local`` or the
         flag allows them. ``lenient``: plugins that only the document asks for may be missing or broken.
         """
-        from rlcore.config.plugin_choice import left_out, load_plugins_for
+        from rlcore.config.plugins_block import left_out, load_plugins_for
 
         allowed = allow_local or self.allow_local
         plugins = load_plugins_for(

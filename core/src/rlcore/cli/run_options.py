@@ -59,7 +59,7 @@ class RunCommand(click.Command):
 
 def _explain(error: click.NoSuchOption, plugins: Plugins) -> None:
     """Raise what says more than ``error`` about an option that no plugin has, if anything does."""
-    from rlcore.config.choices import Hints
+    from rlcore.config.record_reader import Hints
     from rlcore.plugins.installing import pip_install
 
     option = error.option_name

@@ -10,7 +10,7 @@ changed once they are part of a document: a step that rewrites a document makes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -30,7 +30,12 @@ class Origin:
 
     def below(self, rest: KeyPath) -> Origin:
         """Return the origin of the entry at the path ``rest`` within this value."""
-        return attrs.evolve(self, path=(*self.path, *rest)) if rest else self
+        if not rest:
+            return self
+        return attrs.evolve(self, path=(*self.path, *rest))
+
+
+Entry = tuple[str, Any, Origin | None]  # a key, its value, and the origin of the value
 
 
 class Block(dict[str, Any]):
@@ -38,7 +43,7 @@ class Block(dict[str, Any]):
 
     __slots__ = ("origins",)
 
-    def __init__(self, entries: Iterable[tuple[str, Any, Origin | None]] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
         super().__init__()
         self.origins: dict[str, Origin] = {}
         for key, value, origin in entries:
@@ -52,9 +57,10 @@ class Block(dict[str, Any]):
         else:
             self.origins[key] = origin
 
-    def entries(self) -> Iterable[tuple[str, Any, Origin | None]]:
+    def entries(self) -> Iterator[Entry]:
         """Each key with its value and origin."""
-        return ((key, value, self.origins.get(key)) for key, value in self.items())
+        for key, value in self.items():
+            yield key, value, self.origins.get(key)
 
     def with_entry(self, key: str, value: Any, origin: Origin | None) -> Block:
         """A copy with one key added or replaced."""
@@ -83,9 +89,17 @@ class Items(list[Any]):
 def placed(value: Any, origin: Origin) -> Any:
     """Return plain data as nodes whose entries all have the origin ``origin``."""
     if isinstance(value, Mapping):
-        return Block((key, placed(each, at := origin.below((key,))), at) for key, each in value.items())
+        block = Block()
+        for key, element in value.items():
+            below = origin.below((key,))
+            block.put(key, placed(element, below), below)
+        return block
     if isinstance(value, list):
-        return Items((placed(each, at := origin.below((index,))), at) for index, each in enumerate(value))
+        entries = []
+        for index, element in enumerate(value):
+            below = origin.below((index,))
+            entries.append((placed(element, below), below))
+        return Items(entries)
     return value
 
 
@@ -101,47 +115,58 @@ def placed_like(data: Mapping[str, Any], written: Mapping[str, Any], at: Origin 
         origin = origins.get(key)
         below = None if at is None else at.below((key,))
         if isinstance(value, Mapping) and isinstance(inner, Mapping | None):
-            block.put(key, placed_like(value, inner or {}, below), origin or below)
-        elif below is not None and (key not in written or repr(value) != repr(inner)):  # not ==: 1 equals true
-            block.put(key, placed(value, below), below)
-        else:
-            block.put(key, value if below is None else inner, origin)
-    return block
-
-
-def merged(own: Block, base: Block) -> Block:
-    """Return ``base`` overridden by ``own``, recursively where both are mappings. Keys only in ``base`` come last."""
-    block = Block(own.entries())
-    for key, value, origin in base.entries():
-        if key not in own:
+            value = placed_like(value, inner or {}, below)
+            block.put(key, value, origin or below)
+        elif below is None:
             block.put(key, value, origin)
-        elif isinstance(own[key], Block) and isinstance(value, Block):
-            block[key] = merged(own[key], value)
+        elif key in written and repr(value) == repr(inner):  # not ==: 1 equals true
+            block.put(key, inner, origin)
+        else:
+            block.put(key, placed(value, below), below)
     return block
+
+
+def merged(block: Block, base: Block) -> Block:
+    """Return ``base`` overridden by ``block``, recursively where both are mappings. Keys only in ``base`` come last."""
+    result = Block(block.entries())
+    for key, value, origin in base.entries():
+        if key not in block:
+            result.put(key, value, origin)
+        elif isinstance(block[key], Block) and isinstance(value, Block):
+            result[key] = merged(block[key], value)
+    return result
 
 
 def without_origins(value: Any) -> Any:
     """A copy of the data in ordinary dicts and lists."""
     if isinstance(value, Mapping):
-        return {key: without_origins(each) for key, each in value.items()}
+        return {key: without_origins(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [without_origins(each) for each in value]
+        return [without_origins(element) for element in value]
     return value
 
 
 def value_at(node: Any, path: Iterable[str]) -> Any:
     """The value at ``path`` below ``node``; None if there is none."""
     for key in path:
-        node = node.get(key) if isinstance(node, Mapping) else None
+        if not isinstance(node, Mapping):
+            return None
+        node = node.get(key)
     return node
 
 
 def with_value(block: Block, path: Sequence[str], change: Callable[[Any], Any]) -> Block:
     """Return a copy of ``block`` with ``change(value)`` at ``path``; ``block`` itself if there is no value there."""
     key, *rest = path
-    if key not in block or (rest and not isinstance(block[key], Block)):
+    if key not in block:
         return block
-    value = with_value(block[key], rest, change) if rest else change(block[key])
+    value = block[key]
+    if not rest:
+        value = change(value)
+    elif isinstance(value, Block):
+        value = with_value(value, rest, change)
+    else:
+        return block
     return block.with_entry(key, value, block.origins.get(key))
 
 
@@ -161,23 +186,23 @@ class Document:
 
     def origin(self, path: KeyPath) -> Origin:
         """The origin of the value at ``path``, or of the nearest block around it."""
-        node: Any = self.data
-        found = Origin(self.path or "", 0, ())
+        nearest = Origin(self.path or "", 0, ())
         depth = 0
+        node: Any = self.data
         for index, key in enumerate(path, start=1):
             origin = None
             if isinstance(node, Block) and isinstance(key, str):
                 origin = node.origins.get(key)
                 node = node.get(key)
-            elif isinstance(node, Items) and isinstance(key, int) and key < len(node):
-                origin = node.origins[key]
+            elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+                origin = node.origins[key] if isinstance(node, Items) else None
                 node = node[key]
             else:
-                node = node[key] if isinstance(node, list) and isinstance(key, int) and key < len(node) else None
+                break
             if origin is not None:
-                found = origin
+                nearest = origin
                 depth = index
-        return found.below(path[depth:])
+        return nearest.below(path[depth:])
 
     def with_block(self, key: str, block: Block) -> Document:
         """The document with another block at ``key``, which stands where the old one did."""
@@ -190,16 +215,11 @@ class Document:
 
 def to_float(value: Any) -> float | None:
     """The finite number that a value of a file stands for, or None."""
-    if isinstance(value, str):  # a number in quotes, or of a program or a plugin
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
-    except OverflowError:
+        number = float(value)  # a text: a number in quotes, or of a program or a plugin
+    except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -207,9 +227,11 @@ def to_float(value: Any) -> float | None:
 def to_int(value: Any) -> int | None:
     """The whole number that a value of a file stands for, or None."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return value  # exactly: a float has 53 bits
     number = to_float(value)
-    return int(number) if isinstance(number, float) and number.is_integer() else None
+    if number is None or not number.is_integer():
+        return None
+    return int(number)
 
 
 def with_export_block(data: Block) -> Block:
@@ -217,7 +239,7 @@ def with_export_block(data: Block) -> Block:
     return with_value(data, ("export",), _mapping_of_exporters)
 
 
-def _mapping_of_exporters(block: Any) -> Any:
-    if not isinstance(block, Items) or not all(isinstance(name, str) for name in block):
-        return block
-    return Block((name, Block(), origin) for name, origin in zip(block, block.origins, strict=True))
+def _mapping_of_exporters(names: Any) -> Any:
+    if not isinstance(names, Items) or not all(isinstance(name, str) for name in names):
+        return names
+    return Block((name, Block(), origin) for name, origin in zip(names, names.origins, strict=True))

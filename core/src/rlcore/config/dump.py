@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.problems import shown
+from rlcore.config.problems import short_repr
 from rlcore.config.yaml_forms import yaml_text
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.files.writing import write_atomically
@@ -29,23 +29,30 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
     evaluations as it does in the file that was loaded.
     """
     data: dict[str, Any] = plain(config, ())
+    del data["preset"]  # used up: its values are in the blocks
     _lift_sections(data)
     data["stats"] = {name: {} if value is None else value for name, value in data["stats"].items()}
-    if config.default_settings is not None:
+    defaults = config.default_settings
+    if defaults is not None:
+        block = data["default_settings"]
         for name in config.behaviors:
-            _prune(data["default_settings"], config.default_settings, data["behaviors"][name])
-            _prune_sections(data["default_settings"], config.default_settings, data["behaviors"][name])
-    if data["evaluation"] is not None:
-        for block in data["evaluation"].pop("sections").values():
-            data["evaluation"] |= block
-        data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
-    del data["preset"]
+            behavior = data["behaviors"][name]
+            _prune(block, defaults, behavior)
+            _prune_sections(block, defaults, behavior)
+    evaluation = data["evaluation"]
+    if evaluation is not None:
+        for block in evaluation.pop("sections").values():
+            evaluation |= block
+        environment = evaluation["environment"] or {}
+        evaluation["environment"] = own_entries(environment, data["environment"])
     complete: dict[str, Any] = {}
     for key, value in data.items():
-        if key == "sections":
-            complete |= {name: block for name, block in value.items() if _is_written(name, config)}
-        else:
+        if key != "sections":
             complete[key] = value
+            continue
+        for name, block in value.items():
+            if _is_written(name, config):
+                complete[name] = block
     return complete
 
 
@@ -54,12 +61,14 @@ def _is_written(section: str, config: RunConfig) -> bool:
 
     A section with defaults that is not listed is of a plugin that is merely installed.
     """
-    listed = (*config.plugins.chosen.get("section", ()), *config.plugins.optional.get("section", ()))
-    if section in {reference.rpartition("/")[2] for reference in listed}:
-        return True
-    block = config.sections[section]
-    required = any(each.default is attrs.NOTHING for each in FieldInfo.fields_of(type(block)).values())
-    return required or bool(block != type(block)())
+    for block in (config.plugins.chosen, config.plugins.optional):
+        listed = {reference.rpartition("/")[2] for reference in block.get("section", ())}
+        if section in listed:
+            return True
+    settings = config.sections[section]
+    cls = type(settings)
+    required = any(attribute.default is attrs.NOTHING for attribute in FieldInfo.fields_of(cls).values())
+    return required or bool(settings != cls())
 
 
 def config_text(config: RunConfig) -> str:
@@ -86,40 +95,46 @@ def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): plain(element, (*path, str(key)), secrets) for key, element in value.items()}
-    if isinstance(value, set | frozenset):
+    if isinstance(value, set | frozenset):  # sorted: equal configurations have equal files
         return sorted(plain(element, path, secrets) for element in value)
     if isinstance(value, list | tuple):
         return [plain(element, (*path, index), secrets) for index, element in enumerate(value)]
-    if attrs.has(type(value)):
-        return {
-            key: plain(getattr(value, attribute.name), path if key == "sections" else (*path, key), secrets)
-            for key, attribute in FieldInfo.fields_of(type(value)).items()
-            if secrets or not FieldInfo.of(attribute).secret
-        }
-    raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")
+    if not attrs.has(type(value)):
+        raise ConfigError(f"{dotted(path)}: {short_repr(value)} cannot be written to a configuration file")
+    data = {}
+    for key, attribute in FieldInfo.fields_of(type(value)).items():
+        if FieldInfo.of(attribute).secret and not secrets:
+            continue
+        # The blocks of plugins are beside the other keys in a file: "sections" is part of no path.
+        below = path if key == "sections" else (*path, key)
+        data[key] = plain(getattr(value, attribute.name), below, secrets)
+    return data
 
 
-def _text(value: str, path: KeyPath) -> str:
-    if "\0" in value:
-        raise ConfigError(f"{shown(value)} has a NUL character; leave it out", key=path)
+def _text(text: str, path: KeyPath) -> str:
+    if "\0" in text:
+        raise ConfigError(f"{short_repr(text)} has a NUL character; leave it out", key=path)
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:  # lone surrogates: bytes of a name that the locale cannot decode
-        raise ConfigError(
-            f"{shown(value)} is not UTF-8, so a configuration with it could not be read again; use another name, or "
-            "set PYTHONUTF8=1 if the locale is not UTF-8",
-            key=path,
-        ) from None
-    return value
+        problem = f"{short_repr(text)} is not UTF-8, so a configuration with it could not be read again"
+        advice = "use another name, or set PYTHONUTF8=1 if the locale is not UTF-8"
+        raise ConfigError(f"{problem}; {advice}", key=path) from None
+    return text
 
 
 def _lift_sections(data: dict[str, Any]) -> None:
     """Move the blocks of plugins to the keys of their behaviors."""
-    blocks = [*data["behaviors"].values(), *filter(None, [data["default_settings"]])]
-    inherited = [] if data["default_settings"] is None else list(data["default_settings"]["sections"])
+    blocks = list(data["behaviors"].values())
+    defaults = data["default_settings"]
+    inherited = []
+    if defaults is not None:
+        blocks.append(defaults)
+        inherited = list(defaults["sections"])
     for block in blocks:
         sections = block.pop("sections")
-        block |= {**dict.fromkeys(inherited), **sections}  # null: the behavior does not inherit the block
+        # null: the behavior does not inherit the block, although it has none of its own.
+        block |= {**dict.fromkeys(inherited), **sections}
 
 
 def _prune_sections(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any]) -> None:
@@ -138,22 +153,28 @@ def _prune(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any])
     for key, attribute in FieldInfo.fields_of(type(settings)).items():
         if key not in defaults:
             continue
-        value = getattr(settings, attribute.name)
-        own = behavior.get(key)
         if key not in behavior:
             del defaults[key]
-        elif attrs.has(type(value)) and isinstance(own, Mapping):
-            _prune(defaults[key], value, own)
-        elif isinstance(value, Mapping) and isinstance(own, Mapping) and _adds(defaults[key], own):
+            continue
+        value = getattr(settings, attribute.name)
+        block = behavior[key]
+        if not isinstance(block, Mapping):
+            continue
+        if attrs.has(type(value)):
+            _prune(defaults[key], value, block)
+        elif isinstance(value, Mapping) and _adds(defaults[key], block):
             del defaults[key]
 
 
-def _adds(base: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-    """Whether merging ``base`` under ``own`` would add a key."""
-    return any(
-        key not in own or (isinstance(value, Mapping) and isinstance(own[key], Mapping) and _adds(value, own[key]))
-        for key, value in base.items()
-    )
+def _adds(base: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
+    """Whether merging ``base`` under ``block`` would add a key."""
+    for key, value in base.items():
+        if key not in block:
+            return True
+        below = block[key]
+        if isinstance(value, Mapping) and isinstance(below, Mapping) and _adds(value, below):
+            return True
+    return False
 
 
 def own_entries(complete: Mapping[str, Any], base: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -161,19 +182,23 @@ def own_entries(complete: Mapping[str, Any], base: Mapping[str, Any] | None) -> 
     if base is None or not same_type(complete, base):
         return dict(complete)
     inherited = {key: value for key, value in base.items() if key not in NOT_INHERITED}
-    own = _differences(complete, inherited)
-    return {key: value for key, value in own.items() if key not in NOT_INHERITED or value is not None}
+    entries = {}
+    for key, value in _differences(complete, inherited).items():
+        if key not in NOT_INHERITED or value is not None:
+            entries[key] = value
+    return entries
 
 
-def same_type(own: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+def same_type(block: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Whether an environment block has the type of ``base``. Blocks of other types share no keys."""
     kind = base.get("type", attrs.fields(EnvironmentSettings).type.default)
-    return bool(own.get("type", kind) == kind)
+    return bool(block.get("type", kind) == kind)
 
 
-def _differences(own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``own``, which has every key of ``base``, that are not the same in ``base``."""
+def _differences(block: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``block``, which has every key of ``base``, that are not the same in ``base``."""
     differences: dict[str, Any] = {}
-    for key, value in own.items():
+    for key, value in block.items():
         below = base.get(key)
         if isinstance(value, Mapping) and isinstance(below, Mapping):
             inner = _differences(value, below)

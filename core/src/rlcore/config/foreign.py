@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.problems import shown
+from rlcore.config.problems import short_repr
 from rlcore.errors import KeyPath, dotted
 from rlcore.plugins.call import Plugins
 from rlcore.records import EnvironmentSpec, StatsWriterSpec
@@ -20,38 +20,47 @@ def named_by_a_stranger(config: RunConfig, plugins: Plugins) -> list[str]:
     Nothing of it is harmful by itself: it names a program, a file, an address or code, which may be any, or its plugin
     does not say that it does not. Whoever trusts the configuration may allow it all.
     """
-    found = [f"{dotted(path)}: {shown(value)}" for path, value in _values(config, plugins)]
+    entries = [f"{dotted(path)}: {short_repr(value)}" for path, value in _values(config, plugins)]
     for name, settings in config.stats.items():
-        if settings is not False and not plugins.record(StatsWriterSpec, name).foreign:
-            found.append(f"stats.{name}: a statistics writer that may send them somewhere")
-    return found
+        is_off = settings is False
+        if not is_off and not plugins.record(StatsWriterSpec, name).foreign:
+            entries.append(f"stats.{name}: a statistics writer that may send them somewhere")
+    return entries
 
 
 def _values(config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, Any]]:
-    blocks = [
-        block for block, settings in _environments(config) if plugins.record(EnvironmentSpec, settings.type).foreign
-    ]
-    named: set[tuple[KeyPath, str]] = set()
-    for path, value in sorted(foreign_values(config), key=lambda each: each[0][0] == "evaluation"):
+    blocks = []
+    for block, settings in _environments(config):
+        if plugins.record(EnvironmentSpec, settings.type).foreign:
+            blocks.append(block)
+    entries = list(foreign_values(config))
+    # An environment for evaluations inherits the keys of that for training, which is the one to report.
+    entries.sort(key=lambda entry: entry[0][0] == "evaluation")
+    reported: set[tuple[KeyPath, str]] = set()
+    for path, value in entries:
         within = [path[len(block) :] for block in blocks if path[: len(block)] == block]
-        if path[0] == "stats" or (within and _is_of_installed_code(within[0], value)):
+        is_allowed = bool(within) and _is_of_installed_code(within[0], value)
+        if path[0] == "stats" or is_allowed:
             continue
-        if path[0] == "evaluation" and (path[1:], repr(value)) in named:
-            continue  # an environment for evaluations inherits the keys of that for training
-        named.add((path, repr(value)))
+        if path[0] == "evaluation" and (path[1:], repr(value)) in reported:
+            continue
+        reported.add((path, repr(value)))
         yield path, value
 
 
 def _environments(config: RunConfig) -> Iterator[tuple[KeyPath, EnvironmentSettings]]:
     if config.environment is not None:
         yield ("environment",), config.environment
-    if config.evaluation is not None and config.evaluation.environment is not None:
-        yield ("evaluation", "environment"), config.evaluation.environment
+    evaluation = config.evaluation
+    if evaluation is not None and evaluation.environment is not None:
+        yield ("evaluation", "environment"), evaluation.environment
 
 
 def _is_of_installed_code(within: KeyPath, value: Any) -> bool:
     """Whether a key inside the block of an environment, whose ids name installed code only, has a name and no place."""
     if within == ("id",):
         return is_plain_name(value)
-    words = within[:1] in (("options",), ("parameters",), ("wrappers",)) and is_plain_name(value)
-    return words and "/" not in value and not Path(value).exists()
+    if within[:1] not in (("options",), ("parameters",), ("wrappers",)) or not is_plain_name(value):
+        return False
+    # A word of an option could also be a file in the working directory, where a download may have put one.
+    return "/" not in value and not Path(value).exists()

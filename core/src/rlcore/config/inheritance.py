@@ -6,21 +6,20 @@ A document may leave out its only behavior too, where the environment does not n
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.document import Block, Document, merged, placed_like, with_value
+from rlcore.config.document import Block, Document, merged, placed_like
 from rlcore.config.dump import NOT_INHERITED, plain, same_type
-from rlcore.config.problems import Problems, shown
+from rlcore.config.problems import Problems, short_repr
 from rlcore.config.structure import build
 from rlcore.errors import NotInstalled
 from rlcore.records import EnvironmentSpec
 from rlcore.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
-    from rlcore.config.choices import Choices
+    from rlcore.config.record_reader import RecordReader
     from rlcore.plugins.call import Plugins
 
 
@@ -31,12 +30,14 @@ def inherit_defaults(document: Document) -> Document:
     if not isinstance(defaults, Block) or not isinstance(behaviors, Block):
         return document
     complete = Block()
-    for name, own, origin in behaviors.entries():
-        complete.put(name, merged(own, defaults) if isinstance(own, Block) else own, origin)
+    for name, block, origin in behaviors.entries():
+        if isinstance(block, Block):
+            block = merged(block, defaults)
+        complete.put(name, block, origin)
     return document.with_block("behaviors", complete)
 
 
-def with_environments(document: Document, choices: Choices, problems: Problems) -> Document:
+def with_environments(document: Document, reader: RecordReader, problems: Problems) -> Document:
     """The document with the numbers of environments, and with the complete environment of evaluations.
 
     Both are decided once, so that the configuration that a run writes loads to an equal one. ``num_envs`` of training
@@ -50,37 +51,41 @@ def with_environments(document: Document, choices: Choices, problems: Problems) 
     evaluation = document.data.get("evaluation")
     if not isinstance(evaluation, Block):
         return document
-    complete = _of_evaluations(evaluation.get("environment", Block()), environment, document, choices, problems)
+    block = evaluation.get("environment", Block())
     origin = evaluation.origins.get("environment")
+    complete = _of_evaluations(block, environment, document, reader, problems)
     evaluation = evaluation.without("environment")
     if complete is not None:
         evaluation = evaluation.with_entry("environment", complete, origin)
-    return attrs.evolve(document, data=with_value(document.data, ("evaluation",), lambda _: evaluation))
+    return document.with_block("evaluation", evaluation)
 
 
 def _of_evaluations(
-    own: Any, environment: Any, document: Document, choices: Choices, problems: Problems
+    block: Any, environment: Any, document: Document, reader: RecordReader, problems: Problems
 ) -> Block | None:
     """The complete environment block of evaluations; None after a problem, or if a problem is to be found later."""
-    if not isinstance(own, Block):
-        problems.add(("evaluation", "environment"), f"must be a mapping, not {shown(own)}")
+    if not isinstance(block, Block):
+        problems.add(("evaluation", "environment"), f"must be a mapping, not {short_repr(block)}")
         return None
-    if environment is None and not own:
+    if environment is None and not block:
         missing = "there is no environment to evaluate in; give environment or evaluation.environment"
         problems.add(("evaluation",), missing)
         return None
     if not isinstance(environment, Block):
-        return own or None
+        return block or None
     path = ("environment",)
-    built = build(EnvironmentSettings, environment, path, Problems(document), choices)
-    if built is None and not own:
+    # Problems of the training's environment are reported when the whole configuration is read, not here.
+    settings = build(EnvironmentSettings, environment, path, Problems(document), reader)
+    if settings is None and not block:
         return None
-    base = environment if built is None else placed_like(plain(built, path, secrets=True), environment)
-    if not same_type(own, base):
-        return own
+    base = environment
+    if settings is not None:
+        base = placed_like(plain(settings, path, secrets=True), environment)
+    if not same_type(block, base):
+        return block
     for key in NOT_INHERITED:
         base = base.without(key)
-    return merged(own, base)
+    return merged(block, base)
 
 
 def with_named_behavior(document: Document, plugins: Plugins) -> Document:
@@ -89,17 +94,22 @@ def with_named_behavior(document: Document, plugins: Plugins) -> Document:
     For environments that do not name their behaviors: they have one, which inherits all of its settings.
     """
     environment = document.data.get("environment")
-    defaults = document.data.get("default_settings")
-    if document.data.get("behaviors") or defaults is None or not isinstance(environment, Block):
+    has_defaults = document.data.get("default_settings") is not None
+    if document.data.get("behaviors") or not has_defaults or not isinstance(environment, Block):
         return document
     name = re.sub(r"-v\d+$", "", id_as_name(environment.get("id")))
-    at = environment.origins.get("id")
+    if not name:
+        return document
     kind = environment.get("type", attrs.fields(EnvironmentSettings).type.default)
-    with suppress(NotInstalled):  # which is reported when the block is read
-        if name and not plugins.record(EnvironmentSpec, str(kind)).names_behaviors:
-            data = document.data.with_entry("behaviors", Block([(name, Block(), at)]), at)
-            return attrs.evolve(document, data=data)
-    return document
+    try:
+        names_behaviors = plugins.record(EnvironmentSpec, str(kind)).names_behaviors
+    except NotInstalled:  # which is reported when the block is read
+        return document
+    if names_behaviors:
+        return document
+    origin = environment.origins.get("id")
+    behaviors = Block([(name, Block(), origin)])
+    return attrs.evolve(document, data=document.data.with_entry("behaviors", behaviors, origin))
 
 
 def id_as_name(env_id: Any) -> str:

@@ -1,4 +1,4 @@
-"""From a document to a checked, complete RunConfig; :mod:`rlcore.config.plugin_choice` loads its plugins before."""
+"""From a document to a checked, complete RunConfig; :mod:`rlcore.config.plugins_block` loads its plugins before."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.choices import Choices
 from rlcore.config.document import Block, Document
 from rlcore.config.dump import plain
 from rlcore.config.inheritance import inherit_defaults, with_environments, with_named_behavior
-from rlcore.config.plugin_choice import checked_block, directory_of, recorded, with_modules_beside
+from rlcore.config.plugins_block import checked_block, directory_of, recorded, with_modules_beside
 from rlcore.config.problems import Problems
 from rlcore.config.reading import document_from_mapping
+from rlcore.config.record_reader import RecordReader
 from rlcore.config.rewriting import modified_by_plugins, rewritten_by_plugins, with_parameter_blocks
 from rlcore.config.rules import check_config, check_names, check_start
 from rlcore.config.structure import build
@@ -56,35 +56,45 @@ def load_document(
     if not measuring:
         document = without_blocks_of_absent(document, plugins)
     with located(document):
-        document = with_named_behavior(_with_preset(document, plugins), plugins)
-    # Before, so that what a plugin adds to a behavior is not taken for the user's; after, for what it adds to defaults.
-    document = inherit_defaults(modified_by_plugins(inherit_defaults(document), plugins))
+        document = _with_preset(document, plugins)
+        document = with_named_behavior(document, plugins)
+    # Behaviors inherit before the hooks of plugins, so that what a plugin adds to a behavior is not taken for the
+    # user's; and again after the hooks, for what a plugin adds to the default settings.
+    document = inherit_defaults(document)
+    document = modified_by_plugins(document, plugins)
+    document = inherit_defaults(document)
     document = with_parameter_blocks(document)
     problems = Problems(document)
-    choices = Choices(plugins, document, measuring)
+    reader = RecordReader(plugins, document, measuring)
     document = rewritten_by_plugins(document, plugins, problems)
     if measuring:
         from rlcore.config.measuring import without_absent  # no training needs it
 
-        document = without_absent(document, choices, exporter)
-    document = with_environments(document, choices, problems)
+        document = without_absent(document, reader, exporter)
+    document = with_environments(document, reader, problems)
     problems.document = document
+    config = _checked(document, plugins, problems, reader)
+    return config, document
+
+
+def _checked(document: Document, plugins: Plugins, problems: Problems, reader: RecordReader) -> RunConfig:
+    """The configuration of a complete document. Raises ConfigErrors with the ``problems`` so far, and those found."""
     checked_block(document.data.get("plugins", {}), problems)
-    config: RunConfig | None = build(RunConfig, document.data, (), problems, choices)
+    config: RunConfig | None = build(RunConfig, document.data, (), problems, reader)
     if config is not None:
-        check_config(config, plugins, problems, measuring)
+        check_config(config, plugins, problems, reader.measuring)
         settings = recorded(config.plugins, directory_of(document), plugins)
         config = with_records(config, settings, plugins, document.data)
     check_names(problems)
     check_start(problems)
-    if config is not None and not measuring:
+    if config is not None and not reader.measuring:
         try:
-            plain(config, ())
+            plain(config, ())  # a run writes its configuration
         except ConfigError as error:
             problems.add(error.key, error.message)
     problems.raise_any()
     assert config is not None
-    return config, document
+    return config
 
 
 def _with_preset(document: Document, plugins: Plugins) -> Document:
@@ -108,7 +118,8 @@ def located(document: Document) -> Iterator[None]:
         if not error.key:
             raise
         problems = Problems(_with_behavior(document, error.key))
-        problems.add(error.key, error.message, error.package if isinstance(error, NotInstalled) else None)
+        package = error.package if isinstance(error, NotInstalled) else None
+        problems.add(error.key, error.message, package)
         placed = problems.errors()
         placed.repeats_cause = error.repeats_cause
         raise placed from error
@@ -116,8 +127,10 @@ def located(document: Document) -> Iterator[None]:
 
 def _with_behavior(document: Document, key: KeyPath) -> Document:
     """The document with the behavior that ``key`` is about, if only the environment names it."""
-    behaviors = document.data.get("behaviors", Block())
-    if len(key) < 2 or key[0] != "behaviors" or not isinstance(behaviors, Block) or key[1] in behaviors:
+    if len(key) < 2 or key[0] != "behaviors":
         return document
-    complete = behaviors.with_entry(str(key[1]), Block(), None)
-    return inherit_defaults(document.with_block("behaviors", complete))
+    behaviors = document.data.get("behaviors", Block())
+    if not isinstance(behaviors, Block) or key[1] in behaviors:
+        return document
+    behaviors = behaviors.with_entry(str(key[1]), Block(), None)
+    return inherit_defaults(document.with_block("behaviors", behaviors))

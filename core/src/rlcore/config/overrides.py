@@ -19,7 +19,7 @@ from rlcore.config.document import (
     with_value,
     without_origins,
 )
-from rlcore.config.problems import ConfigErrors, shown
+from rlcore.config.problems import ConfigErrors, short_repr
 from rlcore.config.reading import MAX_DEPTH, parse_document
 from rlcore.errors import ConfigError, did_you_mean, dotted
 
@@ -49,13 +49,16 @@ def apply_overrides(
     with dashes, with a text as in ``sets``. A flag or an option beats a ``--set`` of the same key.
     """
     overrides = [_parse_set(text) for text in sets]
+    behaviors = document.data.get("behaviors")
     for override in overrides:
-        _check_behavior(document.data.get("behaviors"), override)
+        _check_behavior(behaviors, override)
     for path, value in (flags or {}).items():
         if value is not None:
-            flag = _FLAGS.get(path[-1], path[-1])
-            overrides.append(_Override(path, value, f"--{flag.replace('_', '-')}"))
-    overrides += [_parse_set(text, option) for option, text in (options or {}).items()]
+            key = path[-1]
+            flag = _FLAGS.get(key, key).replace("_", "-")
+            overrides.append(_Override(path, value, f"--{flag}"))
+    for option, text in (options or {}).items():
+        overrides.append(_parse_set(text, option))
     data = document.data
     for index, override in enumerate(overrides):
         origin = Origin(override.place, AFTER_THE_FILE + index, ())
@@ -63,7 +66,8 @@ def apply_overrides(
     paths = {override.path for override in overrides}
     # A new start on the command line overrules a resume of the file.
     if _INITIALIZE in paths and _RESUME not in paths and value_at(data, _INITIALIZE):
-        data = with_value(data, _RESUME[:1], lambda block: block.without(_RESUME[1]))
+        block, key = _RESUME
+        data = with_value(data, (block,), lambda settings: settings.without(key))
     return attrs.evolve(document, data=data)
 
 
@@ -74,7 +78,7 @@ def _parse_set(text: str, option: str = "--set") -> _Override:
     text = " ".join(readable.split())
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST - 3]}..."
-    path = tuple(_split(keys.strip()))
+    path = tuple(_keys(keys.strip()))
     if not equals or not path or "" in path:
         raise ConfigError(f"--set {text}: write --set PATH=VALUE, for example --set env_settings.seed=1")
     if len(path) > MAX_DEPTH:
@@ -91,40 +95,45 @@ def _parse_set(text: str, option: str = "--set") -> _Override:
     return _Override(path, without_origins(parsed["value"]), place)
 
 
-def _check_behavior(listed: Any, override: _Override) -> None:
+def _check_behavior(behaviors: Any, override: _Override) -> None:
     """Refuse a ``--set`` for a behavior that the file does not list: the name is mistyped and would only be added."""
-    block, *below = override.path
-    if block != "behaviors" or not below or not isinstance(listed, Mapping) or not listed or below[0] in listed:
+    if len(override.path) < 2 or not isinstance(behaviors, Mapping) or not behaviors:
         return
-    names = [str(name) for name in listed]
-    in_other_case = [name for name in names if name.casefold() == below[0].casefold()]
-    hint = f"; did you mean {in_other_case[-1]!r}?" if in_other_case else did_you_mean(below[0], names)
-    problem = f"the file has no behavior {below[0]!r}; it has {', '.join(names)}{hint}"
+    block, name, *_ = override.path
+    if block != "behaviors" or name in behaviors:
+        return
+    names = [str(behavior) for behavior in behaviors]
+    in_other_case = [behavior for behavior in names if behavior.casefold() == name.casefold()]
+    hint = f"; did you mean {in_other_case[-1]!r}?" if in_other_case else did_you_mean(name, names)
+    problem = f"the file has no behavior {name!r}; it has {', '.join(names)}{hint}"
     raise ConfigError(f"{override.place}: {problem}")
 
 
-def _split(keys: str) -> list[str]:
+def _keys(text: str) -> list[str]:
     """``a."b.c".d`` as ``["a", "b.c", "d"]``; empty if a key is empty."""
-    words = shlex.shlex(keys, posix=True)
+    if not all(text.split(".")):
+        return []
+    words = shlex.shlex(text, posix=True)
     words.whitespace = "."
     words.whitespace_split = True
     words.commenters = ""
     words.escape = ""
     try:
-        return list(words) if all(keys.split(".")) else []
+        return list(words)
     except ValueError:  # a quote that is not closed
         return []
 
 
-def _put(block: Block, path: tuple[str, ...], value: Any, at: Origin) -> Block:
-    """A copy of ``block``, which stands at ``at.path``, with ``value`` at ``path`` below it; adds missing blocks."""
+def _put(block: Block, path: tuple[str, ...], value: Any, parent: Origin) -> Block:
+    """A copy of ``block``, which ``parent`` is the origin of, with ``value`` at ``path``; adds missing blocks."""
     key, *rest = path
-    origin = at.below((key,))
+    origin = parent.below((key,))
     if not rest:
         return block.with_entry(key, placed(value, origin), origin)
     child = block.get(key)
     if child is None:
         return block.with_entry(key, _put(Block(), tuple(rest), value, origin), origin)
     if not isinstance(child, Block):
-        raise ConfigError(f"{at.place}: {dotted(origin.path)} is {shown(child)}, so nothing can be set inside it")
+        problem = f"{dotted(origin.path)} is {short_repr(child)}, so nothing can be set inside it"
+        raise ConfigError(f"{parent.place}: {problem}")
     return block.with_entry(key, _put(child, tuple(rest), value, origin), block.origins.get(key))

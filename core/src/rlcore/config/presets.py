@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from rlcore.config.document import Block, Document, Origin, merged, placed, value_at
-from rlcore.config.problems import shown
+from rlcore.config.problems import short_repr
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import OF_PRESETS
 from rlcore.errors import ConfigError, NotInstalled
@@ -31,14 +31,17 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     is left out if the document has none. Raises ConfigError, with the key, for an unknown preset and for the preset of
     another trainer; PluginError for a preset that is not part of a configuration.
     """
-    data = document.data.without("preset")
     try:
         preset = plugins.record(Preset, str(document.data["preset"]))
     except NotInstalled as error:
         error.key = ("preset",)
         raise
     values = _values(preset)
-    data = Block(entry for entry in data.entries() if entry[1] is not None or entry[0] not in values)
+    data = Block()
+    for key, value, origin in document.data.without("preset").entries():
+        # A key without a value, such as `default_settings:`, leaves the block to the preset.
+        if value is not None or key not in values:
+            data.put(key, value, origin)
     _check_trainer(preset, value_at(values, TRAINER), data)
     if "environment" not in data:
         values = values.without("environment")
@@ -46,7 +49,8 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
 
 
 def _place(preset: Preset) -> str:
-    return f"preset {preset.name} ({'' if preset.plugin is None else preset.plugin.source})"
+    source = "" if preset.plugin is None else preset.plugin.source
+    return f"preset {preset.name} ({source})"
 
 
 def _values(preset: Preset) -> Block:
@@ -58,7 +62,8 @@ def _values(preset: Preset) -> Block:
             raise ConfigError("plugins and preset cannot be among its keys")
     except Exception as error:
         raise failure(preset.described, f"to read {preset.target}", error) from error
-    return Block(placed(plain, Origin(_place(preset), OF_PRESETS, ())).entries())
+    block: Block = placed(plain, Origin(_place(preset), OF_PRESETS, ()))
+    return block
 
 
 def _check_trainer(preset: Preset, trainer: Any, data: Block) -> None:
@@ -66,9 +71,11 @@ def _check_trainer(preset: Preset, trainer: Any, data: Block) -> None:
     behaviors = data.get("behaviors")
     names = behaviors if isinstance(behaviors, Block) else ()
     for path in (TRAINER, *(("behaviors", name, TRAINER[1]) for name in names)):
-        given = value_at(data, path)
-        if None not in (given, trainer) and str(given).rpartition("/")[2] != str(trainer).rpartition("/")[2]:
-            problem = f"preset {preset.name!r} is for trainer {trainer!r}, not {shown(given)}"
+        chosen = value_at(data, path)
+        if chosen is None or trainer is None:
+            continue
+        if str(chosen).rpartition("/")[2] != str(trainer).rpartition("/")[2]:
+            problem = f"preset {preset.name!r} is for trainer {trainer!r}, not {short_repr(chosen)}"
             raise ConfigError(f"{problem}; delete this key, or choose a preset of that trainer", key=path)
 
 
@@ -79,9 +86,12 @@ def preset_line(document: Document) -> str | None:
     """
     if document.preset is None:
         return None
-    data = document.data.without(TRAINER[0]) if document.data.get("behaviors") else document.data
-    values = ", ".join(dict.fromkeys(_from(document.preset, data))) or "without effect, because every key is given"
-    return f"{document.preset.removeprefix('preset ')}: {values}"
+    data = document.data
+    if data.get("behaviors"):  # they have inherited the default settings
+        data = data.without(TRAINER[0])
+    values = dict.fromkeys(_from(document.preset, data))
+    text = ", ".join(values) or "without effect, because every key is given"
+    return f"{document.preset.removeprefix('preset ')}: {text}"
 
 
 def _from(place: str, block: Block) -> Iterator[str]:
@@ -89,4 +99,5 @@ def _from(place: str, block: Block) -> Iterator[str]:
         if isinstance(value, Block):
             yield from _from(place, value)
         elif origin is not None and origin.place == place:
-            yield f"{key} {value if isinstance(value, str) else shown(value)}"
+            text = value if isinstance(value, str) else short_repr(value)
+            yield f"{key} {text}"

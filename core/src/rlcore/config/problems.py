@@ -17,17 +17,18 @@ _HEIRS = {"default_settings": "behaviors", "environment": "evaluation"}
 _LONG = 100  # letters of a text that messages show
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value as an error message shows it: as YAML writes it, and short."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str) and len(value) > _LONG:
-        value = value[:_LONG]
-    elif isinstance(value, int) and value.bit_length() > 256:
-        return "a whole number of many digits"
-    elif isinstance(value, Mapping | list | tuple) and len(value) > _LONG:
-        return f"a {'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)} entries"
-    text = repr(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a whole number of many digits"  # Python writes out none of more than 4,300 digits
+    if isinstance(value, Mapping | list | tuple) and len(value) > _LONG:
+        kind = "mapping" if isinstance(value, Mapping) else "list"
+        return f"a {kind} of {len(value)} entries"
+    text = repr(value[:_LONG] if isinstance(value, str) else value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -43,8 +44,10 @@ class Problem:
     note: str = ""  # what may be the cause of several problems, such as plugins that are off
 
     def __str__(self) -> str:
-        path = "" if self.place.endswith(f" {self.path}") else self.path  # the place "--set a.b" contains the path
-        return ": ".join(part for part in (self.place, path, self.message) if part)
+        parts = [self.place, self.path, self.message]
+        if self.place.endswith(f" {self.path}"):  # the place "--set a.b" contains the path
+            parts.remove(self.path)
+        return ": ".join(filter(None, parts))
 
 
 class ConfigErrors(ConfigError):
@@ -57,8 +60,11 @@ class ConfigErrors(ConfigError):
         self.problems = tuple(sorted(problems, key=lambda problem: problem.order))
         self.notes = tuple(notes)
         first, *more = self.problems
-        text = f"{first} (and {len(more)} more; rlcore validate shows all)" if more else str(first)
-        text = "; ".join((text, *dict.fromkeys(each.note for each in self.problems if each.note), *self.notes))
+        text = str(first)
+        if more:
+            text += f" (and {len(more)} more; rlcore validate shows all)"
+        notes_of_problems = dict.fromkeys(problem.note for problem in self.problems if problem.note)
+        text = "; ".join((text, *notes_of_problems, *self.notes))
         packages = dict.fromkeys(problem.package for problem in self.problems if problem.package)
         if len(packages) > 1:  # rlcore without plugins lacks several: one line says what to install
             from rlcore.plugins.installing import pip_install
@@ -73,11 +79,12 @@ class ConfigErrors(ConfigError):
         A note of several problems is at the end of the last of them; what concerns all, at the end of the last line.
         """
         last = {problem.note: index for index, problem in enumerate(self.problems) if problem.note}
-        lines = [
-            f"{problem}; {problem.note}" if last.get(problem.note) == index else f"{problem}"
-            for index, problem in enumerate(self.problems)
-        ]
-        return (*lines[:-1], "; ".join((*lines[-1:], *self.notes)))
+        lines = []
+        for index, problem in enumerate(self.problems):
+            is_last = last.get(problem.note) == index
+            lines.append(f"{problem}; {problem.note}" if is_last else f"{problem}")
+        lines[-1] = "; ".join((lines[-1], *self.notes))
+        return tuple(lines)
 
 
 class Problems:
@@ -89,7 +96,7 @@ class Problems:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._found: dict[tuple[str, str], Problem] = {}
+        self._problems: dict[tuple[str, str], Problem] = {}  # by path and message
         self._calls = 0
 
     def add(self, path: KeyPath, message: str, package: str | None = None, note: str = "") -> None:
@@ -98,18 +105,19 @@ class Problems:
         ``package`` is what ``pip install`` needs to fix the problem. ``note`` may be that of
         several problems and is shown once.
         """
-        origin = self.document.origin(path)
-        where = dotted(origin.path)
-        message = " ".join(message.split())
         self._calls += 1
         if self._calls > MAX_CALLS:
             self.raise_any()
-        inherits = bool(origin.path and path and _HEIRS.get(str(origin.path[0])) == path[0])
-        if inherits and (where, message) in self._found:
+        origin = self.document.origin(path)
+        place = dotted(origin.path)
+        message = " ".join(message.split())
+        is_inherited = bool(origin.path and path and _HEIRS.get(str(origin.path[0])) == path[0])
+        if is_inherited and (place, message) in self._problems:
             return
-        heir = f" (inherited by {dotted(path[:2])})" if inherits else ""
-        self._found[where, message] = Problem(origin.place, where, message + heir, origin.order, package, note)
-        if len(self._found) >= MAX_PROBLEMS:  # the rest would be of the same kind
+        heir = f" (inherited by {dotted(path[:2])})" if is_inherited else ""
+        problem = Problem(origin.place, place, message + heir, origin.order, package, note)
+        self._problems[place, message] = problem
+        if len(self._problems) >= MAX_PROBLEMS:  # the rest would be of the same kind
             self.raise_any()
 
     def plugin_error(self, path: KeyPath, message: str) -> PluginError:
@@ -119,9 +127,9 @@ class Problems:
 
     def raise_any(self) -> None:
         """Raise :class:`ConfigErrors` if there is a problem."""
-        if self._found:
+        if self._problems:
             raise self.errors()
 
     def errors(self) -> ConfigErrors:
         """Return the error that has every problem, of which there must be one."""
-        return ConfigErrors(self._found.values())
+        return ConfigErrors(self._problems.values())

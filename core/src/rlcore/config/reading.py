@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config.document import Block, Document, Items, Origin, placed, with_export_block
 from rlcore.config.dump import is_broken
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, short_repr
 from rlcore.config.yaml_forms import LEADING_ZERO, loader_class, missing_space
 from rlcore.errors import ConfigError, KeyPath, did_you_mean, dotted
 from rlcore.files.reading import DamagedFile, read_regular
@@ -45,9 +45,8 @@ def read_document(path: Path | None) -> Document:
         return Document(None)
     text = _read_text(path)
     if is_broken(text):
-        log.warning(
-            "%s: was edited or is damaged: its first line does not fit the rest (delete it after an edit)", path
-        )
+        problem = "was edited or is damaged: its first line does not fit the rest (delete it after an edit)"
+        log.warning("%s: %s", path, problem)
     return parse_document(text, str(path))
 
 
@@ -65,15 +64,7 @@ def parse_document(text: str, name: str) -> Document:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        found = "a tab; indent with spaces" if _is_tab(text, mark) else error.problem or error.context
-        line = mark.line if mark else 0
-        # YAML continues "trainer_type:ppo" as a text and stops at the colon of the line below.
-        above = text.split("\n")[line - 1].strip() if line and str(found).startswith("mapping values") else ""
-        if advice := missing_space(above):
-            line = line - 1
-            found = advice
-        raise _refused(f"{name}:{line + 1}" if mark else name, f"not valid YAML: {found}") from None
+        raise _unparsable(text, name, error) from None
     except UnicodeEncodeError:
         raise _refused(name, "not UTF-8 text") from None
     except yaml.YAMLError as error:
@@ -83,9 +74,29 @@ def parse_document(text: str, name: str) -> Document:
     return Document(name, with_export_block(data))
 
 
+def _unparsable(text: str, name: str, error: yaml.MarkedYAMLError) -> ConfigErrors:
+    """The error about the place where YAML stopped."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return _refused(name, f"not valid YAML: {error.problem or error.context}")
+    line = mark.line
+    problem = error.problem or error.context
+    if text[mark.index : mark.index + 1] == "\t":  # YAML's own message does not show it
+        problem = "a tab; indent with spaces"
+    elif line and str(problem).startswith("mapping values"):
+        # YAML continues "trainer_type:ppo" as a text and stops at the colon of the line below.
+        advice = missing_space(text.split("\n")[line - 1].strip())
+        if advice:
+            line -= 1
+            problem = advice
+    return _refused(f"{name}:{line + 1}", f"not valid YAML: {problem}")
+
+
 def document_from_mapping(data: Mapping[str, Any]) -> Document:
     """A document without a file, from plain data made in Python."""
-    return Document(None, with_export_block(placed(_plain_mapping(data, ()), Origin("", 0, ()))))
+    plain = _plain_mapping(data, ())
+    block = placed(plain, Origin("", 0, ()))
+    return Document(None, with_export_block(block))
 
 
 def _refused(place: str, message: str) -> ConfigErrors:
@@ -102,7 +113,8 @@ def _read_text(path: Path) -> str:
             from rlcore.plugins.select import selection_from
 
             plugins = load_plugins(selection_from())
-            return _read_text(plugins.record_of_kind("collection", collection).resolve()(file))
+            find = plugins.record_of_kind("collection", collection).resolve()
+            return _read_text(find(file))
         hint = did_you_mean(str(path), map(str, path.parent.glob("*.y*ml")))
         raise _refused(f"{path}", f"no such file{hint}") from None
     except DamagedFile as error:
@@ -111,15 +123,10 @@ def _read_text(path: Path) -> str:
             problem = f"is a run; resume it with --resume --run-id {path.name}"
         raise _refused(f"{path}", problem) from None
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")  # some editors of Windows write a byte order mark
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise _refused(f"{path}:{line}", "not UTF-8 text; save the file as UTF-8") from None
-
-
-def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
-    """Whether YAML stopped at a tab, which its own message does not show."""
-    return mark is not None and mark.index < len(text) and text[mark.index] == "\t"
 
 
 class _Reader:
@@ -127,7 +134,7 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._found: dict[tuple[int, str], Problem] = {}  # once for a node that aliases repeat
+        self._problems: dict[tuple[int, str], Problem] = {}  # once for a node that aliases repeat
         self._values = 0  # read so far; an alias counts as often as it is used
         self._letters = 0
         self._open: set[int] = set()  # the blocks around the value that is read, by identity
@@ -139,8 +146,11 @@ class _Reader:
         depth = 0
         anchors: dict[str, int] = {}
         for count, event in enumerate(events):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
             anchor = None if isinstance(event, yaml.AliasEvent) else getattr(event, "anchor", None)
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             problem = ""
             if count > MAX_VALUES:
                 problem = f"holds more than {MAX_VALUES:,} values; no configuration does"
@@ -173,43 +183,53 @@ class _Reader:
             with self._inside(node, path):
                 return self._mapping(loader, node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            paths = [(*path, index) for index in range(len(node.value))]
+            entries = []
             with self._inside(node, path):
-                return Items(
-                    (self._value(loader, child, at), self._origin(child, at))
-                    for child, at in zip(node.value, paths, strict=True)
-                )
+                for index, child in enumerate(node.value):
+                    below = (*path, index)
+                    entries.append((self._value(loader, child, below), self._origin(child, below)))
+            return Items(entries)
         if isinstance(node, yaml.ScalarNode):
-            if node.tag in _TEXTS or (node.tag in _SCALARS and ":" in node.value):  # 1:30 is not ninety
+            if node.tag in _TEXTS:
                 return node.value
             if node.tag in _SCALARS:
-                if LEADING_ZERO.match(node.value):  # 8 in YAML 1.1, 10 in YAML 1.2
-                    meant = int(node.value, 10)
-                    problem = f"{shown(node.value)} has a leading zero; write {meant}, or '{node.value}' for a text"
-                    self._problem(node, path, problem)
-                    return None
-                try:
-                    value = loader.construct_object(node)
-                    if isinstance(value, int) and abs(value) > MAX_WHOLE:
-                        raise ValueError("too large")
-                    if value in (math.inf, -math.inf) and "inf" not in node.value.lower():  # 1e999
-                        raise ValueError("too large")
-                    return value
-                except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes
-                    self._problem(node, path, f"{shown(node.value)} is not a valid {node.tag.removeprefix(_TAG)}")
-                    return None
+                return self._scalar(loader, node, path)
         self._problem(node, path, f"YAML tag {node.tag.replace(_TAG, '!!')} is not allowed; write plain values")
         return None
+
+    def _scalar(self, loader: yaml.SafeLoader, node: yaml.ScalarNode, path: KeyPath) -> Any:
+        """The value of a scalar that is no text; None after a problem."""
+        text = node.value
+        if ":" in text:  # YAML 1.1 reads 1:30 as ninety
+            return text
+        if LEADING_ZERO.match(text):  # 8 in YAML 1.1, 10 in YAML 1.2
+            problem = f"{short_repr(text)} has a leading zero; write {int(text, 10)}, or '{text}' for a text"
+            self._problem(node, path, problem)
+            return None
+        try:
+            value = loader.construct_object(node)
+            if isinstance(value, int) and abs(value) > MAX_WHOLE:
+                raise ValueError("too large")
+            if value in (math.inf, -math.inf) and "inf" not in text.lower():  # 1e999
+                raise ValueError("too large")
+            return value
+        except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes
+            self._problem(node, path, f"{short_repr(text)} is not a valid {node.tag.removeprefix(_TAG)}")
+            return None
 
     def _count(self, node: yaml.Node, path: KeyPath) -> None:
         """Refuse what aliases expand to beyond the limits of a file without aliases."""
         self._values += 1
-        self._letters += len(node.value) if isinstance(node.value, str) else 0
-        too_many = self._values > MAX_VALUES or self._letters > MAX_BYTES
-        if too_many or len(path) > MAX_DEPTH:
-            what = f"nested deeper than {MAX_DEPTH} levels" if not too_many else "more than a configuration holds"
-            limits = f"; at most {MAX_VALUES:,} values of {MAX_BYTES:,} letters are allowed" if too_many else ""
-            raise _refused(self._place(node), f"{dotted(path[:3])}: aliases (*) expand this to {what}{limits}")
+        if isinstance(node.value, str):
+            self._letters += len(node.value)
+        if self._values > MAX_VALUES or self._letters > MAX_BYTES:
+            limits = f"at most {MAX_VALUES:,} values of {MAX_BYTES:,} letters are allowed"
+            expansion = f"more than a configuration holds; {limits}"
+        elif len(path) > MAX_DEPTH:
+            expansion = f"nested deeper than {MAX_DEPTH} levels"
+        else:
+            return
+        raise _refused(self._place(node), f"{dotted(path[:3])}: aliases (*) expand this to {expansion}")
 
     @contextmanager
     def _inside(self, node: yaml.Node, path: KeyPath) -> Iterator[None]:
@@ -231,31 +251,34 @@ class _Reader:
                 self._problem(key_node, path, f"keys must be text{hint}")
                 continue
             self._letters += len(key)
-            no_value = value_node.tag == _TAG + "null" and value_node.value == ""
-            if node.flow_style and no_value and (advice := missing_space(key)):
+            has_value = value_node.tag != _TAG + "null" or value_node.value != ""
+            advice = "" if has_value or not node.flow_style else missing_space(key)  # {a:1}
+            if advice:
                 self._problem(key_node, path, advice)
                 continue
-            child = (*path, key)
+            below = (*path, key)
             if key in lines:
-                self._problem(key_node, child, f"duplicate key (first on line {lines[key]})")
+                self._problem(key_node, below, f"duplicate key (first on line {lines[key]})")
                 continue
             lines[key] = _line(key_node)
             if key_node.tag == _MERGE:
                 self._merge(loader, value_node, path, block)
             else:
-                block.put(key, self._value(loader, value_node, child), self._origin(key_node, child))
+                value = self._value(loader, value_node, below)
+                block.put(key, value, self._origin(key_node, below))
         return block
 
     def _merge(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, block: Block) -> None:
         """Add the entries of a merge key to a block. Of several mappings the first one wins, as in YAML."""
         import yaml
 
-        for each in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
-            found = self._value(loader, each, path) if isinstance(each, yaml.MappingNode) else None
-            if not isinstance(found, Block):
-                self._problem(each, path, "a merge key (<<) needs a mapping, such as <<: *name, or a list of them")
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for source in reversed(sources):
+            mapping = self._value(loader, source, path) if isinstance(source, yaml.MappingNode) else None
+            if not isinstance(mapping, Block):
+                self._problem(source, path, "a merge key (<<) needs a mapping, such as <<: *name, or a list of them")
                 continue
-            for key, value, origin in found.entries():
+            for key, value, origin in mapping.entries():
                 block.put(key, value, origin)
 
     def _origin(self, node: yaml.Node, path: KeyPath) -> Origin:
@@ -263,12 +286,12 @@ class _Reader:
 
     @property
     def problems(self) -> list[Problem]:
-        return list(self._found.values())
+        return list(self._problems.values())
 
     def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         problem = Problem(self._place(node), dotted(path), message, _line(node))
-        self._found.setdefault((id(node), message), problem)
-        if len(self._found) >= MAX_PROBLEMS:
+        self._problems.setdefault((id(node), message), problem)
+        if len(self._problems) >= MAX_PROBLEMS:
             raise ConfigErrors(self.problems)
 
     def _place(self, marked: yaml.Node | yaml.Event) -> str:
@@ -276,19 +299,20 @@ class _Reader:
 
 
 def _line(marked: yaml.Node | yaml.Event) -> int:
-    return (marked.start_mark.line if marked.start_mark else 0) + 1
+    mark = marked.start_mark
+    return mark.line + 1 if mark else 1
 
 
 def _plain_mapping(data: Mapping[Any, Any], path: KeyPath) -> dict[str, Any]:
     for key in data:
         if not isinstance(key, str):
-            raise ConfigError(f"{dotted(path)}: keys must be text, not {shown(key)}".lstrip(": "))
+            raise ConfigError(f"{dotted(path)}: keys must be text, not {short_repr(key)}".lstrip(": "))
     return {key: _plain(value, (*path, key)) for key, value in data.items()}
 
 
 def _plain(value: Any, path: KeyPath) -> Any:
     if type(value) is int and abs(value) > MAX_WHOLE:
-        raise ConfigError(f"{dotted(path)}: {shown(value)} is too large a whole number")
+        raise ConfigError(f"{dotted(path)}: {short_repr(value)} is too large a whole number")
     if value is None or type(value) in (bool, int, float, str):  # exact: numpy's float64 is a float, but not plain
         return value
     if isinstance(value, Mapping):
@@ -296,7 +320,7 @@ def _plain(value: Any, path: KeyPath) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(element, (*path, index)) for index, element in enumerate(value)]
     raise ConfigError(
-        f"{dotted(path)}: must be plain data (null, true, number, text, list or mapping), not {shown(value)}; "
+        f"{dotted(path)}: must be plain data (null, true, number, text, list or mapping), not {short_repr(value)}; "
         f"the configuration is written to a file{object_hint(value)}"
     )
 

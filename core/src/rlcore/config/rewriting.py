@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,7 +23,7 @@ from rlcore.config.document import (
     with_value,
     without_origins,
 )
-from rlcore.config.problems import Problems, shown
+from rlcore.config.problems import Problems, short_repr
 from rlcore.config.reading import document_from_mapping
 from rlcore.config.structure import unknown_key
 from rlcore.errors import ConfigError, KeyPath, PluginError
@@ -56,8 +56,8 @@ def modified_by_plugins(document: Document, plugins: Plugins) -> Document:
                 f"{owner.described}: {HOOK} changed the plugins block, but plugins are chosen before the hook is "
                 "called; name plugins in the environment variable RLCORE_PLUGINS instead"
             )
-        at = Origin(owner.described, OF_PLUGINS, ())
-        current = attrs.evolve(current, data=placed_like(plain, current.data, at))
+        origin = Origin(owner.described, OF_PLUGINS, ())
+        current = attrs.evolve(current, data=placed_like(plain, current.data, origin))
 
     plugins.modify_config(lambda: without_origins(current.data), changed)
     return current
@@ -88,29 +88,31 @@ class Rewriting:
     def strength(self, path: KeyPath) -> int:
         """Return 2 for a value of the command line, 0 for one of a preset, and 1 for all others."""
         order = self._document.origin(path).order
-        return 0 if order == OF_PRESETS else 2 if AFTER_THE_FILE <= order < OF_PLUGINS else 1
+        if order == OF_PRESETS:
+            return 0
+        return 2 if AFTER_THE_FILE <= order < OF_PLUGINS else 1
 
     def remove(self, path: KeyPath) -> None:
         """Remove the key at ``path``, if it is there."""
         *above, key = map(str, path)
-        data = self._document.data
-        if above:
-            data = with_value(data, above, lambda block: block.without(key) if isinstance(block, Block) else block)
-        else:
-            data = data.without(key)
-        self._document = attrs.evolve(self._document, data=data)
+        self._change(above, lambda block: block.without(key))
 
     def move(self, path: KeyPath, to: KeyPath) -> None:
         """Move the value at ``path`` to the key ``to``, if there is a block for it."""
         value = self.get(path)
         origin = self._document.origin(path)
         *above, key = map(str, to)
-
-        def with_it(block: Any) -> Any:
-            return block.with_entry(key, value, origin) if isinstance(block, Block) else block
-
         self.remove(path)
-        self._document = attrs.evolve(self._document, data=with_value(self._document.data, above, with_it))
+        self._change(above, lambda block: block.with_entry(key, value, origin))
+
+    def _change(self, path: Sequence[str], change: Callable[[Block], Block]) -> None:
+        """Change the block at ``path``, if there is one."""
+        data = self._document.data
+        if path:
+            data = with_value(data, path, lambda block: change(block) if isinstance(block, Block) else block)
+        else:
+            data = change(data)
+        self._document = attrs.evolve(self._document, data=data)
 
     def refuse(self, path: KeyPath, message: str) -> None:
         """Add an error about the value at ``path``, which is reported with its file and line."""
@@ -122,7 +124,7 @@ class Rewriting:
 
     def shown(self, value: Any) -> str:
         """Return a value as messages show it."""
-        return shown(value)
+        return short_repr(value)
 
 
 def rewritten_by_plugins(document: Document, plugins: Plugins, problems: Problems) -> Document:
@@ -151,18 +153,21 @@ def with_parameter_blocks(document: Document) -> Document:
 def _blocks(blocks: Any) -> Any:
     if not isinstance(blocks, Block):
         return blocks
-    return Block((name, _one_shape(name, block, origin), origin) for name, block, origin in blocks.entries())
+    return Block((name, _with_curriculum(name, block, origin), origin) for name, block, origin in blocks.entries())
 
 
-def _one_shape(name: str, block: Any, origin: Origin | None) -> Any:
+def _with_curriculum(name: str, block: Any, origin: Origin | None) -> Any:
+    """An entry of ``environment_parameters`` as a block with a curriculum; any other value as it is."""
     if isinstance(block, Block) and isinstance(block.get("curriculum"), list):
-        at = block.origins.get("curriculum")
-        return block.with_entry("curriculum", _lessons(block["curriculum"], at), at)
-    is_sampler = isinstance(block, Mapping) and not {"sampler_type", "sampler_parameters"}.isdisjoint(block)
+        lessons_origin = block.origins.get("curriculum")
+        curriculum = _lessons(block["curriculum"], lessons_origin)
+        return block.with_entry("curriculum", curriculum, lessons_origin)
+    is_sampler = isinstance(block, Mapping) and ("sampler_type" in block or "sampler_parameters" in block)
     if not is_sampler and to_float(block) is None:
         return block
     lesson = Block([("name", name, origin), ("value", block, origin)])
-    return Block([("curriculum", _lessons(Items([(lesson, origin)]), origin), origin)])
+    curriculum = _lessons(Items([(lesson, origin)]), origin)
+    return Block([("curriculum", curriculum, origin)])
 
 
 def _lessons(lessons: Any, origin: Origin | None) -> Block:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config.document import AFTER_THE_FILE, value_at
-from rlcore.config.problems import Problems, shown
+from rlcore.config.problems import Problems, short_repr
 from rlcore.config.rewriting import PLACES
 from rlcore.errors import KeyPath, did_you_mean, dotted
 from rlcore.plugins.failures import blamed
@@ -24,12 +24,11 @@ from rlcore.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
 from rlcore.settings.blocks import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
-    from rlcore.records import Record
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """What a name matches that becomes part of a path."""
@@ -45,7 +44,7 @@ def name_problem(what: str, name: str) -> str | None:
         return None
     return (
         f"{what} is 1 to 100 letters, digits, '.', '_' or '-', begins with a letter or digit and has no '..', "
-        f"not {shown(name)}"
+        f"not {short_repr(name)}"
     )
 
 
@@ -85,8 +84,11 @@ def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -
             f"trainer {defaults.trainer_type!r} learns from recorded data, and no environment names the behavior; list "
             "the behavior here by the name it was recorded under",
         )
-    offline = [name for name, settings in config.behaviors.items() if _is_offline(settings, plugins)]
-    online = [name for name in config.behaviors if name not in offline]
+    offline: list[str] = []
+    online: list[str] = []
+    for name, settings in config.behaviors.items():
+        names = offline if _is_offline(settings, plugins) else online
+        names.append(name)
     if offline and online:
         name = offline[0]
         other = online[0]
@@ -117,44 +119,41 @@ def check_config(config: RunConfig, plugins: Plugins, problems: Problems, measur
 
 def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Check that each exporter of the ``export`` block writes files of its own."""
-    first: dict[str, str] = {}
+    references: dict[str, str] = {}  # by the ending of the files
     for reference, settings in config.export.items():
         spec = plugins.record(ExporterSpec, reference)
         path = ("export", reference)
         if not isinstance(settings, ExportSettings):
             kind = type(settings).__name__
             raise problems.plugin_error(path, f"{spec.described}: its settings class {kind} is not an ExportSettings")
-        other = first.setdefault(spec.suffix, reference)
+        other = references.setdefault(spec.suffix, reference)
         if other != reference:
-            problems.add(
-                path, f"writes files with the ending {spec.suffix}, as export.{other} does; delete one of them"
-            )
+            problem = f"writes files with the ending {spec.suffix}, as export.{other} does; delete one of them"
+            problems.add(path, problem)
 
 
 def check_names(problems: Problems) -> None:
     """Check names that become paths. The check does not need valid settings."""
     data = problems.document.data
-    listed = data.get("behaviors")
-    behaviors = tuple(listed) if isinstance(listed, Mapping) else ()
-    unusable = behavior_name_problems(behaviors)
-    for name in behaviors:
-        if "?" in name:
+    behaviors = data.get("behaviors")
+    names = tuple(behaviors) if isinstance(behaviors, Mapping) else ()
+    unusable = behavior_name_problems(names)
+    for name in names:
+        path = ("behaviors", name)
+        if "?" in name:  # ML-Agents' full names of behaviors: Soccer?team=1
             plain = name.partition("?")[0]
-            problems.add(
-                ("behaviors", name), f"a behavior's name has no '?team='; write {plain!r}, one block for all its teams"
-            )
+            problems.add(path, f"a behavior's name has no '?team='; write {plain!r}, one block for all its teams")
         elif name in unusable:
-            problems.add(("behaviors", name), unusable[name])
+            problems.add(path, unusable[name])
     parameters = data.get("environment_parameters")
     if isinstance(parameters, Mapping) and "metadata" in parameters:
-        problems.add(
-            ("environment_parameters", "metadata"),
-            "a parameter may not have the name of rlcore's own section of training_status.json",
-        )
-    for path in (("checkpoint_settings", "run_id"), ("checkpoint_settings", "initialize_from")):
-        value = value_at(data, path)
-        if isinstance(value, str) and (problem := name_problem("a run id", value)):
-            problems.add(path, problem)
+        problem = "a parameter may not have the name of rlcore's own section of training_status.json"
+        problems.add(("environment_parameters", "metadata"), problem)
+    for key in ("run_id", "initialize_from"):
+        run_id = value_at(data, ("checkpoint_settings", key))
+        run_id_problem = name_problem("a run id", run_id) if isinstance(run_id, str) else None
+        if run_id_problem:
+            problems.add(("checkpoint_settings", key), run_id_problem)
 
 
 def check_start(problems: Problems) -> None:
@@ -172,42 +171,47 @@ def check_start(problems: Problems) -> None:
 
 def check_behaviors(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Check that an environment whose only behavior has no name finds one in ``behaviors``."""
-    played = None if config.evaluation is None else config.evaluation.environment
-    for environment in (config.environment, played):
-        problem = (
-            None
-            if environment is None
-            else behaviors_problem(plugins.record(EnvironmentSpec, environment.type), config)
-        )
+    for environment in (config.environment, _played(config)):
+        if environment is None:
+            continue
+        spec = plugins.record(EnvironmentSpec, environment.type)
+        problem = behaviors_problem(spec, config)
         if problem:
             problems.add(("behaviors",), problem)
             return
 
 
+def _played(config: RunConfig) -> EnvironmentSettings | None:
+    """The environment that the ``evaluation`` block has for itself."""
+    return None if config.evaluation is None else config.evaluation.environment
+
+
 def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | None:
     """Return why ``behaviors`` does not fit an environment of this kind, or None."""
-    if environment.names_behaviors or len(config.behaviors) == 1:
+    count = len(config.behaviors)
+    if environment.names_behaviors or count == 1:
         return None
-    found = f"{len(config.behaviors)}: {', '.join(config.behaviors)}" if config.behaviors else "none"
+    entries = f"{count}: {', '.join(config.behaviors)}" if count else "none"
     return (
         f"environments of type {environment.name!r} have one behavior, which has the name of the only entry here; "
-        f"there must be one entry, not {found}"
+        f"there must be one entry, not {entries}"
     )
 
 
 def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Check that every worker has an environment, what the executor checks, and that evaluations have no workers."""
+    path = ("environment", "workers")
     problem = workers_problem(config)
     if problem:
-        problems.add(("environment", "workers"), problem)
+        problems.add(path, problem)
     executor = None if config.environment is None else config.environment.executor
-    at = ("environment", "workers")
     if executor is not None:
-        _ask(executor, plugins.record(ExecutorSpec, executor.executor).described, problems, at, config, plugins)
-    played = None if config.evaluation is None else config.evaluation.environment
+        owner = plugins.record(ExecutorSpec, executor.executor).described
+        _ask(executor, owner, problems, path, config, plugins)
+    played = _played(config)
     if played is not None and played.executor is not None:
         problem = "the environments of evaluations are stepped in the process of the run; leave it out"
-        problems.add(("evaluation", "environment", "workers"), problem)
+        problems.add(("evaluation", *path), problem)
 
 
 def workers_problem(config: RunConfig) -> str | None:
@@ -227,11 +231,12 @@ def check_routes(config: RunConfig, problems: Problems) -> None:
     routes: dict[KeyPath, Iterable[str]] = {}
     if config.environment is not None:
         routes["environment", "parameters"] = config.environment.parameters
-    if config.evaluation is not None and config.evaluation.environment is not None:
-        names |= dict.fromkeys(config.evaluation.environment_parameters)
-        routes["evaluation", "environment", "parameters"] = config.evaluation.environment.parameters
-    for path, routed in routes.items():
-        for name in routed:
+    evaluation = config.evaluation
+    if evaluation is not None and evaluation.environment is not None:
+        names |= dict.fromkeys(evaluation.environment_parameters)
+        routes["evaluation", "environment", "parameters"] = evaluation.environment.parameters
+    for path, parameters in routes.items():
+        for name in parameters:
             if name not in names:
                 problems.add((*path, name), f"environment_parameters has no {name!r}{did_you_mean(name, names)}")
 
@@ -241,27 +246,30 @@ def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
 
     ``problems(behavior, config, plugins)`` of a settings class yields pairs of a path within the block and a message.
     """
-    defaults = [] if config.default_settings is None else [(("default_settings",), config.default_settings)]
-    behaviors: list[tuple[KeyPath, BehaviorSettings]] = [
-        *defaults,  # first: a problem of it is not to appear as a behavior's
-        *((("behaviors", name), behavior) for name, behavior in config.behaviors.items()),
-    ]
-    for path, behavior in behaviors:
-        trainer = plugins.record(TrainerSpec, behavior.trainer_type)
-        blocks: list[tuple[KeyPath, Any, Record]] = [
-            (("network_settings",), behavior.network_settings, trainer),
-            (("hyperparameters",), behavior.hyperparameters, trainer),
-        ]
-        for name, settings in behavior.reward_signals.items():
-            if not isinstance(settings, AbsentRewardSettings):
-                blocks.append((("reward_signals", name), settings, plugins.record(RewardProviderSpec, name)))
-        for key, settings, record in blocks:
-            _ask(settings, record.described, problems, (*path, *key), behavior, config, plugins)
-        for name, settings in behavior.sections.items():
-            record = plugins.record(BehaviorSection, name)
-            owner = record.described if record.plugin is None else record.plugin.described
-            whose = f"; section of {owner}"
-            _ask(settings, record.described, problems, (*path, name), behavior, config, plugins, whose=whose)
+    behaviors: dict[KeyPath, BehaviorSettings] = {}
+    if config.default_settings is not None:  # first: a problem of it is not to appear as a behavior's
+        behaviors["default_settings",] = config.default_settings
+    for name, behavior in config.behaviors.items():
+        behaviors["behaviors", name] = behavior
+    for path, behavior in behaviors.items():
+        _check_behavior(behavior, path, config, plugins, problems)
+
+
+def _check_behavior(
+    behavior: BehaviorSettings, path: KeyPath, config: RunConfig, plugins: Plugins, problems: Problems
+) -> None:
+    trainer = plugins.record(TrainerSpec, behavior.trainer_type).described
+    for key in ("network_settings", "hyperparameters"):
+        _ask(getattr(behavior, key), trainer, problems, (*path, key), behavior, config, plugins)
+    for name, settings in behavior.reward_signals.items():
+        if not isinstance(settings, AbsentRewardSettings):
+            owner = plugins.record(RewardProviderSpec, name).described
+            _ask(settings, owner, problems, (*path, "reward_signals", name), behavior, config, plugins)
+    for name, settings in behavior.sections.items():
+        record = plugins.record(BehaviorSection, name)
+        plugin = record.described if record.plugin is None else record.plugin.described
+        place = (*path, name)
+        _ask(settings, record.described, problems, place, behavior, config, plugins, whose=f"; section of {plugin}")
 
 
 def check_sections(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
@@ -272,33 +280,40 @@ def check_sections(config: RunConfig, plugins: Plugins, problems: Problems) -> N
     for name, settings in config.sections.items():
         owner = plugins.record(ConfigSection, name).described
         _ask(settings, owner, problems, (name,), config, plugins, whose=f"; section of {owner}")
-    for name, settings in ({} if config.evaluation is None else config.evaluation.sections).items():
-        owner = plugins.record(EvaluationSection, name).described
-        _ask(settings, owner, problems, ("evaluation",), config, plugins)
-    played = None if config.evaluation is None else config.evaluation.environment
-    for at, block in ((("environment",), config.environment), (("evaluation", "environment"), played)):
-        if block is not None:
-            owner = plugins.record(EnvironmentSpec, block.type).described
-            _ask(block, owner, problems, at, config, plugins)
-            _ask(block.options, owner, problems, (*at, "options"), config, plugins)
-            for name, settings in block.parameters.items():
-                _ask(settings, owner, problems, (*at, "parameters", name), config, plugins)
+    if config.evaluation is not None:
+        for name, settings in config.evaluation.sections.items():
+            owner = plugins.record(EvaluationSection, name).described
+            _ask(settings, owner, problems, ("evaluation",), config, plugins)
+    for path, block in ((("environment",), config.environment), (("evaluation", "environment"), _played(config))):
+        if block is None:
+            continue
+        owner = plugins.record(EnvironmentSpec, block.type).described
+        _ask(block, owner, problems, path, config, plugins)
+        _ask(block.options, owner, problems, (*path, "options"), config, plugins)
+        for name, settings in block.parameters.items():
+            _ask(settings, owner, problems, (*path, "parameters", name), config, plugins)
     for name, settings in config.stats.items():
-        _ask(settings, plugins.record(StatsWriterSpec, name).described, problems, ("stats", name), config, plugins)
+        owner = plugins.record(StatsWriterSpec, name).described
+        _ask(settings, owner, problems, ("stats", name), config, plugins)
     for name, settings in config.export.items():
-        _ask(settings, plugins.record(ExporterSpec, name).described, problems, ("export", name), config, plugins)
+        owner = plugins.record(ExporterSpec, name).described
+        _ask(settings, owner, problems, ("export", name), config, plugins)
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Let curricula check the rest of the configuration; see :class:`rlcore.CurriculumSettings`."""
-    of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
-    for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
-        for name, block in blocks.items():
-            owner = plugins.record(CurriculumSpec, block.curriculum.type).described
-            _ask(block.curriculum, owner, problems, (*place, name, "curriculum"), config, plugins)
+    of_training, of_evaluations = PLACES
+    blocks = {of_training: config.environment_parameters}
+    if config.evaluation is not None:
+        blocks[of_evaluations] = config.evaluation.environment_parameters
+    for path, parameters in blocks.items():
+        for name, parameter in parameters.items():
+            curriculum = parameter.curriculum
+            owner = plugins.record(CurriculumSpec, curriculum.type).described
+            _ask(curriculum, owner, problems, (*path, name, "curriculum"), config, plugins)
 
 
-def _ask(settings: Any, owner: str, problems: Problems, at: KeyPath, *arguments: Any, whose: str = "") -> None:
+def _ask(settings: Any, owner: str, problems: Problems, path: KeyPath, *arguments: Any, whose: str = "") -> None:
     """Add what ``problems(*arguments)`` of the settings of a plugin, the ``owner``, yields; nothing without the method.
 
     Raises PluginError unless these are pairs of path and message.
@@ -306,10 +321,13 @@ def _ask(settings: Any, owner: str, problems: Problems, at: KeyPath, *arguments:
     check = getattr(settings, "problems", None)
     if check is None:
         return
-    with blamed(owner, "in problems() of its settings class", partial(problems.plugin_error, at)):
-        found = list(check(*arguments))
-    for each in found:
-        if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):
-            what = f"gave {each!r}, not a pair of a path, such as ('goal',), and a message"
-            raise problems.plugin_error(at, f"{owner}: problems() of its settings class {what}")
-        problems.add((*at, *each[0]), f"{each[1]}{whose}")
+    with blamed(owner, "in problems() of its settings class", partial(problems.plugin_error, path)):
+        answers = list(check(*arguments))
+    for answer in answers:
+        is_pair = isinstance(answer, tuple) and len(answer) == 2
+        if not is_pair or not isinstance(answer[0], tuple) or not isinstance(answer[1], str):
+            expected = "a pair of a path, such as ('goal',), and a message"
+            problem = f"problems() of its settings class gave {answer!r}, not {expected}"
+            raise problems.plugin_error(path, f"{owner}: {problem}")
+        below, message = answer
+        problems.add((*path, *below), f"{message}{whose}")

@@ -2,8 +2,8 @@
 
 A :class:`Reader` has a converter of cattrs, which reads lists, mappings and plain values by their types and collects
 errors with the keys and indices that lead to each. Numbers may be written as ``5e5`` or ``"5e5"``, and fields have
-limits. :mod:`rlcore.config.choices` has the reader of a whole configuration, in which a field or a block may have the
-settings class of a record that a plugin registers (:class:`rlcore.Choice`). cattrs is imported on first use.
+limits. :mod:`rlcore.config.record_reader` has the reader of a whole configuration, in which a field or a block may have
+the settings class of a record that a plugin registers (:class:`rlcore.Choice`). cattrs is imported on first use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal
 import attrs
 
 from rlcore.config.document import Block, Items, to_float, to_int, without_origins
-from rlcore.config.problems import Problems, shown
+from rlcore.config.problems import Problems, short_repr
 from rlcore.config.yaml_forms import missing_space
 from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import Choice, FieldInfo, SettingError, check_by_bases
@@ -47,16 +47,18 @@ class Errors:
     """The errors of the parts of one value, each with the key or the index of its part."""
 
     def __init__(self) -> None:
-        self.found: list[Exception] = []
+        self.errors: list[Exception] = []
 
     def add(self, key: Any, error: Exception | str) -> None:
         """Add an error of the part at ``key``; None for the value itself."""
         from cattrs import IterableValidationNote
 
-        error = Refused(error) if isinstance(error, str) else error
+        if isinstance(error, str):
+            error = Refused(error)
         if key is not None:
-            error.add_note(IterableValidationNote(f"at {key}", key, None))
-        self.found.append(error)
+            note = IterableValidationNote(f"at {key}", key, None)
+            error.add_note(note)
+        self.errors.append(error)
 
     def at(self, key: Any, read: Callable[..., Any], *arguments: Any) -> Any:
         """Return ``read(*arguments)``; WRONG if it raises, which is added."""
@@ -70,8 +72,17 @@ class Errors:
         """Raise all errors as one of cattrs, if there are any."""
         from cattrs import IterableValidationError
 
-        if self.found:
-            raise IterableValidationError("refused", self.found, kind)
+        if self.errors:
+            raise IterableValidationError("refused", self.errors, kind)
+
+
+@attrs.frozen
+class Refusal:
+    """An error of a value: the path of the value, and the plugin whose section has it; empty outside sections."""
+
+    path: KeyPath
+    error: Any
+    owner: str
 
 
 def build(cls: Any, data: Any, path: KeyPath, problems: Problems, reader: Reader | None = None, owner: str = "") -> Any:
@@ -81,15 +92,19 @@ def build(cls: Any, data: Any, path: KeyPath, problems: Problems, reader: Reader
     data is. Raises PluginError if a class of a plugin fails.
     """
     reader = reader or Reader()
-    made, found = reader.refused(cls, data, path, owner)
-    for at, error, _ in found:
+    settings, refusals = reader.refused(cls, data, path, owner)
+    for refusal in refusals:
+        error = refusal.error
         if isinstance(error, PluginError):
-            raise problems.plugin_error(at, str(error)) from error.__cause__ or error
-    for at, error, whose in found:
-        message, note = reader.completed(error, at)
-        if message:
-            problems.add(at, f"{message}; section of {whose}" if whose else message, error.package, note)
-    return made
+            raise problems.plugin_error(refusal.path, str(error)) from error.__cause__ or error
+    for refusal in refusals:
+        message, note = reader.explain(refusal.error, refusal.path)
+        if not message:
+            continue
+        if refusal.owner:
+            message = f"{message}; section of {refusal.owner}"
+        problems.add(refusal.path, message, refusal.error.package, note)
+    return settings
 
 
 def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:
@@ -98,37 +113,50 @@ def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str],
     The settings are None if anything is wrong. A problem is a path of keys and indices within the block, and a message.
     The method ``problems`` of a curriculum's settings may yield it with the block's own path before it.
     """
-    made, found = Reader().refused(cls, data)
-    for _, error, _ in found:
-        if isinstance(error, PluginError):
-            raise error
-    return made, tuple((path, str(error)) for path, error, _ in found)
+    settings, refusals = Reader().refused(cls, data)
+    for refusal in refusals:
+        if isinstance(refusal.error, PluginError):
+            raise refusal.error
+    return settings, tuple((refusal.path, str(refusal.error)) for refusal in refusals)
 
 
-def _leaves(error: Exception, path: KeyPath, owner: str) -> Iterator[tuple[KeyPath, Any, str]]:
-    """Each error of a tree of cattrs' errors, with its path and the plugin whose section it is in."""
+def _leaves(error: Exception, path: KeyPath, owner: str) -> Iterator[Refusal]:
+    """Each error of a tree of cattrs' errors."""
     from cattrs import BaseValidationError, IterableValidationNote
 
     owner = getattr(error, "owner", owner)
-    notes = getattr(error, "__notes__", ())
-    path = (*path, *(note.index for note in notes if isinstance(note, IterableValidationNote)))
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, IterableValidationNote):
+            path = (*path, note.index)
     if isinstance(error, BaseValidationError):
-        for each in error.exceptions:
-            yield from _leaves(each, path, owner)
+        for part in error.exceptions:
+            yield from _leaves(part, path, owner)
     elif isinstance(error, Refused | PluginError):
-        yield path, error, owner
+        yield Refusal(path, error, owner)
     else:
         raise error
+
+
+def _to_bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _to_text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _to_path(value: Any) -> Path | None:
+    return Path(value) if isinstance(value, str) else None
 
 
 # The value as the type, or None; and the type as messages call it.
 SCALARS: Mapping[Any, tuple[Callable[[Any], Any], str]] = types.MappingProxyType(
     {
-        bool: (lambda value: value if isinstance(value, bool) else None, "true or false"),
+        bool: (_to_bool, "true or false"),
         int: (to_int, "a whole number"),
         float: (to_float, "a finite number"),
-        str: (lambda value: value if isinstance(value, str) else None, "text"),
-        Path: (lambda value: Path(value) if isinstance(value, str) else None, "text"),
+        str: (_to_text, "text"),
+        Path: (_to_path, "text"),
     }
 )
 _LISTS = (list, tuple, set, frozenset, Sequence)
@@ -143,7 +171,7 @@ class Reader:
         self.converter = Converter(structure_fallback_factory=_unreadable)
         for kind, (convert, expected) in SCALARS.items():
             self.converter.register_structure_hook(kind, partial(_scalar, convert, expected))
-        # The last one that fits a type reads it.
+        # cattrs asks the last one first, so the last one that fits a type reads it.
         readers: dict[Callable[[Any], bool], Callable[[Any, Any], Any]] = {
             _is_anything: lambda value, _: without_origins(value),
             _is_literal: _one_of_literal,
@@ -161,27 +189,26 @@ class Reader:
         """Return the value as a type."""
         return self.converter.structure(value, kind)
 
-    def refused(
-        self, cls: Any, data: Any, path: KeyPath = (), owner: str = ""
-    ) -> tuple[Any, list[tuple[KeyPath, Any, str]]]:
-        """Return an instance of ``cls``; or None, and each error with its path and whose section it is in."""
+    def refused(self, cls: Any, data: Any, path: KeyPath = (), owner: str = "") -> tuple[Any, list[Refusal]]:
+        """Return an instance of ``cls``; or None, and every refusal in the data at ``path``."""
         try:
             return self.read(cls, data), []
         except Exception as error:
-            return None, [*_leaves(error, path, owner)]
+            return None, list(_leaves(error, path, owner))
 
     def each(self, entries: Iterable[tuple[Any, Any]], read: Callable[[Any, Any], Any]) -> dict[Any, Any]:
         """Return ``read(key, value)`` of each entry, by key."""
         errors = Errors()
-        built = {key: errors.at(key, read, key, value) for key, value in entries}
+        values = {key: errors.at(key, read, key, value) for key, value in entries}
         errors.raise_all()
-        return built
+        return values
 
     def _union(self, value: Any, kind: Any) -> Any:
         from cattrs import BaseValidationError
 
-        members = [member for member in typing.get_args(kind) if member is not type(None)]
-        optional = len(members) < len(typing.get_args(kind))
+        alternatives = typing.get_args(kind)
+        members = [member for member in alternatives if member is not type(None)]
+        optional = len(members) < len(alternatives)
         if value is None and optional:
             return None
         # A text stays a text in "float | str". If one member alone fits, its errors appear at their own keys.
@@ -201,25 +228,27 @@ class Reader:
     def _list(self, value: Any, kind: Any) -> Any:
         if not isinstance(value, list):
             raise _wrong(value, "a list")
-        origin = typing.get_origin(kind) or kind
+        container = typing.get_origin(kind) or kind
         kinds = typing.get_args(kind) or (Any, ...)
-        if origin is not tuple or kinds[-1] is Ellipsis:
+        is_fixed = container is tuple and kinds[-1] is not Ellipsis  # tuple[int, str], not tuple[int, ...]
+        if not is_fixed:
             kinds = (kinds[0],) * len(value)
         elif len(value) != len(kinds):
             raise _wrong(value, f"a list of {len(kinds)} values")
-        built = self.each(enumerate(value), lambda index, each: self.read(kinds[index], each))
-        as_type = list if origin is Sequence else origin
-        return as_type(built.values())
+        elements = self.each(enumerate(value), lambda index, element: self.read(kinds[index], element))
+        if container is Sequence:
+            container = list
+        return container(elements.values())
 
     def _mapping(self, value: Any, kind: Any) -> Any:
-        element = (typing.get_args(kind) or (str, Any))[1]
+        _, element = typing.get_args(kind) or (str, Any)
         if attrs.has(element):
             require_names(value)
         elif not isinstance(value, Mapping):
             raise _wrong(value, "a mapping")
         if Choice.of(element):  # a block that does not name its record is named after it
-            return self.each(value.items(), lambda name, each: self.block_of_record(element, each, name))
-        return self.each(value.items(), lambda _, each: self.read(element, each))
+            return self.each(value.items(), lambda name, block: self.block_of_record(element, block, name))
+        return self.each(value.items(), lambda _, block: self.read(element, block))
 
     def block(self, cls: type, data: Any) -> Any:
         """Return an instance of an attrs class from its block.
@@ -229,14 +258,15 @@ class Reader:
         default and is left out.
         """
         errors = Errors()
-        data = self.whole(cls, data, errors)
+        data = self.complete(cls, data, errors)
         if not isinstance(data, Mapping):
+            problem = f"must be a mapping of settings, not {short_repr(data)}"
             advice = missing_space(data) if isinstance(data, str) else ""
-            raise Refused(f"must be a mapping of settings, not {shown(data)}{advice and f'; {advice}'}")
+            raise Refused(f"{problem}; {advice}" if advice else problem)
         values, claimed = self.of_records(cls, data, errors)
         fields = FieldInfo.fields_of(cls)
-        wrong = _unknown_keys(data, fields, claimed, errors)
         kinds = FieldInfo.types_of(cls)
+        wrong = _unknown_keys(data, fields, claimed, errors)
         for key, attribute in fields.items():
             if key in values or _is_claimed(attribute):
                 continue
@@ -246,59 +276,66 @@ class Reader:
             elif attribute.default is attrs.NOTHING:
                 errors.add(key, _missing(attribute))
                 values[key] = WRONG
-        wrong |= {key for key, value in values.items() if value is WRONG}
-        right = {key: value for key, value in values.items() if key not in wrong}
-        return self._made(cls, right, wrong, errors)
+        right = {}
+        for key, value in values.items():
+            if value is WRONG:
+                wrong.add(key)
+            elif key not in wrong:
+                right[key] = value
+        return self._instance(cls, right, wrong, errors)
 
-    def _made(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], errors: Errors) -> Any:
+    def _instance(self, cls: type, values: Mapping[str, Any], wrong: set[str | None], errors: Errors) -> Any:
         """The instance, unless there are errors, or the class refuses the values."""
         for key, attribute in FieldInfo.fields_of(cls).items():
             if key in wrong and attribute.default is attrs.NOTHING:
                 errors.raise_all(cls)
-        made = None
+        settings = None
         try:
-            made = cls(**values)
-            check_by_bases(made)
+            settings = cls(**values)
+            check_by_bases(settings)
         except SettingError as error:
             if wrong.isdisjoint({error.field, *error.others}):
                 errors.add(error.field, error.problem)
         except Exception as error:
-            if not errors.found and isinstance(error, ConfigError | ValueError | TypeError):
-                raise Refused(str(error) or type(error).__name__) from error
-            if not errors.found:
+            # With defaults in place of wrong values, a class may fail for reasons that no user wrote.
+            if not errors.errors:
+                if isinstance(error, ConfigError | ValueError | TypeError):
+                    raise Refused(str(error) or type(error).__name__) from error
                 raise
         errors.raise_all(cls)
-        return made
+        return settings
 
-    def _field(self, attribute: attrs.Attribute[Any], kind: Any, value: Any) -> Any:
+    def _field(self, attribute: attrs.Attribute[Any], kind: Any, data: Any) -> Any:
         """The value of a field, within its limits."""
         info = FieldInfo.of(attribute)
         try:
-            found = self.read(kind, value)
+            value = self.read(kind, data)
         except Exception:
             if info.secret:
                 raise Refused("is not of the right type; the value is a secret and is not shown") from None
             raise
-        problem = info.problem(found)
-        if problem is not None and info.secret:
-            raise Refused(problem)
+        problem = info.problem(value)
         if problem is not None:
-            hint = did_you_mean(found, map(str, info.choices)) if info.choices and isinstance(found, str) else ""
-            raise Refused(f"{problem}, not {shown(value)}{hint}")
-        if info.record is not None and isinstance(found, str):
-            self.named(info.record, found)
-        return found
+            if info.secret:
+                raise Refused(problem)
+            hint = ""
+            if info.choices and isinstance(value, str):
+                hint = did_you_mean(value, map(str, info.choices))
+            raise Refused(f"{problem}, not {short_repr(data)}{hint}")
+        if info.record is not None and isinstance(value, str):
+            self.find(info.record, value)
+        return value
 
     # ------------------------------------------------------------ what a reader of configurations does otherwise
 
-    def completed(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
+    def explain(self, refused: Refused, path: KeyPath) -> tuple[str, str]:
         """Return the message about what was refused at ``path``, and a note; both may be empty."""
         return str(refused), refused.note
 
-    def named(self, kind: str, name: str) -> Any:
+    def find(self, kind: str, name: str) -> Any:
         """Return the record of this name; None if there is none, or if none is looked for. Raises Refused."""
 
-    def whole(self, cls: type, data: Any, errors: Errors) -> Any:
+    def complete(self, cls: type, data: Any, errors: Errors) -> Any:
         """Return a block in the shape that its class reads."""
         return data
 
@@ -306,8 +343,8 @@ class Reader:
         """Return the values of the fields whose classes records have, and the keys of the block that records own."""
         return {}, []
 
-    def block_of_record(self, base: type, data: Any, named: str) -> Any:
-        """Return a block with the class of the record that it names; by default, of ``named``, or as ``base`` says."""
+    def block_of_record(self, base: type, data: Any, default: str) -> Any:
+        """Return a block with the class of the record that it names; else of ``default``, or as ``base`` says."""
         return self.block(base, data)
 
 
@@ -331,6 +368,7 @@ def _unknown_keys(
     for key in data:
         if key not in allowed:
             errors.add(key, Refused(unknown_key(key, allowed), unknown=True))
+            # A rule about the key that was meant would see its default: it is not reported beside the mistyped one.
             wrong |= {key, nearest(key, allowed)}
     return wrong
 
@@ -350,7 +388,7 @@ def _missing(attribute: attrs.Attribute[Any]) -> str:
 def require_names(value: Any) -> None:
     """Raise Refused unless the value is a mapping of not too many names."""
     if not isinstance(value, Mapping):
-        raise Refused(f"must be a mapping from names to settings, not {shown(value)}")
+        raise Refused(f"must be a mapping from names to settings, not {short_repr(value)}")
     if len(value) > MAX_NAMES:
         raise Refused(f"has {len(value):,} entries; at most {MAX_NAMES:,} are allowed")
 
@@ -388,7 +426,11 @@ def _has_choice(kind: Any) -> bool:
 
 def _of_exact_type(value: Any, members: Sequence[Any]) -> list[Any]:
     """The members that are the very type of a value; a node of a document is an ordinary dict or list here."""
-    kind = dict if isinstance(value, Block) else list if isinstance(value, Items) else type(value)
+    kind: type = type(value)
+    if isinstance(value, Block):
+        kind = dict
+    elif isinstance(value, Items):
+        kind = list
     return [member for member in members if member is kind]
 
 
@@ -396,7 +438,9 @@ def _of_form(value: Any, members: Sequence[Any]) -> list[Any]:
     """The members that are read from mappings, or from lists, as the value is."""
     if isinstance(value, Mapping):
         return [member for member in members if attrs.has(member)]
-    return [member for member in members if _is_list(member)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [member for member in members if _is_list(member)]
+    return []
 
 
 def _unreadable(kind: Any) -> Any:
@@ -411,26 +455,29 @@ def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) ->
 
 
 def _one_of_literal(value: Any, kind: Any) -> Any:
-    return _one_of({each: each for each in typing.get_args(kind)}, value)
+    return _one_of({member: member for member in typing.get_args(kind)}, value)
 
 
 def _one_of_enum(value: Any, kind: Any) -> Any:
-    return _one_of({each.value: each for each in kind}, value)
+    return _one_of({member.value: member for member in kind}, value)
 
 
 def _one_of(members: Mapping[Any, Any], value: Any) -> Any:
     """A value that a Literal or an Enum has; of the very type, because 1, 1.0 and true are equal in Python."""
     types_of_members = {type(member) for member in members}
-    if isinstance(value, str | int | type(None)) and type(value) in types_of_members and value in members:
+    is_hashable = isinstance(value, str | int | type(None))
+    if is_hashable and type(value) in types_of_members and value in members:
         return members[value]
     raise _wrong(value, f"one of {', '.join(map(str, members))}", members)
 
 
 def _wrong(value: Any, expected: str, choices: Iterable[Any] = ()) -> Refused:
-    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
-    if expected == "text" and isinstance(value, bool | int | float):
+    hint = ""
+    if isinstance(value, str):
+        hint = did_you_mean(value, map(str, choices))
+    elif expected == "text" and isinstance(value, bool | int | float):
         hint = "; put it in quotes"
-    return Refused(f"must be {expected}, not {shown(value)}{hint}")
+    return Refused(f"must be {expected}, not {short_repr(value)}{hint}")
 
 
 def _expected(kind: Any) -> str:
@@ -441,4 +488,6 @@ def _expected(kind: Any) -> str:
         return " or ".join(map(str, typing.get_args(kind)))
     if _is_list(kind):
         return "a list"
-    return SCALARS[kind][1] if kind in SCALARS else getattr(kind, "__name__", str(kind))
+    if kind in SCALARS:
+        return SCALARS[kind][1]
+    return getattr(kind, "__name__", str(kind))

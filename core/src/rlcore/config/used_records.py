@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 SECTION = ConfigSection.kind
 BLOCKS = ("chosen", "optional")  # of `plugins`: records that learning depends on, and the others
 EACH_BEHAVIOR = ("behaviors", "NAME")
-# The blocks around the block of a record, by its kind.
-_PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+# The path of the mapping that has the block of a record, by the kind of the record.
+_PARENTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     SECTION: ((),),
     "writer": (("stats",),),
     "exporter": (("export",),),
@@ -41,32 +41,39 @@ def with_records(config: RunConfig, settings: PluginSettings, plugins: Plugins, 
     ``written`` has the keys of the file. The section of a plugin is listed if the file has it, or if the plugin has
     another record that the configuration names.
     """
-    named = list(dict.fromkeys(_named(config, plugins)))
-    used = {record.plugin for record in named if record.kind != SECTION}
-    listed = [record for record in named if record.kind != SECTION or record.name in written or record.plugin in used]
+    records = list(dict.fromkeys(_records_of(config, plugins)))
+    used_plugins = {record.plugin for record in records if record.kind != SECTION}
+    listed = []
+    for record in records:
+        # A configuration has the sections of every plugin that is on, with defaults: most say nothing about the run.
+        is_used = record.kind != SECTION or record.name in written or record.plugin in used_plugins
+        if is_used:
+            listed.append(record)
     return attrs.evolve(config, plugins=_listed(settings, listed, plugins))
 
 
 def block_with_sections(config: RunConfig, plugins: Plugins, took_part: Iterable[Plugin]) -> PluginSettings:
     """The ``plugins`` block that also lists the sections of the plugins that took part in the run."""
     labels = {plugin.label for plugin in took_part}
-    records = [record for block in BLOCKS for record in listed_records(config, plugins, block)]
+    records: list[Record] = []
+    for block in BLOCKS:
+        records += listed_records(config, plugins, block)
     for section in plugins.records(SECTION):
-        if section.plugin is not None and section.plugin.label in labels and section.name in config.sections:
+        plugin = section.plugin
+        if plugin is not None and plugin.label in labels and section.name in config.sections:
             records.append(section)
     return _listed(config.plugins, records, plugins)
 
 
 def listed_records(config: RunConfig, plugins: Plugins, block: str = BLOCKS[0]) -> Iterator[Record]:
     """The records that ``plugins.chosen`` lists, or ``plugins.optional``, as far as they are there."""
-    for kind, references in getattr(config.plugins, block).items():
-        for reference in references:
-            record = _found(plugins, kind, reference)
-            if record is not None:
-                yield record
+    for kind, reference in _references({block: getattr(config.plugins, block)}):
+        record = _record_or_none(plugins, kind, reference)
+        if record is not None:
+            yield record
 
 
-def _found(plugins: Plugins, kind: str, reference: str) -> Record | None:
+def _record_or_none(plugins: Plugins, kind: str, reference: str) -> Record | None:
     try:
         return plugins.record_of_kind(kind, reference)
     except NotInstalled:
@@ -84,29 +91,32 @@ def _listed(settings: PluginSettings, records: Iterable[Record], plugins: Plugin
         block = chosen if record.affects_learning else optional
         block.add((record.kind, record.reference))
     for kind, reference in _references({BLOCKS[1]: settings.optional}):
-        if _found(plugins, kind, reference) is None:
+        if _record_or_none(plugins, kind, reference) is None:
             optional.add((kind, reference))
     return attrs.evolve(settings, chosen=_by_kind(chosen), optional=_by_kind(optional))
 
 
 def _by_kind(references: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    """DIST/NAME by kind. Sorted: the order of sets differs between processes, and equal runs write equal files."""
+    by_kind: dict[str, list[str]] = {}
     for kind, reference in sorted(references):
-        found.setdefault(kind, []).append(reference)
-    return found
+        by_kind.setdefault(kind, []).append(reference)
+    return by_kind
 
 
-def _named(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
+def _records_of(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
     """Each record that the configuration names, a default included. One that is absent or unclear fails where used."""
     for kind, reference in _names(config):
         try:
             record = plugins.record_of_kind(kind, reference)
         except (NotInstalled, PluginError):
             continue
-        used = [each for each in config.plugins.chosen.get(kind, ()) if each.rpartition("/")[2] == reference]
-        if used and record.reference not in used:  # by the plugins that a program gave
-            what = f"{kind} {reference!r} is that of {record.described}, and the run used {' and '.join(used)}"
-            raise PluginError(f"{what}; write {record.reference} to use the other one")
+        chosen = config.plugins.chosen.get(kind, ())
+        used = [name for name in chosen if name.rpartition("/")[2] == reference]
+        # A program gave plugins of which another one has a record of this name: the run would learn something else.
+        if used and record.reference not in used:
+            problem = f"{kind} {reference!r} is that of {record.described}, and the run used {' and '.join(used)}"
+            raise PluginError(f"{problem}; write {record.reference} to use the other one")
         if "/" in record.reference:
             yield record
 
@@ -114,20 +124,20 @@ def _named(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
 def _names(value: Any) -> Iterator[tuple[str, str]]:
     """The kind and the name of each record that settings name, at any depth. A preset is used up: it is not named."""
     if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _names(each)
+        for element in value.values():
+            yield from _names(element)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _names(each)
+        for element in value:
+            yield from _names(element)
     elif attrs.has(type(value)):
-        for kind, name in _own_names(value):
+        for kind, name in _names_in_fields(value):
             if isinstance(name, str) and kind != "preset":
                 yield kind, name
         for attribute in FieldInfo.fields_of(type(value)).values():
             yield from _names(getattr(value, attribute.name))
 
 
-def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
+def _names_in_fields(settings: Any) -> Iterator[tuple[str, Any]]:
     """The kind and the name of each record that the fields of a settings object name; a name may be None."""
     fields = FieldInfo.fields_of(type(settings))
     for base in type(settings).__mro__:
@@ -140,10 +150,14 @@ def _own_names(settings: Any) -> Iterator[tuple[str, Any]]:
         value = getattr(settings, attribute.name)
         if info.record is not None:
             yield info.record, value
-        if choice is not None and choice.by == "key":
+        if choice is None:
+            continue
+        if choice.by == "key":
             yield choice.kind, getattr(settings, fields[choice.key].name)
-        elif choice is not None:
-            yield from ((choice.kind, name) for name, block in value.items() if not _is_off(choice, block))
+        else:
+            for name, block in value.items():
+                if not _is_off(choice, block):
+                    yield choice.kind, name
 
 
 def _is_off(choice: Choice, block: Any) -> bool:
@@ -159,28 +173,33 @@ def with_records_of(document: Document, saved: Document) -> Document:
 
     A kind and name that the document lists itself stays as it is.
     """
-    own = document.data.get("plugins", Block())
-    theirs = saved.data.get("plugins")
-    if not isinstance(own, Block) or not isinstance(theirs, Mapping):
+    block = document.data.get("plugins", Block())
+    saved_block = saved.data.get("plugins")
+    if not isinstance(block, Block) or not isinstance(saved_block, Mapping):
         return document  # refused later, or the run is one of ML-Agents
-    known = {(kind, each.rpartition("/")[2]) for kind, each in _references(own)}
-    for name in BLOCKS:
-        merged: Any = own.get(name, Block())
-        for kind, reference in _references({name: theirs.get(name)}):
-            if isinstance(merged, Block) and (kind, reference.rpartition("/")[2]) not in known:
-                both = Items((each, None) for each in (*merged.get(kind, ()), reference))
-                merged = merged.with_entry(kind, both, None)
-        if merged:
-            own = own.with_entry(name, merged, None)
-    return document.with_block("plugins", own)
+    known = {(kind, reference.rpartition("/")[2]) for kind, reference in _references(block)}
+    for key in BLOCKS:
+        kinds: Any = block.get(key, Block())
+        for kind, reference in _references({key: saved_block.get(key)}):
+            name = reference.rpartition("/")[2]
+            if isinstance(kinds, Block) and (kind, name) not in known:
+                references = (*kinds.get(kind, ()), reference)
+                kinds = kinds.with_entry(kind, Items((text, None) for text in references), None)
+        if kinds:
+            block = block.with_entry(key, kinds, None)
+    return document.with_block("plugins", block)
 
 
-def _references(block: Mapping[str, Any], names: Iterable[str] = BLOCKS) -> Iterator[tuple[str, str]]:
+def _references(block: Mapping[str, Any], keys: Iterable[str] = BLOCKS) -> Iterator[tuple[str, str]]:
     """The kind and DIST/NAME of each record that a ``plugins`` block lists; the block is not checked yet."""
-    for name in names:
-        kinds = block.get(name)
-        for kind, references in kinds.items() if isinstance(kinds, Mapping) else ():
-            for reference in references if isinstance(references, list) else ():
+    for key in keys:
+        kinds = block.get(key)
+        if not isinstance(kinds, Mapping):
+            continue
+        for kind, references in kinds.items():
+            if not isinstance(references, list):
+                continue
+            for reference in references:
                 if isinstance(reference, str):
                     yield kind, reference
 
@@ -191,8 +210,10 @@ def without_blocks_of_absent(document: Document, plugins: Plugins) -> Document:
     What the command line sets stays, and is refused.
     """
     block = document.data.get("plugins")
-    for kind, reference in _references(block if isinstance(block, Mapping) else {}, BLOCKS[1:]):
-        if _found(plugins, kind, reference) is not None:
+    if not isinstance(block, Mapping):
+        return document
+    for kind, reference in _references(block, BLOCKS[1:]):
+        if _record_or_none(plugins, kind, reference) is not None:
             continue
         for path in tuple(_blocks_of(document, kind, reference)):
             why = f"left out, because {reference} is not there; nothing that the run learns depends on it"
@@ -203,17 +224,30 @@ def without_blocks_of_absent(document: Document, plugins: Plugins) -> Document:
 
 def _without(data: Block, path: KeyPath) -> Block:
     *above, key = map(str, path)
-    return with_value(data, above, lambda block: block.without(key)) if above else data.without(key)
+    if not above:
+        return data.without(key)
+    return with_value(data, above, lambda block: block.without(key))
 
 
 def _blocks_of(document: Document, kind: str, reference: str) -> Iterator[KeyPath]:
     """The paths of the blocks of a record in a document, without those of the command line."""
+    name = reference.rpartition("/")[2]
+    for parent in _parents_of(document, kind):
+        block = value_at(document.data, parent)
+        if not isinstance(block, Block):
+            continue
+        for key in (reference, name):
+            path = (*parent, key)
+            if key in block and document.origin(path).order < AFTER_THE_FILE:
+                yield path
+
+
+def _parents_of(document: Document, kind: str) -> Iterator[tuple[str, ...]]:
+    """The paths of the mappings of a document that may have blocks of records of this kind."""
     behaviors = document.data.get("behaviors")
-    names = tuple(behaviors) if isinstance(behaviors, Mapping) else ()
-    for place in _PLACES.get(kind, ()):
-        for above in [("behaviors", name) for name in names] if place == EACH_BEHAVIOR else [place]:
-            block = value_at(document.data, above)
-            for key in (reference, reference.rpartition("/")[2]):
-                path = (*above, key)
-                if isinstance(block, Block) and key in block and document.origin(path).order < AFTER_THE_FILE:
-                    yield path
+    for parent in _PARENTS.get(kind, ()):
+        if parent != EACH_BEHAVIOR:
+            yield parent
+        elif isinstance(behaviors, Mapping):
+            for name in behaviors:
+                yield ("behaviors", name)

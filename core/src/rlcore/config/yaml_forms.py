@@ -29,8 +29,9 @@ def loader_class() -> type[yaml.SafeLoader]:
     """Return the class that reads configurations, with the numbers of this module."""
     import yaml
 
-    made: type[yaml.SafeLoader] = _with_forms("ConfigurationLoader", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return made
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    cls: type[yaml.SafeLoader] = _with_forms("ConfigurationLoader", base)
+    return cls
 
 
 def yaml_text(data: Any, **options: Any) -> str:
@@ -53,13 +54,16 @@ def _dumper_class() -> Any:
 
 def _with_forms(name: str, base: Any) -> Any:
     """A subclass of a loader or dumper that resolves the plain scalars of this module as numbers."""
-    made: Any = type(name, (base,), {})
-    made.add_implicit_resolver(f"{_TAG}float", FLOAT, _FIRST_OF_FLOAT)
-    made.add_implicit_resolver(f"{_TAG}int", LEADING_ZERO, _FIRST_OF_LEADING_ZERO)
-    return made
+    cls: Any = type(name, (base,), {})
+    cls.add_implicit_resolver(f"{_TAG}float", FLOAT, _FIRST_OF_FLOAT)
+    cls.add_implicit_resolver(f"{_TAG}int", LEADING_ZERO, _FIRST_OF_LEADING_ZERO)
+    return cls
 
 
 def missing_space(text: str) -> str:
     """Return what to write instead of ``key:value``, which is one text in YAML; empty for any other text."""
-    found = _KEY_AND_VALUE.fullmatch(text.strip())
-    return f"write a space after the colon: {found[1]}: {found[2]}" if found and len(text) <= _LONGEST else ""
+    match = _KEY_AND_VALUE.fullmatch(text.strip())
+    if match is None or len(text) > _LONGEST:
+        return ""
+    key, value = match.groups()
+    return f"write a space after the colon: {key}: {value}"

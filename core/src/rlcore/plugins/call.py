@@ -23,7 +23,7 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.manager import STORES, HookManager
 from rlcore.plugins.process_state import noticing
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.select import PluginChoice, Selection, decide, needs, obstacles, require_unobstructed, unmatched
+from rlcore.plugins.select import PluginSwitch, Selection, decide, needs, obstacles, require_unobstructed, unmatched
 from rlcore.records import ConfigSection, EvaluationSection, Record
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def load_plugins(
     and becomes a line in ``warnings``; ``strict`` makes its failure fatal too. Local files in the configuration's
     ``plugins.local`` are relative to ``config_dir``.
     """
-    selection = (selection if selection is not None else Selection()).anchored(config_dir)
-    found = decide(installed(), selection)
-    require_unobstructed(found, selection)
-    plugins = Plugins(selection, found, strict=strict)
+    selection = (selection or Selection()).anchored(config_dir)
+    decided = decide(installed(), selection)
+    require_unobstructed(decided, selection)
+    plugins = Plugins(selection, decided, strict=strict)
     plugins.load()
     require_distributions(plugins, os.environ.get(ENV_REQUIRE, ""))
     return plugins
@@ -64,13 +64,17 @@ def require_distributions(plugins: Plugins, required: str) -> None:
     let everything pass.
     """
     loaded = {plugin.label for plugin in plugins.loaded}
-    for name in [part.strip() for part in required.split(",") if part.strip()]:
-        own = [plugin for plugin in plugins.found if canonical(plugin.distribution) == canonical(name)]
-        if not own:
+    for name in map(str.strip, required.split(",")):
+        if not name:
+            continue
+        of_distribution = [plugin for plugin in plugins.found if canonical(plugin.distribution) == canonical(name)]
+        if not of_distribution:
             known = sorted({plugin.distribution for plugin in plugins.found if plugin.distribution})
-            near = did_you_mean(name, known)
-            raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, of which no plugin is installed{near}; install it")
-        for plugin in [plugin for plugin in own if plugin.label not in loaded]:
+            hint = did_you_mean(name, known)
+            raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, of which no plugin is installed{hint}; install it")
+        for plugin in of_distribution:
+            if plugin.label in loaded:
+                continue
             off = needs(plugin) or f"is turned off ({plugin.why}); turn it on with -p {plugin.label}"
             reason = plugins.broken.get(plugin.label) or f"{plugin.described} {off}"
             raise PluginError(f"{ENV_REQUIRE} asks for {name!r}, whose hooks are not active: {reason}")
@@ -95,8 +99,9 @@ class Plugins(Registry):
         strict: bool = False,
         tolerant: bool = False,
     ) -> None:
-        selection = selection if selection is not None else Selection(autoload=False)
-        super().__init__(HookManager(hookspecs, strict=strict), selection, found, strict=strict, tolerant=tolerant)
+        selection = selection or Selection(autoload=False)
+        manager = HookManager(hookspecs, strict=strict)
+        super().__init__(manager, selection, found, strict=strict, tolerant=tolerant)
         self._noticed: list[str] = []  # changes of the process by imports
         self._checked: RunConfig | None = None  # the configuration that plugins have checked
 
@@ -107,21 +112,25 @@ class Plugins(Registry):
         ``name`` is NAME, DIST/NAME, ``module:acme.hooks`` or the name of a record; None means all. By default, all
         installed plugins are on, and a local one that ``name`` means. Raises PluginError if no plugin has the name.
         """
-        asked = [PluginChoice(name, True, "-p")] if name else []
+        switch = PluginSwitch(name, True, "-p") if name else None
         if selection is None:
-            selection = Selection(choices=tuple(choice for choice in asked if choice.local))
+            selection = Selection()
+            if switch is not None and switch.local:
+                selection = Selection(switches=(switch,))
         plugins = cls(selection, decide(installed(), selection), tolerant=True)
         plugins.load()
-        chosen = [plugin for plugin in plugins.found if all(choice.matches(plugin) for choice in asked)]
-        if not chosen:
+        if switch is None:
+            return plugins, plugins.found
+        matching = [plugin for plugin in plugins.found if switch.matches(plugin)]
+        if not matching:
             records = [record for kind in plugins.kinds for record in plugins.records(kind)]
             owners = [record.plugin for record in records if record.name == name]
-            chosen = [plugin for plugin in plugins.found if plugin in owners]
-        if not chosen and name:
+            matching = [plugin for plugin in plugins.found if plugin in owners]
+        if not matching:
             names = sorted(plugin.name for plugin in plugins.found)
-            near = did_you_mean(name, names)
-            raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{near}")
-        return plugins, tuple(chosen)
+            hint = did_you_mean(switch.reference, names)
+            raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{hint}")
+        return plugins, tuple(matching)
 
     def load(self) -> None:
         """Imports the plugins that are on, lets each add hooks, registers each, and collects the records of all.
@@ -132,12 +141,14 @@ class Plugins(Registry):
         Raises PluginError for the failure of a plugin that must not be left out.
         """
         usable = [plugin for plugin in self.found if plugin.on]
-        requiring = Counter(name for plugin in usable for name in plugin.needs)
-        modules: dict[Plugin, object] = {}
+        dependents = Counter(name for plugin in usable for name in plugin.needs)
         # What others require comes first: it may watch what their imports change (watch_process).
-        for plugin in sorted(usable, key=lambda plugin: -requiring[canonical(plugin.distribution)]):
+        in_order = sorted(usable, key=lambda plugin: -dependents[canonical(plugin.distribution)])
+        modules: dict[Plugin, object] = {}
+        for plugin in in_order:
             with self._leaving_out(plugin):
                 modules[plugin] = self._imported(plugin)
+        # pluggy calls the plugins in the order of their registration, which must not depend on who requires whom.
         for plugin in usable:
             if plugin in modules:
                 with self._leaving_out(plugin):
@@ -169,7 +180,7 @@ class Plugins(Registry):
         for kind, attribute in kinds.items():
             records = self.records(kind)
             for record in records:
-                rivals = [each for each in records if each.name == record.name]
+                rivals = [rival for rival in records if rival.name == record.name]
                 wanted = record if len(rivals) == 1 else self._wanted(rivals)
                 try:
                     if record is not wanted:
@@ -184,10 +195,11 @@ class Plugins(Registry):
 
     def _wanted(self, rivals: Sequence[Record]) -> Record | None:
         """The only one of several records that the run used, or whose plugin was asked for by name."""
-        meant = self.selection.meant(rivals[0].kind, rivals[0].name)
-        asked = [each for each in rivals if each.plugin is not None and each.plugin.asked]
-        found = [each for each in rivals if each.reference == meant] or asked
-        return found[0] if len(found) == 1 else None
+        used = self.selection.meant(rivals[0].kind, rivals[0].name)
+        wanted = [rival for rival in rivals if rival.reference == used]
+        if not wanted:
+            wanted = [rival for rival in rivals if rival.plugin is not None and rival.plugin.asked]
+        return wanted[0] if len(wanted) == 1 else None
 
     def register(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
         """Adds an object with hook implementations, such as a test's; calls its ``rlcore_check_config`` if due."""
@@ -209,20 +221,22 @@ class Plugins(Registry):
     @property
     def registered(self) -> tuple[tuple[Plugin, object], ...]:
         """The objects that :meth:`register` added, each with its plugin."""
-        found = {plugin.label for plugin in self.found}
-        added = (plugin for plugin in self.loaded if plugin.label not in found)
+        discovered = {plugin.label for plugin in self.found}
+        added = [plugin for plugin in self.loaded if plugin.label not in discovered]
         return tuple((plugin, self._manager.get_plugin(plugin.label)) for plugin in added)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """One line for each plugin that was left out, each unknown name, each name that two plugins or records have,
         each distribution that is on the path twice, and each deprecated hook."""
-        deprecated = (f"{plugin.described}: {text}" for plugin in self.loaded for text in self.deprecations(plugin))
-        doubts = (plugin.warning for plugin in self.loaded if plugin.warning)
-        unknown = unmatched(self.found, self.selection)
-        alike = [message for message, rivals, _ in self.obstacles() if len(rivals) > 1]
-        names = (*unknown, *alike, *self._of_default_names)
-        return (*self._left_out, *self._noticed, *names, *doubts, *deprecated)
+        names = list(unmatched(self.found, self.selection))
+        names += [message for message, rivals, _ in self.obstacles() if len(rivals) > 1]
+        names += self._of_default_names
+        lines = [*self._left_out, *self._noticed, *names]
+        lines += [plugin.warning for plugin in self.loaded if plugin.warning]
+        for plugin in self.loaded:
+            lines += [f"{plugin.described}: {text}" for text in self.deprecations(plugin)]
+        return tuple(lines)
 
     def obstacles(self) -> Iterator[tuple[str, tuple[Plugin, ...], bool]]:
         """Problems of the choice of plugins: a message, the plugins that it concerns, and whether it is fatal.
@@ -233,10 +247,11 @@ class Plugins(Registry):
 
     def deprecations(self, plugin: Plugin) -> list[str]:
         """One line for each deprecated hook that a plugin implements: what to use instead, and until when."""
+        implemented = self.implemented(plugin.label)
         return [
             f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
             for hook in hookspecs.HOOKS
-            if hook.deprecated is not None and hook.name in self.implemented(plugin.label)
+            if hook.deprecated is not None and hook.name in implemented
         ]
 
     @property
@@ -256,8 +271,10 @@ class Plugins(Registry):
     def implemented(self, label: str) -> tuple[str, ...]:
         """The hooks a loaded plugin implements."""
         plugin = self._manager.get_plugin(label)
-        callers = self._manager.get_hookcallers(plugin) if plugin is not None else None
-        return tuple(sorted(caller.name for caller in callers or ()))
+        if plugin is None:
+            return ()
+        callers = self._manager.get_hookcallers(plugin) or ()
+        return tuple(sorted(caller.name for caller in callers))
 
     def answering(self, hook: str) -> tuple[Plugin, ...]:
         """The plugins that answer a factory hook themselves; wrappers do not count."""
@@ -276,10 +293,9 @@ class Plugins(Registry):
 
     def create_ranks(self, launch: Launch, config: RunConfig, stops: StopRequests) -> Ranks | None:
         """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
-        hook = "rlcore_create_ranks"
         arguments: dict[str, Any] = {"launch": launch, "config": config, "plugins": self, "stops": stops}
-        joined: Ranks | None = self._manager.create(hook, lambda **_: None, **arguments).value
-        return joined
+        ranks: Ranks | None = self._manager.create("rlcore_create_ranks", lambda **_: None, **arguments).value
+        return ranks
 
     def modify_config(
         self, document: Callable[[], dict[str, Any]], changed: Callable[[Plugin, dict[str, Any]], None]
@@ -289,13 +305,12 @@ class Plugins(Registry):
         Raises PluginError for a hook that returns something.
         """
         hook = "rlcore_modify_config"
-        for owner, implementation in self._manager.each(hook):
+        for owner, implementation in self._manager.begin_call(hook):
             data = document()
-            answer = self._manager.one(implementation, hook, document=data)
+            answer = self._manager.call_one(implementation, hook, document=data)
             if answer is not None:
-                raise PluginError(
-                    f"{owner.described}: {hook} returned a {type(answer).__name__}; change the document in place"
-                )
+                kind = type(answer).__name__
+                raise PluginError(f"{owner.described}: {hook} returned a {kind}; change the document in place")
             changed(owner, data)
 
     def check_config(self, config: RunConfig) -> list[str]:
@@ -311,10 +326,10 @@ class Plugins(Registry):
     ) -> dict[str, StatSummary]:
         """``stats`` with what plugins add and replace. A plugin that fails is reported, and changes nothing."""
         processed = dict(stats)
-        for owner, implementation in self._manager.each(PROCESS_SUMMARY):
+        for owner, implementation in self._manager.begin_call(PROCESS_SUMMARY):
             with self._manager.tolerated(owner, PROCESS_SUMMARY):
                 arguments = {"run": run, "behavior": behavior, "step": step, "stats": MappingProxyType(processed)}
-                answer = self._manager.one(implementation, PROCESS_SUMMARY, **arguments)
+                answer = self._manager.call_one(implementation, PROCESS_SUMMARY, **arguments)
                 processed = processed | _checked_statistics(answer, owner.described)
         return processed
 
@@ -332,21 +347,26 @@ class Plugins(Registry):
         sections: dict[str, Any] = {}
         # Whose each section is, and whose each key of a behavior's section: one owner can have it.
         owners: dict[tuple[str, ...], str] = {(name,): "rlcore" for name in ("metadata", *parameters)}
-        owners |= {(name, key): "rlcore" for name in behaviors for key in ("checkpoints", "final_checkpoint")}
-        for owner, implementation in self._manager.each(hook):
-            reported = _json_mapping(self._manager.one(implementation, hook, run=run), f"{owner.described}: {hook}")
-            for name, section in (reported or {}).items():
-                shared = name in behaviors
-                if shared and not isinstance(section, Mapping):
-                    raise PluginError(f"{owner.described}: the status section of behavior {name!r} is not a mapping")
-                places: list[tuple[str, ...]] = [(name, key) for key in section] if shared else [(name,)]
+        for name in behaviors:
+            for key in ("checkpoints", "final_checkpoint"):
+                owners[name, key] = "rlcore"
+        for owner, implementation in self._manager.begin_call(hook):
+            answer = self._manager.call_one(implementation, hook, run=run)
+            reported = _json_mapping(answer, f"{owner.described}: {hook}") or {}
+            for name, section in reported.items():
+                places: list[tuple[str, ...]] = [(name,)]
+                if name in behaviors:
+                    if not isinstance(section, Mapping):
+                        problem = f"the status section of behavior {name!r} is not a mapping"
+                        raise PluginError(f"{owner.described}: {problem}")
+                    places = [(name, key) for key in section]
+                    section = {**sections.get(name, {}), **section}
                 for place in places:
                     if place in owners:
                         rivals = f"{owner.described} and {owners[place]}"
-                        what = ".".join(place)
-                        raise PluginError(f"{rivals} both report the status section {what!r}")
+                        raise PluginError(f"{rivals} both report the status section {'.'.join(place)!r}")
                     owners[place] = owner.described
-                sections[name] = {**sections.get(name, {}), **section} if shared else section
+                sections[name] = section
         return sections
 
     def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
@@ -355,8 +375,8 @@ class Plugins(Registry):
         An error of a plugin is raised.
         """
         hook = "rlcore_restore_status"
-        for _, implementation in self._manager.each(hook):
-            self._manager.one(implementation, hook, run=run, sections=deepcopy(dict(sections)))
+        for _, implementation in self._manager.begin_call(hook):
+            self._manager.call_one(implementation, hook, run=run, sections=deepcopy(dict(sections)))
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
         """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
@@ -365,7 +385,8 @@ class Plugins(Registry):
         def write(**_: Any) -> bool:
             return write_status_file(status, directory)  # whatever a plugin did to its copy
 
-        answer = self._manager.create(STORES, write, status=deepcopy(dict(status)), directory=directory).value
+        copy = deepcopy(dict(status))
+        answer = self._manager.create(STORES, write, status=copy, directory=directory).value
         if answer is not True:
             raise PluginError(
                 f"{STORES} answered {answer!r}, so the status may be stored nowhere; a plugin returns True when it has "
@@ -386,16 +407,16 @@ class Plugins(Registry):
     # ------------------------------------------------------------ inside
 
     def _answered_by(self, hook: str) -> str:
-        named = " or ".join(plugin.described for plugin in self._manager.implementing(hook))
-        return f"; it is answered by {named}" if named else ""
+        plugins = " or ".join(plugin.described for plugin in self._manager.implementing(hook))
+        return f"; it is answered by {plugins}" if plugins else ""
 
     def _refuse_two_stores(self) -> None:
         owners = self.answering(STORES)
         if len(owners) > 1:
-            both = " and ".join(owner.described for owner in owners)
+            names = " and ".join(owner.described for owner in owners)
             off = " or ".join(f"-p no:{owner.label}" for owner in owners)
-            what = f"{STORES} is answered by {both}, and only one would store the status"
-            raise PluginError(f"{what}; turn one off, for example with {off}")
+            problem = f"{STORES} is answered by {names}, and only one would store the status"
+            raise PluginError(f"{problem}; turn one off, for example with {off}")
 
 
 def _require_usable(record: Record, attribute: str) -> None:
@@ -408,12 +429,11 @@ def _require_usable(record: Record, attribute: str) -> None:
     from rlcore.settings.fields import FieldInfo
 
     cls = record.resolve(attribute)
-    if all(field.default is not attrs.NOTHING for field in FieldInfo.fields_of(cls).values()):
-        with (
-            blamed(record.described, f"in its settings class {cls.__name__}"),
-            suppress(ConfigError, ValueError, TypeError),
-        ):
-            cls()
+    if any(field.default is attrs.NOTHING for field in FieldInfo.fields_of(cls).values()):
+        return
+    doing = f"in its settings class {cls.__name__}"
+    with blamed(record.described, doing), suppress(ConfigError, ValueError, TypeError):
+        cls()
 
 
 def _json_mapping(answer: Any, what: str, answered_by: str = "") -> dict[str, Any] | None:
@@ -421,12 +441,12 @@ def _json_mapping(answer: Any, what: str, answered_by: str = "") -> dict[str, An
     from rlcore.contracts.states import json_values
 
     try:
-        copied = json_values(answer)
+        copy = json_values(answer)
     except (TypeError, RecursionError) as error:
         raise PluginError(f"{what} answered what is not JSON: {error}{answered_by}") from error
-    if copied is not None and not isinstance(copied, dict):
-        raise PluginError(f"{what} answered a {type(answer).__name__} instead of a mapping{answered_by}")
-    return copied
+    if copy is None or isinstance(copy, dict):
+        return copy
+    raise PluginError(f"{what} answered a {type(answer).__name__} instead of a mapping{answered_by}")
 
 
 def _checked_statistics(answer: Any, owner: str) -> dict[str, StatSummary]:
@@ -436,11 +456,14 @@ def _checked_statistics(answer: Any, owner: str) -> dict[str, StatSummary]:
         raise PluginError(f"{owner}: {PROCESS_SUMMARY} returned a {type(answer).__name__}, not a mapping or None")
     checked = {}
     for tag, value in (answer or {}).items():
-        number = isinstance(value, Real | StatSummary) and not isinstance(value, bool)
-        if not isinstance(tag, str) or not tag or not number:
+        is_tag = isinstance(tag, str) and tag
+        is_statistic = isinstance(value, Real | StatSummary) and not isinstance(value, bool)
+        if not is_tag or not is_statistic:
             raise PluginError(
                 f"{owner}: {PROCESS_SUMMARY} returned {tag!r}: {value!r}; a tag is text, and its value a number or a "
                 "StatSummary"
             )
-        checked[tag] = value if isinstance(value, StatSummary) else StatSummary.of([float(value)])
+        if not isinstance(value, StatSummary):
+            value = StatSummary.of([float(value)])
+        checked[tag] = value
     return checked

@@ -37,8 +37,11 @@ class FactoryPlugins:
 
     def add(self, hook: str, plugins: Iterable[Plugin]) -> None:
         """Note the plugins that took part in one call of ``hook``."""
-        if hook != _NOT_LEARNED:
-            self.found |= {(hook, plugin.label): plugin for plugin in plugins if not plugin.essential}
+        if hook == _NOT_LEARNED:
+            return
+        for plugin in plugins:
+            if not plugin.essential:
+                self.found[hook, plugin.label] = plugin
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -48,9 +51,9 @@ class FactoryPlugins:
     def to_json(self) -> list[dict[str, str]]:
         """The entry of a checkpoint; :meth:`require` reads it."""
         entries = []
-        for hook, label in sorted(self.found):
-            plugin = self.found[hook, label]
-            entries.append({"hook": hook, **{name: getattr(plugin, name) for name in _OF_PLUGIN}})
+        for (hook, _), plugin in sorted(self.found.items()):
+            fields = {name: getattr(plugin, name) for name in _OF_PLUGIN}
+            entries.append({"hook": hook, **fields})
         return entries
 
     def require(self, run: Mapping[str, Any]) -> None:
@@ -59,16 +62,18 @@ class FactoryPlugins:
         self.required = tuple((entry.pop("hook"), Plugin(**entry)) for entry in entries)
 
     def check(
-        self, hook: str, training: bool, now: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
+        self, hook: str, training: bool, present: Sequence[Plugin], found: Iterable[Plugin], selection: Selection
     ) -> None:
-        """Raise PluginError unless the required plugins are among those that implement ``hook`` ``now``.
+        """Raise PluginError unless the required plugins are among ``present``, which implement ``hook``.
 
         ``found`` are the installed plugins. A plugin that ``selection`` turns off by its name is not required.
         """
         if hook == _ONLY_TRAINING and not training:
             return
-        for plugin in [plugin for required_by, plugin in self.required if required_by == hook]:
-            if not any(_is_same(plugin, each) for each in now) and not selection.off(plugin):
+        for required_hook, plugin in self.required:
+            if required_hook != hook or selection.off(plugin):
+                continue
+            if not any(_is_same(plugin, other) for other in present):
                 raise PluginError(
                     f"{plugin.described} took part in {hook} when the checkpoint was saved, and does not now: "
                     f"{_fix(plugin, found)}, or do without it with -p no:{plugin.label}"
@@ -83,7 +88,7 @@ def _is_same(plugin: Plugin, other: Plugin) -> bool:
 def _fix(plugin: Plugin, found: Iterable[Plugin]) -> str:
     if not plugin.distribution:
         return f"load it with --allow-local or -p {plugin.label}"
-    installed = next((each for each in found if _is_same(plugin, each)), None)
-    if installed is None:
-        return pip_install(plugin.distribution)
-    return "rlcore plugins doctor says why" if installed.on else f"turn it on with -p {plugin.label}"
+    for other in found:
+        if _is_same(plugin, other):
+            return "rlcore plugins doctor says why" if other.on else f"turn it on with -p {plugin.label}"
+    return pip_install(plugin.distribution)

@@ -97,14 +97,16 @@ class HookManager(pluggy.PluginManager):
 
     def expel(self, label: str, plugin: object | None = None) -> None:
         """Removes a plugin and every one of its implementations."""
-        plugin = plugin if plugin is not None else self.get_plugin(label)
+        if plugin is None:
+            plugin = self.get_plugin(label)
         if plugin is not None and self.get_name(plugin) is not None:
             self.unregister(plugin)
         self.owners.pop(label, None)
 
     def _require_sound(self, plugin: object, owner: Plugin, only: str | None = None) -> None:
-        if found := problems(plugin, self, only):
-            raise PluginError(f"{owner.described}: {'; '.join(found)}")
+        mistakes = problems(plugin, self, only)
+        if mistakes:
+            raise PluginError(f"{owner.described}: {'; '.join(mistakes)}")
 
     def add_extension_hooks(self, plugin: object, owner: Plugin) -> None:
         """Calls the plugin's ``rlcore_addhooks``, before any plugin is registered, so that order does not matter.
@@ -126,18 +128,21 @@ class HookManager(pluggy.PluginManager):
             if not name.startswith(HOOK_PREFIX):
                 raise PluginError(f"{owner.described}: the hook {name!r} must begin with {HOOK_PREFIX!r}")
             for record_class in self.record_classes(name):
-                first, _ = self.registries[record_class.kind]
+                kind = record_class.kind
+                first, _ = self.registries[kind]
                 if first != name:
                     raise PluginError(
-                        f"{owner.described}: the hook {name!r} is a registry of {record_class.kind!r} records, and "
+                        f"{owner.described}: the hook {name!r} is a registry of {kind!r} records, and "
                         f"{first} is one already; call the kind something else"
                     )
 
     def add_hookspecs(self, module_or_class: Any) -> None:
         """Add the hooks of a module or a class, in one order."""
         super().add_hookspecs(module_or_class)
-        found = {name: caller.spec.function for name, caller in vars(self.hook).items() if caller.spec is not None}
-        self.specifications = dict(sorted(found.items(), key=lambda item: _place(item[1])))
+        callers = [caller for caller in vars(self.hook).values() if caller.spec is not None]
+        # The order of the source, whichever order plugins add their hooks in.
+        callers.sort(key=lambda caller: _place(caller.spec.function))
+        self.specifications = {caller.name: caller.spec.function for caller in callers}
         for name in self.specifications:
             for record_class in self.record_classes(name):
                 self.registries.setdefault(record_class.kind, (name, record_class))
@@ -176,20 +181,24 @@ class HookManager(pluggy.PluginManager):
         self.calls = calls
         self.add_hookcall_monitoring(before, lambda *_: None)
 
-    def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
+    def call_one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""
-        with blamed(self.owner(implementation.plugin_name).described, f"in {hook}"):
+        owner = self.owner(implementation.plugin_name)
+        with blamed(owner.described, f"in {hook}"):
             return implementation.function(*(arguments[name] for name in implementation.argnames))
 
-    def each(self, hook: str) -> Iterator[tuple[Plugin, pluggy.HookImpl]]:
-        """The implementations of one call of a hook, which is counted, each with its plugin."""
+    def begin_call(self, hook: str) -> Iterator[tuple[Plugin, pluggy.HookImpl]]:
+        """Count one call of a hook, and yield its implementations, each with its plugin."""
         self.calls[hook] += 1
         for implementation in self.implementations(hook):
             yield self.owner(implementation.plugin_name), implementation
 
     def implementing(self, hook: str, *, wrappers: bool = True) -> tuple[Plugin, ...]:
         """The plugins that answer a hook, or wrap it."""
-        return self._owners(each for each in self.implementations(hook) if wrappers or not each.wrapper)
+        implementations = self.implementations(hook)
+        if not wrappers:
+            implementations = [implementation for implementation in implementations if not implementation.wrapper]
+        return self._owners(implementations)
 
     def create(self, hook: str, default: Callable[..., Any], *, without: str | None = None, **arguments: Any) -> Answer:
         """The answer to a factory hook. ``default`` is core's own, which wrappers get if no plugin answers.
@@ -206,31 +215,32 @@ class HookManager(pluggy.PluginManager):
             self._left_out = before
 
     def _called(self, name: str) -> list[Any]:
-        found = [self.get_plugin(label) for label, each in self.owners.items() if each.name == name]
-        if not found:
-            known = [each.name for each in self.owners.values()]
+        plugins = [self.get_plugin(label) for label, owner in self.owners.items() if owner.name == name]
+        if not plugins:
+            known = [owner.name for owner in self.owners.values()]
             raise ValueError(f"no plugin is called {name!r}; there are {', '.join(known)}{did_you_mean(name, known)}")
-        return found
+        return plugins
 
     def _create(self, hook: str, default: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
         left_out = self._left_out
-        without = {id(plugin) for plugin in left_out}
-        asked = [each for each in self.implementations(hook) if id(each.plugin) not in without]
+        left_out_ids = {id(plugin) for plugin in left_out}  # plugins need not be hashable
+        asked = [item for item in self.implementations(hook) if id(item.plugin) not in left_out_ids]
+        wrappers = [implementation for implementation in asked if implementation.wrapper]
         # Pluggy asks `tryfirst` implementations before the function below, which it calls only if none answers.
-        answered = [each for each in asked if each.tryfirst and not each.wrapper]
+        first = [implementation for implementation in asked if implementation.tryfirst and not implementation.wrapper]
+        others = [implementation for implementation in asked if not (implementation.wrapper or implementation.tryfirst)]
+        answered = first
         inner: Any = None
         failed: BaseException | None = None
 
         def answer() -> Any:
-            nonlocal inner, failed
-            answered.clear()
-            for each in asked:
-                if not (each.wrapper or each.tryfirst):
-                    found = each.function(*(arguments[name] for name in each.argnames))
-                    if found is not None:
-                        answered.append(each)
-                        inner = found
-                        return found
+            nonlocal answered, inner, failed
+            answered = []
+            for implementation in others:
+                inner = implementation.function(*(arguments[name] for name in implementation.argnames))
+                if inner is not None:
+                    answered = [implementation]
+                    return inner
             try:
                 inner = default(**arguments)
             except BaseException as error:
@@ -246,23 +256,26 @@ class HookManager(pluggy.PluginManager):
             if culprit is None:  # core's own answer raised it (a full disk)
                 raise
             blame(self.owner(culprit).described, f"in {hook}", error)
-        took_part = [each for each in asked if each.wrapper] + answered
+        took_part = wrappers + answered
+        # Without a change by a wrapper, the object is of the plugin that answered, or of core.
         makers = answered if created is inner else took_part
         return Answer(created, self._owners(took_part), self._owners(makers))
 
     def _raised_by(self, error: BaseException, hook: str) -> str | None:
         """The pluggy name of the plugin whose implementation of ``hook`` raised ``error``, from its traceback."""
-        implementations = self.implementations(hook)
-        by_code = {getattr(each.function, "__code__", None): each.plugin_name for each in implementations}
-        blamed = None
+        names: dict[Any, str] = {}
+        for implementation in self.implementations(hook):
+            code = getattr(implementation.function, "__code__", None)
+            names[code] = implementation.plugin_name
+        culprit = None
         traceback = error.__traceback__
         while traceback is not None:  # the last match is the innermost: a wrapper only passes on what was thrown
-            blamed = by_code.get(traceback.tb_frame.f_code, blamed)
+            culprit = names.get(traceback.tb_frame.f_code, culprit)
             traceback = traceback.tb_next
-        return blamed
+        return culprit
 
     def _owners(self, implementations: Iterable[pluggy.HookImpl]) -> tuple[Plugin, ...]:
-        return tuple(self.owner(each.plugin_name) for each in implementations)
+        return tuple(self.owner(implementation.plugin_name) for implementation in implementations)
 
     def require(self, hook: str, *, only: str | None = None, **arguments: Any) -> list[Any]:
         """Calls every implementation (of the plugin labeled ``only``, if given) of a hook that may refuse.
@@ -271,23 +284,26 @@ class HookManager(pluggy.PluginManager):
         None.
         """
         answers = []
-        for owner, implementation in self.each(hook):
-            if only is None or owner.label == only:
-                try:
-                    answers.append(self.one(implementation, hook, **arguments))
-                except ConfigError as error:
-                    raise ConfigError(f"{error.message} (refused by {owner.described})", key=error.key) from error
-                except PluginError:
-                    raise
-                except RlcoreError as error:
-                    raise failure(owner.described, f"in {hook}", error) from error
-        return [answer for answer in answers if answer is not None]
+        for owner, implementation in self.begin_call(hook):
+            if only not in (None, owner.label):
+                continue
+            try:
+                answer = self.call_one(implementation, hook, **arguments)
+            except ConfigError as error:
+                raise ConfigError(f"{error.message} (refused by {owner.described})", key=error.key) from error
+            except PluginError:
+                raise
+            except RlcoreError as error:
+                raise failure(owner.described, f"in {hook}", error) from error
+            if answer is not None:
+                answers.append(answer)
+        return answers
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Calls every implementation of a notification."""
-        for owner, implementation in self.each(hook):
+        for owner, implementation in self.begin_call(hook):
             with self.tolerated(owner, hook):
-                self.one(implementation, hook, **arguments)
+                self.call_one(implementation, hook, **arguments)
 
     @contextmanager
     def tolerated(self, owner: Plugin, hook: str) -> Iterator[None]:
@@ -314,7 +330,7 @@ def _place(specification: Any) -> tuple[bool, str, int]:
 
 def problems(plugin: object, manager: HookManager, only: str | None = None) -> list[str]:
     """One sentence for each mistake; ``only`` restricts the check to one hook."""
-    found: list[str] = []
+    mistakes: list[str] = []
     answered: set[str] = set()
     specifications = manager.specifications
     for name, function, options in _marked(plugin, specifications):
@@ -322,51 +338,61 @@ def problems(plugin: object, manager: HookManager, only: str | None = None) -> l
         if only not in (None, hook):
             continue
         if options is None:
-            found.append(f"{name} is not marked with @hookimpl")
+            mistakes.append(f"{name} is not marked with @hookimpl")
         elif not name.startswith(HOOK_PREFIX):
-            found.append(f"{name} is marked with @hookimpl but does not begin with {HOOK_PREFIX!r}")
+            mistakes.append(f"{name} is marked with @hookimpl but does not begin with {HOOK_PREFIX!r}")
         elif hook in specifications:
             if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-                found.append(f"{name} is `async def`, and its answer would never be awaited; write `def`")
-            found += _misuses(hook, manager, function, options)
-            answered |= set() if options["wrapper"] else {hook}
+                mistakes.append(f"{name} is `async def`, and its answer would never be awaited; write `def`")
+            mistakes += _misuses(hook, manager, function, options)
+            if not options["wrapper"]:
+                answered.add(hook)
         elif not options["optionalhook"]:
-            answer = successor(hook)
-            advice = f"; {answer}; {PORTING}" if answer else _near(hook, specifications)
-            found.append(f"unknown hook {hook!r}{advice}")
+            became = successor(hook)
+            advice = f"; {became}; {PORTING}" if became else _near(hook, specifications)
+            mistakes.append(f"unknown hook {hook!r}{advice}")
     if STORES in answered and "rlcore_read_status" not in answered:
-        found.append(f"{STORES} needs rlcore_read_status beside it: no command can read what it stores")
-    return found
+        mistakes.append(f"{STORES} needs rlcore_read_status beside it: no command can read what it stores")
+    return mistakes
 
 
 def _is_function(plugin: object, name: str) -> bool:
     """Whether an attribute exists and is callable as a hook. Evaluates no property."""
-    static = vars(plugin).get(name) if isinstance(plugin, ModuleType) else inspect.getattr_static(plugin, name, None)
-    return isinstance(static, staticmethod | classmethod) or inspect.isroutine(static)
+    if isinstance(plugin, ModuleType):
+        return _is_routine(vars(plugin).get(name))
+    return _is_routine(inspect.getattr_static(plugin, name, None))
+
+
+def _is_routine(attribute: Any) -> bool:
+    return isinstance(attribute, staticmethod | classmethod) or inspect.isroutine(attribute)
 
 
 def _marked(plugin: object, hooks: Iterable[str]) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
     """Functions marked as implementations, and unmarked functions of the plugin's own that have a hook's name."""
     # The unmodified reading: HookManager's own sees the rlcore_ prefix only.
     options_of = pluggy.PluginManager(ENTRY_POINT_GROUP).parse_hookimpl_opts
-    own = getattr(plugin, "__name__", type(plugin).__module__)
-    for name in [name for name in dir(plugin) if _is_function(plugin, name)]:
+    module = getattr(plugin, "__name__", type(plugin).__module__)
+    for name in dir(plugin):
+        if not _is_function(plugin, name):
+            continue
         function = getattr(plugin, name)
         options = options_of(plugin, name)
         if options is not None:
             yield name, function, dict(options)
-        elif name in hooks and getattr(function, "__module__", None) == own:
+        elif name in hooks and getattr(function, "__module__", None) == module:
             yield name, function, None
 
 
 def _misuses(hook: str, manager: HookManager, function: Any, options: dict[str, Any]) -> Iterator[str]:
-    specification = getattr(manager.hook, hook).spec
-    allowed = specification.argnames
+    allowed = getattr(manager.hook, hook).spec.argnames
     for parameter in inspect.signature(function).parameters.values():
-        plain = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        if not plain or parameter.name not in allowed or parameter.default is not parameter.empty:
-            takes = f"its arguments are {', '.join(allowed)}, without default values" if allowed else "it has none"
-            yield f"{hook} has no argument {str(parameter)!r}; {takes}{did_you_mean(parameter.name, allowed)}"
+        positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        # pluggy 1.6 passes no argument that has a default: the hook would always see the default.
+        has_default = parameter.default is not parameter.empty
+        if positional and not has_default and parameter.name in allowed:
+            continue
+        advice = f"its arguments are {', '.join(allowed)}, without default values" if allowed else "it has none"
+        yield f"{hook} has no argument {str(parameter)!r}; {advice}{did_you_mean(parameter.name, allowed)}"
     kind = manager.kind(hook)
     if options["hookwrapper"]:
         yield f"{hook}: hookwrapper=True is pluggy's old form; use wrapper=True"
@@ -378,4 +404,6 @@ def _near(hook: str, specifications: Iterable[str]) -> str:
     """The nearest hook, compared without the prefix that all share; a hook of a plugin that is off is near none."""
     known = {name.removeprefix(HOOK_PREFIX): name for name in specifications}
     match = nearest(hook.removeprefix(HOOK_PREFIX), known)
-    return f"; did you mean {known[match]!r}?" if match else ": no plugin that is on specifies it"
+    if not match:
+        return ": no plugin that is on specifies it"
+    return f"; did you mean {known[match]!r}?"

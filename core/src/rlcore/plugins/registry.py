@@ -56,19 +56,25 @@ class Registry:
     def records(self, kind: str) -> tuple[Record, ...]:
         """All records of a kind, sorted by name. A plugin whose records cannot be used is left out."""
         hook, record_class = self._manager.registries[kind]
-        found: list[Record] = []
+        records: list[Record] = []
         for implementation in self._manager.implementations(hook):
             if implementation not in self._collected:
-                with self._leaving_out(self._manager.owner(implementation.plugin_name)):
+                owner = self._manager.owner(implementation.plugin_name)
+                with self._leaving_out(owner):
                     self._collected[implementation] = self._collect(hook, implementation)
-            collected = self._collected.get(implementation, ())
-            found += (record for record in collected if isinstance(record, record_class))
-        return tuple(sorted(found, key=lambda record: (record.name, record.reference)))
+            for record in self._collected.get(implementation, ()):
+                if isinstance(record, record_class):
+                    records.append(record)
+        return tuple(sorted(records, key=lambda record: (record.name, record.reference)))
 
     def records_of(self, label: str) -> tuple[Record, ...]:
         """All records of one plugin, by kind and name."""
-        every = [record for kind in self.kinds for record in self.records(kind)]
-        return tuple(record for record in every if record.plugin and record.plugin.label == label)
+        records = []
+        for kind in self.kinds:
+            for record in self.records(kind):
+                if record.plugin and record.plugin.label == label:
+                    records.append(record)
+        return tuple(records)
 
     def record(self, record_class: type[R], reference: str) -> R:
         """Return the record of this class called NAME or DIST/NAME, or called so when it was in another distribution.
@@ -89,22 +95,24 @@ class Registry:
             matches = [record for record in matches if _is_of(source, record)]
         if not matches:
             self._unknown(record_class, reference, records, used=written != reference)
-        if len(matches) > 1:
-            meant = _default_of(matches)
-            if meant is None:
-                raise PluginError(self.clash(matches))
-            return cast(R, meant)
-        return cast(R, matches[0])
+        if len(matches) == 1:
+            return cast(R, matches[0])
+        meant = _default_of(matches)
+        if meant is None:
+            raise PluginError(self.clash(matches))
+        return cast(R, meant)
 
     @staticmethod
     def clash(rivals: Sequence[Record]) -> str:
         """Return the message about a name that several records have; a file cannot say which block it means."""
         first = rivals[0]
-        owners = " and ".join(record.plugin.described for record in rivals if record.plugin is not None)
+        plugins = [record.plugin for record in rivals if record.plugin is not None]
+        owners = " and ".join(plugin.described for plugin in plugins)
         references = [record.reference for record in rivals]
-        if isinstance(first, ConfigSection | BehaviorSection) or len(set(references)) < len(references):
-            off = (f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
-            advice = f"turn one of them off with {' or '.join(off)}"
+        same_reference = len(set(references)) < len(references)
+        if isinstance(first, ConfigSection | BehaviorSection) or same_reference:
+            off = " or ".join(f"-p no:{plugin.label}" for plugin in plugins)
+            advice = f"turn one of them off with {off}"
         else:
             advice = f"write {first.key or first.kind}: {' or '.join(references)}"
         return f"{first.called or first.kind} {first.name!r} is provided by {owners}; {advice}"
@@ -114,19 +122,20 @@ class Registry:
 
         Raises NotInstalled if no plugin has the kind.
         """
-        registered = self._manager.registries.get(kind)
-        if registered is None:
+        registry = self._manager.registries.get(kind)
+        if registry is None:
             package = first_package(kind)
             advice = f"; {pip_install(package)}, or turn it on if it is installed" if package else ""
             problem = f"unknown {kind} {reference!r}; no plugin that is on has any{advice}"
             raise NotInstalled(problem, package, self.absent)
-        return self.record(registered[1], reference)
+        _, record_class = registry
+        return self.record(record_class, reference)
 
     def _collect(self, hook: str, implementation: pluggy.HookImpl) -> tuple[Record, ...]:
         classes = self._manager.record_classes(hook)
         owner = self._manager.owner(implementation.plugin_name)
         self._manager.calls[hook] += 1
-        answer = self._manager.one(implementation, hook)
+        answer = self._manager.call_one(implementation, hook)
         if answer is None:
             raise PluginError(
                 f"{owner.described}: {hook} returned None, so its return is missing; return [] for no records"
@@ -138,11 +147,12 @@ class Registry:
         names: set[tuple[str, str]] = set()
         for record in records:
             if not isinstance(record, classes):
-                wanted = " or ".join(f"{each.__name__}s" for each in classes)
-                raise PluginError(f"{owner.described}: {hook} must return {wanted}, not {record!r}")
-            if (record.kind, record.name) in names:
+                expected = " or ".join(f"{cls.__name__}s" for cls in classes)
+                raise PluginError(f"{owner.described}: {hook} must return {expected}, not {record!r}")
+            name = (record.kind, record.name)
+            if name in names:
                 raise PluginError(f"{owner.described}: {hook} returned two records named {record.name!r}")
-            names.add((record.kind, record.name))
+            names.add(name)
         _refuse_core_keys(records, owner)
         return tuple(attrs.evolve(_consented(record, owner), plugin=owner) for record in records)
 
@@ -170,17 +180,19 @@ class Registry:
         lines = []
         by_label = {plugin.label: plugin for plugin in self.found}
         for label, error in self.broken.items():
-            hooks = [
-                hook for hook in hooks_written(by_label[label]) if self._manager.kind(hook) not in ("", "registry")
-            ]
-            idle = f"; not active: {', '.join(hooks)}" if hooks else ""
-            lines.append(f"{error}{idle}; run rlcore plugins doctor")
+            hooks = []
+            for hook in hooks_written(by_label[label]):
+                # A registry that is missing shows where its records are named; other hooks go missing silently.
+                if self._manager.kind(hook) not in ("", "registry"):
+                    hooks.append(hook)
+            inactive = f"; not active: {', '.join(hooks)}" if hooks else ""
+            lines.append(f"{error}{inactive}; run rlcore plugins doctor")
         return tuple(lines)
 
     @property
     def _of_default_names(self) -> tuple[str, ...]:
         """A warning for each name that means one record by default, and that another plugin has too."""
-        found = []
+        lines = []
         for kind, name in DEFAULTS:
             if kind not in self.kinds:
                 continue
@@ -189,10 +201,11 @@ class Registry:
             if meant is None:
                 continue
             others = [record for record in rivals if record is not meant]
-            owners = " and ".join(each.plugin.described for each in others if each.plugin)
-            what = f"{meant.called or kind} {name!r} means {meant.reference}, although {owners} has one too"
-            found.append(f"{what}; write {' or '.join(each.reference for each in others)} for the other")
-        return tuple(found)
+            owners = " and ".join(other.plugin.described for other in others if other.plugin)
+            references = " or ".join(other.reference for other in others)
+            warning = f"{meant.called or kind} {name!r} means {meant.reference}, although {owners} has one too"
+            lines.append(f"{warning}; write {references} for the other")
+        return tuple(lines)
 
     @property
     def absent(self) -> str:
@@ -204,10 +217,13 @@ class Registry:
 
         It says what to install; it is empty if there is no such plugin. Without ``kind``, any kind counts.
         """
-        packages = {package for (of, each), package in PACKAGES.items() if each == name and kind in ("", of)}
+        packages = set()
+        for (package_kind, record_name), package in PACKAGES.items():
+            if record_name == name and kind in ("", package_kind):
+                packages.add(package)
         for plugin in self.found:
-            lacking = plugin.state == f"needs {plugin.lacks}"
-            if lacking and (plugin.lacks in packages or plugin.name == name):
+            is_lacking = plugin.state == f"needs {plugin.lacks}"
+            if is_lacking and (plugin.lacks in packages or plugin.name == name):
                 return f"{name!r} {needs(plugin)}"
         return ""
 
@@ -216,18 +232,24 @@ class Registry:
     ) -> NoReturn:
         """Raise NotInstalled. ``used``: the name is a bare one, and means this record because the run used it."""
         kind = record_class.kind
-        word = record_class.called or record_class.kind
+        word = record_class.called or kind
         source, _, name = reference.rpartition("/")
-        if line := self.needed(name, kind):
-            raise NotInstalled(f"{word} {line}")
+        lacking = self.needed(name, kind)
+        if lacking:
+            raise NotInstalled(f"{word} {lacking}")
         names = sorted({record.name for record in records})
         allowed = [record.reference for record in records] if source else names
         parts = [f"unknown {word} {reference!r}"]
         if used:
             parts.append(f"the run used it under the name {name!r}, and no other takes its place unasked")
+        elif names:
+            parts.append(f"allowed: {', '.join(allowed)}")
         else:
-            parts.append(f"allowed: {', '.join(allowed)}" if names else f"no {word} is installed")
-        package = PACKAGES.get((kind, name)) or (None if names else first_package(kind))
+            parts.append(f"no {word} is installed")
+
+        package = PACKAGES.get((kind, name))
+        if package is None and not names:
+            package = first_package(kind)
         present = {canonical(plugin.distribution) for plugin in self.found}
         if package and package.partition("[")[0] in present:
             package = None  # it is installed, but off or broken
@@ -235,10 +257,11 @@ class Registry:
             parts.append(pip_install(package))
         if source and canonical(source) not in present and not any(_is_of(source, record) for record in records):
             parts.append(f"nothing called {source!r} is installed")
-        off = [plugin for plugin in self.found if not plugin.on]
-        off = [plugin for plugin in off if _provides(plugin, kind, name)] or off
-        note = "; ".join(filter(None, (plugins_off(off), *self._left_out)))
         hint = "" if used else did_you_mean(reference, allowed)
+
+        off = [plugin for plugin in self.found if not plugin.on]
+        providers = [plugin for plugin in off if _provides(plugin, kind, name)]
+        note = "; ".join(filter(None, (plugins_off(providers or off), *self._left_out)))
         raise NotInstalled("; ".join(parts) + hint, package, note)
 
     # ------------------------------------------------------------ what they describe
@@ -255,25 +278,27 @@ class Registry:
         that took part when the checkpoint of the run was saved. Raises UnsupportedSpace for actions that a trainer does
         not declare.
         """
-        is_trainer = isinstance(spec, TrainerSpec)
         if isinstance(spec, TrainerSpec):
             _require_space(spec, arguments["behavior"])
         if not spec.hook:
             return spec.create(**arguments)
         run: Any = arguments["run"]
-        noted = getattr(run, "factories", None)  # tests of plugins may give another object as the run
-        if noted is not None:
-            now = self._manager.implementing(spec.hook)
-            noted.check(spec.hook, run.purpose == "train", now, self.found, self.selection)
+        factories = getattr(run, "factories", None)  # tests of plugins may give another object as the run
+        if factories is not None:
+            present = self._manager.implementing(spec.hook)
+            factories.check(spec.hook, run.purpose == "train", present, self.found, self.selection)
 
         answer = self._manager.create(spec.hook, _call_target, without=without, spec=spec, **arguments)
         if answer.makers:
-            named = " or ".join(dict.fromkeys(plugin.described for plugin in answer.makers))
-            spec.require(answer.value, f"{named}: {spec.hook}")
-            note_maker(spec.kind, f"{spec.kind} {spec.name!r} of {named}", answer.value)
-        if noted is not None:
-            through_blocks = self._acting_through_blocks(arguments["settings"], answer) if is_trainer else ()
-            noted.add(spec.hook, [plugin for plugin in answer.took_part if plugin not in through_blocks])
+            makers = " or ".join(dict.fromkeys(plugin.described for plugin in answer.makers))
+            spec.require(answer.value, f"{makers}: {spec.hook}")
+            note_maker(spec.kind, f"{spec.kind} {spec.name!r} of {makers}", answer.value)
+        if factories is not None:
+            took_part = list(answer.took_part)
+            if isinstance(spec, TrainerSpec):
+                through_blocks = self._acting_through_blocks(arguments["settings"], answer)
+                took_part = [plugin for plugin in took_part if plugin not in through_blocks]
+            factories.add(spec.hook, took_part)
         return answer.value
 
     def _acting_through_blocks(self, settings: BehaviorSettings, answer: Answer) -> list[Plugin | None]:
@@ -282,27 +307,28 @@ class Registry:
         Whoever's block the behavior has: a measurement does without the block if the plugin is absent, and training
         refuses it. And whoever's block it does not have, and did not make the trainer: it only passed the trainer on.
         """
-        found = []
+        plugins = []
         for record in self.records(BehaviorSection.kind):
-            if settings.sections.get(record.name) is not None or record.plugin not in answer.makers:
-                found.append(record.plugin)
-        return found
+            has_block = settings.sections.get(record.name) is not None
+            if has_block or record.plugin not in answer.makers:
+                plugins.append(record.plugin)
+        return plugins
 
     def parameter_source(self) -> ParameterSource:
         """Return what chooses environment parameters. Raises ConfigError without such a plugin."""
-        found = self._manager.create("rlcore_create_parameter_source", lambda **_: None, plugins=self).value
-        if found is None:
+        source = self._manager.create("rlcore_create_parameter_source", lambda **_: None, plugins=self).value
+        if source is None:
             advice = or_turn_on(*PARAMETERS)
             raise ConfigError(f"no plugin that chooses them is loaded; {advice}", key=("environment_parameters",))
-        return cast("ParameterSource", found)
+        return cast("ParameterSource", source)
 
     def recordings(self, what: str) -> Recordings:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
-        found = self._manager.create("rlcore_create_recordings", lambda **_: None, plugins=self).value
-        if found is None:
+        recordings = self._manager.create("rlcore_create_recordings", lambda **_: None, plugins=self).value
+        if recordings is None:
             advice = or_turn_on(*RECORDINGS)
             raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {advice}")
-        return cast("Recordings", found)
+        return cast("Recordings", recordings)
 
 
 def _call_target(spec: Record, **arguments: Any) -> Any:
@@ -312,28 +338,29 @@ def _call_target(spec: Record, **arguments: Any) -> Any:
 
 def _consented(record: Record, owner: Plugin) -> Record:
     """The record of a writer is ``default_on`` only in rlcore's distributions and in plugins that the user named."""
-    of_rlcore = canonical(owner.distribution) in OWN_DISTRIBUTIONS
-    named = owner.asked and not owner.required_by
-    if isinstance(record, StatsWriterSpec) and not (of_rlcore or named):
-        return attrs.evolve(record, default_on=False)
-    return record
+    if not isinstance(record, StatsWriterSpec) or canonical(owner.distribution) in OWN_DISTRIBUTIONS:
+        return record
+    # A writer may send statistics to another machine: installing its package is not a request to do so.
+    is_named = owner.asked and not owner.required_by
+    return record if is_named else attrs.evolve(record, default_on=False)
 
 
 def _refuse_core_keys(records: Sequence[Record], owner: Plugin) -> None:
     for record in records:
-        if isinstance(record, ConfigSection | BehaviorSection):
-            from rlcore.settings import BehaviorSettings, RunConfig
+        if not isinstance(record, ConfigSection | BehaviorSection):
+            continue
+        from rlcore.settings import BehaviorSettings, RunConfig
 
-            block = RunConfig if isinstance(record, ConfigSection) else BehaviorSettings
-            if record.name in {field.name for field in attrs.fields(block)}:
-                raise PluginError(f"{owner.described}: the {record.called} {record.name!r} is core's own")
+        block = RunConfig if isinstance(record, ConfigSection) else BehaviorSettings
+        if record.name in attrs.fields_dict(block):
+            raise PluginError(f"{owner.described}: the {record.called} {record.name!r} is core's own")
 
 
 def _default_of(rivals: Sequence[Record]) -> Record | None:
     """The record that a name means by default, so that an installed plugin cannot end runs that never named it."""
     owner = DEFAULTS.get((rivals[0].kind, rivals[0].name))
-    found = [each for each in rivals if each.plugin and canonical(each.plugin.distribution) == owner]
-    return found[0] if len(found) == 1 else None
+    of_owner = [record for record in rivals if record.plugin and canonical(record.plugin.distribution) == owner]
+    return of_owner[0] if len(of_owner) == 1 else None
 
 
 def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
@@ -341,8 +368,9 @@ def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
     off = [plugin for plugin in found if plugin.state == "off"]
     if not off:
         return ""
+    names = ", ".join(plugin.described for plugin in off)
     advice = f"{how}{off[0].name} turns it on" if len(off) == 1 else f"{how}NAME turns one on"
-    return f"turned off: {', '.join(plugin.described for plugin in off)}; {advice}"
+    return f"turned off: {names}; {advice}"
 
 
 def _provides(plugin: Plugin, kind: str, name: str) -> bool:
@@ -357,12 +385,13 @@ def _is_of(source: str, record: Record) -> bool:
 
 def _require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
     """UnsupportedSpace if the behavior's actions are not of a kind that the trainer's record declares."""
+    kind = "continuous" if behavior.continuous else "discrete"
     if behavior.continuous and behavior.discrete:
         kind = "hybrid"
-    else:
-        kind = "continuous" if behavior.continuous else "discrete"
-    if kind not in spec.spaces:
-        raise UnsupportedSpace(
-            f"behavior {behavior.name!r} has {kind} actions and trainer {spec.name!r} learns "
-            f"{' or '.join(sorted(spec.spaces))} ones only; choose another trainer_type"
-        )
+    if kind in spec.spaces:
+        return
+    spaces = " or ".join(sorted(spec.spaces))
+    raise UnsupportedSpace(
+        f"behavior {behavior.name!r} has {kind} actions and trainer {spec.name!r} learns {spaces} ones only; "
+        "choose another trainer_type"
+    )

@@ -28,7 +28,7 @@ _ALL_OF = "/*"  # every plugin of a distribution
 
 
 @attrs.frozen
-class PluginChoice:
+class PluginSwitch:
     """One plugin turned on or off by NAME, DIST/NAME or ``module:...``; ``why`` is where that was said."""
 
     reference: str
@@ -42,10 +42,12 @@ class PluginChoice:
     def matches(self, plugin: Plugin) -> bool:
         if self.local:
             return plugin.label == self.reference
+        if not plugin.distribution:
+            return False
         distribution, _, name = self.reference.rpartition("/")
         if distribution and canonical(distribution) != canonical(plugin.distribution):
             return False
-        return bool(plugin.distribution) and name in (plugin.name, "*")
+        return name in (plugin.name, "*")
 
 
 @attrs.frozen
@@ -54,7 +56,7 @@ class Selection:
 
     Attributes:
         autoload: Whether installed plugins are on without being named.
-        choices: Plugins turned on and off by name, in ascending precedence.
+        switches: Plugins turned on and off by name, in ascending precedence.
         autoload_why: The source that turned autoload on or off.
         lenient: Whether a plugin that only the configuration asks for may be missing or broken, which is then a
             warning.
@@ -63,51 +65,61 @@ class Selection:
     """
 
     autoload: bool = True
-    choices: tuple[PluginChoice, ...] = ()
+    switches: tuple[PluginSwitch, ...] = ()
     autoload_why: Why = "autoload"
     lenient: bool = False
     records: frozenset[tuple[str, str]] = frozenset()
 
-    def last(self, plugin: Plugin) -> PluginChoice | None:
-        """The choice that counts for ``plugin``, which need not be installed; None if no source names it."""
-        return next((choice for choice in reversed(self.choices) if choice.matches(plugin)), None)
+    def last(self, plugin: Plugin) -> PluginSwitch | None:
+        """The switch that counts for ``plugin``, which need not be installed; None if no source names it."""
+        for switch in reversed(self.switches):
+            if switch.matches(plugin):
+                return switch
+        return None
 
     def off(self, plugin: Plugin) -> bool:
         """Whether ``plugin`` is turned off by its name."""
-        choice = self.last(plugin)
-        return choice is not None and not choice.on
+        switch = self.last(plugin)
+        return switch is not None and not switch.on
 
     def meant(self, kind: str, name: str) -> str:
         """DIST/NAME of the record that a run used under ``name``; ``name`` itself if there is none, or several."""
-        of_kind = [reference for record_kind, reference in self.records if record_kind == kind]
-        found = [reference for reference in of_kind if reference.rpartition("/")[2] == name]
-        return found[0] if len(found) == 1 else name
+        references = []
+        for record_kind, reference in self.records:
+            if record_kind == kind and reference.rpartition("/")[2] == name:
+                references.append(reference)
+        return references[0] if len(references) == 1 else name
 
     def anchored(self, config_dir: Path | None) -> Selection:
         """A copy with absolute paths of local files; the configuration's are relative to ``config_dir``."""
-
-        def absolute(choice: PluginChoice) -> PluginChoice:
-            base = config_dir if choice.why == "config" else None
-            return attrs.evolve(choice, reference=anchored(choice.reference, base))
-
-        return attrs.evolve(self, choices=tuple(map(absolute, self.choices)))
+        switches = []
+        for switch in self.switches:
+            base = config_dir if switch.why == "config" else None
+            reference = anchored(switch.reference, base)
+            switches.append(attrs.evolve(switch, reference=reference))
+        return attrs.evolve(self, switches=tuple(switches))
 
     def without_local_of_config(self) -> tuple[Selection, tuple[str, ...]]:
         """A copy without the local files and modules that the configuration names, and the names that were left out."""
-        of_config = [choice for choice in self.choices if choice.on and choice.why == "config"]
-        left_out = [choice for choice in of_config if choice.local]
-        kept = tuple(choice for choice in self.choices if choice not in left_out)
-        names = (choice.reference.removeprefix(LOCAL_PREFIX) for choice in left_out)
-        return attrs.evolve(self, choices=kept), tuple(dict.fromkeys(names))
+        kept = []
+        left_out: dict[str, None] = {}
+        for switch in self.switches:
+            if switch.on and switch.local and switch.why == "config":
+                left_out[switch.reference.removeprefix(LOCAL_PREFIX)] = None
+            else:
+                kept.append(switch)
+        return attrs.evolve(self, switches=tuple(kept)), tuple(left_out)
 
     def decide(self, plugin: Plugin) -> tuple[bool, Why]:
         """Whether a plugin is on, and what decided it."""
-        choice = self.last(plugin)
-        if plugin.lacks and (choice is None or choice.reference.endswith(_ALL_OF)):
+        switch = self.last(plugin)
+        if plugin.lacks and (switch is None or switch.reference.endswith(_ALL_OF)):
             return False, "autoload"  # its own name was not asked for
-        if plugin.essential or (choice is None and self.autoload):
+        if plugin.essential:
             return True, "autoload"
-        return (False, self.autoload_why) if choice is None else (choice.on, choice.why)
+        if switch is not None:
+            return switch.on, switch.why
+        return (True, "autoload") if self.autoload else (False, self.autoload_why)
 
 
 def selection_from(
@@ -126,37 +138,42 @@ def selection_from(
     configuration names: their distributions are loaded even if autoload is off, and need not exist.
     """
     environ = os.environ if environ is None else environ
-    asked = [_choice(text, "-p") for text in dash_p]
+    asked = [_switch(text, "-p") for text in dash_p]
     records = _records(config)
     if no_plugins:
-        return Selection(autoload=False, choices=tuple(asked), autoload_why="-p", records=records)
-    # type: bool, Why, list[PluginChoice]
+        return Selection(autoload=False, switches=tuple(asked), autoload_why="-p", records=records)
     autoload = True
     why: Why = "autoload"
-    choices: list[PluginChoice] = []
-    distributions = [name.rpartition("/")[0] for name in used if "/" in name]
-    choices += [PluginChoice(distribution + _ALL_OF, True, "config") for distribution in distributions]
+    # Ascending precedence, as the docstring of this module has it.
+    switches: list[PluginSwitch] = []
+    for reference in used:
+        distribution = reference.rpartition("/")[0]
+        if distribution:
+            switches.append(PluginSwitch(distribution + _ALL_OF, True, "config"))
     if config is not None:
         if not config.autoload:
             autoload = False
             why = "config"
-        choices += _from_config(config)
-    switch = environ.get(ENV_AUTOLOAD, "").strip()
-    if switch:
-        if switch not in ("0", "1"):
-            raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {switch!r}")
-        autoload = switch == "1"
+        switches += _from_config(config)
+    value = environ.get(ENV_AUTOLOAD, "").strip()
+    if value:
+        if value not in ("0", "1"):
+            raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {value!r}")
+        autoload = value == "1"
         why = ENV_AUTOLOAD
-    named = environ.get(ENV_PLUGINS, "").split(",")
-    choices += [_choice(text, ENV_PLUGINS) for text in named if text.strip()]
-    return Selection(autoload, tuple(choices + asked), why, records=records)
+    for text in environ.get(ENV_PLUGINS, "").split(","):
+        if text.strip():
+            switches.append(_switch(text, ENV_PLUGINS))
+    return Selection(autoload, tuple(switches + asked), why, records=records)
 
 
 def _records(config: PluginSettings | None) -> frozenset[tuple[str, str]]:
     if config is None:
         return frozenset()
-    listed = [*config.chosen.items(), *config.optional.items()]
-    return frozenset((kind, reference) for kind, references in listed for reference in references)
+    records = set[tuple[str, str]]()
+    for kind, references in (*config.chosen.items(), *config.optional.items()):
+        records.update((kind, reference) for reference in references)
+    return frozenset(records)
 
 
 def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...]:
@@ -170,23 +187,31 @@ def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...
         on, why = selection.decide(plugin)
         decided.append(attrs.evolve(plugin, on=on, why=why))
     # What the user named comes first, so that a plugin which two require is required by that one.
-    waiting = sorted((plugin for plugin in decided if plugin.on), key=lambda plugin: not plugin.asked)
+    waiting = [plugin for plugin in decided if plugin.on]
+    waiting.sort(key=lambda plugin: not plugin.asked)
     for plugin in waiting:  # grows: a required plugin may require more
         for index, other in enumerate(decided):
-            free = not (other.on or other.lacks or selection.off(other))
-            if free and plugin.needs_distribution_of(other):
-                decided[index] = attrs.evolve(other, on=True, why=plugin.why, required_by=plugin.label)
-                waiting.append(decided[index])
-    refusals = [_refusal(plugin, decided) if plugin.on else None for plugin in decided]
-    return tuple(attrs.evolve(plugin, refused=why) for plugin, why in zip(decided, refusals, strict=True))
+            if other.on or other.lacks or selection.off(other):
+                continue
+            if plugin.needs_distribution_of(other):
+                required = attrs.evolve(other, on=True, why=plugin.why, required_by=plugin.label)
+                decided[index] = required
+                waiting.append(required)
+    checked = []
+    for plugin in decided:
+        refusal = _refusal(plugin, decided) if plugin.on else None
+        checked.append(attrs.evolve(plugin, refused=refusal))
+    return tuple(checked)
 
 
 def _refusal(plugin: Plugin, decided: Sequence[Plugin]) -> str | None:
     """Why a plugin that is on cannot be used, or None."""
-    if found := plugin.refused or handshake(plugin) or needs(plugin):
-        return found
+    problem = plugin.refused or handshake(plugin) or needs(plugin)
+    if problem:
+        return problem
     for other in decided:
-        if not (other.on or other.lacks) and plugin.needs_distribution_of(other):
+        is_off = not (other.on or other.lacks)
+        if is_off and plugin.needs_distribution_of(other):
             return f"requires {other.described}, which {other.why} turns off; turn it on, or turn {plugin.name!r} off"
     return None
 
@@ -195,7 +220,9 @@ def needs(plugin: Plugin) -> str:
     """Return ``needs DIST[EXTRA]`` and how to install it, about a plugin without its libraries; else an empty text."""
     from rlcore.plugins.installing import pip_install
 
-    return f"needs {plugin.lacks}; {pip_install(plugin.lacks)}" if plugin.lacks else ""
+    if not plugin.lacks:
+        return ""
+    return f"needs {plugin.lacks}; {pip_install(plugin.lacks)}"
 
 
 def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[str, tuple[Plugin, ...], bool]]:
@@ -204,63 +231,71 @@ def obstacles(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple
     Plugins are missing, or several that are on have one name. It is fatal, so that nothing may be loaded at all, if a
     source asks for the name.
     """
-    turned_off = [choice for choice in selection.choices if not choice.on]
+    turned_off = [switch for switch in selection.switches if not switch.on]
     for plugin in plugins:
-        if plugin.essential and any(choice.matches(plugin) for choice in turned_off):
+        if plugin.essential and any(switch.matches(plugin) for switch in turned_off):
             advice = "turn off a writer with 'stats: {name: false}'"
             yield f"{plugin.described} is rlcore itself and cannot be turned off; {advice}", (plugin,), True
-    for choice, message in _missing(plugins, selection):
-        if choice.on and not (selection.lenient and choice.why == "config"):
+    for switch, message in _missing(plugins, selection):
+        if switch.on and not _may_be_missing(switch, selection):
             yield message, (), True
-    wanted = {choice.reference for choice in selection.choices if choice.on}
-    on = [plugin for plugin in plugins if plugin.state == "on"]
-    for name in dict.fromkeys(plugin.name for plugin in on):
-        rivals = tuple(plugin for plugin in on if plugin.name == name)
+    wanted = {switch.reference for switch in selection.switches if switch.on}
+    by_name: dict[str, list[Plugin]] = {}
+    for plugin in plugins:
+        if plugin.state == "on":
+            by_name.setdefault(plugin.name, []).append(plugin)
+    for name, rivals in by_name.items():
         if len(rivals) > 1:
-            which = " and ".join(f"{each.label} ({each.version or 'local'}, {each.module})" for each in rivals)
-            off = " or ".join(f"-p no:{each.label}" for each in rivals)
-            message = f"{len(rivals)} plugins are named {name!r}: {which}; turn one off, for example with {off}"
-            yield message, rivals, name in wanted  # it could mean any of them
+            names = " and ".join(f"{rival.label} ({rival.version or 'local'}, {rival.module})" for rival in rivals)
+            off = " or ".join(f"-p no:{rival.label}" for rival in rivals)
+            message = f"{len(rivals)} plugins are named {name!r}: {names}; turn one off, for example with {off}"
+            yield message, tuple(rivals), name in wanted  # it could mean any of them
 
 
 def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
     """A warning for each name that may be misspelled: of a plugin turned off, or one that a lenient selection needs."""
-    doubtful = []
-    for choice, message in _missing(plugins, selection):
-        if not choice.on or (selection.lenient and choice.why == "config"):
-            doubtful.append(message)
-    return tuple(dict.fromkeys(doubtful))
+    doubtful: dict[str, None] = {}
+    for switch, message in _missing(plugins, selection):
+        if not switch.on or _may_be_missing(switch, selection):
+            doubtful[message] = None
+    return tuple(doubtful)
 
 
-def _missing(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[PluginChoice, str]]:
-    """The last choice of each name that is of no installed plugin, with the message about it.
+def _may_be_missing(switch: PluginSwitch, selection: Selection) -> bool:
+    return selection.lenient and switch.why == "config"
+
+
+def _missing(plugins: Sequence[Plugin], selection: Selection) -> Iterator[tuple[PluginSwitch, str]]:
+    """The last switch of each name that is of no installed plugin, with the message about it.
 
     Turning off a local file or module, or what another source turns on, is allowed. So is a DIST/NAME in the
     configuration: it is a local plugin's, or reported at its key.
     """
     installed = {plugin.name for plugin in plugins if plugin.distribution}
     names = installed | {plugin.label for plugin in plugins}
-    turned_on = {choice.reference for choice in selection.choices if choice.on}
-    last = {choice.reference: choice for choice in selection.choices}
-    for choice in last.values():
-        known = choice.reference.endswith(_ALL_OF) or any(map(choice.matches, plugins))
-        if known or (not choice.on and (choice.local or choice.reference in turned_on)):
+    turned_on = {switch.reference for switch in selection.switches if switch.on}
+    last = {switch.reference: switch for switch in selection.switches}
+    for reference, switch in last.items():
+        if reference.endswith(_ALL_OF) or any(map(switch.matches, plugins)):
             continue
-        hint = did_you_mean(choice.reference, names)
-        if choice.on and not hint:
+        if not switch.on and (switch.local or reference in turned_on):
+            continue
+        hint = did_you_mean(reference, names)
+        if switch.on and not hint:
             hint = f"; installed: {', '.join(sorted(installed))}"
-        asked = f"asked for by {choice.why}" if choice.on else f"turned off by {choice.why}"
-        yield choice, f"plugin {choice.reference!r} ({asked}) is not installed{hint}"
+        source = f"asked for by {switch.why}" if switch.on else f"turned off by {switch.why}"
+        yield switch, f"plugin {reference!r} ({source}) is not installed{hint}"
 
 
-def _from_config(config: PluginSettings) -> list[PluginChoice]:
+def _from_config(config: PluginSettings) -> list[PluginSwitch]:
     for key, index, problem in block_problems(config):
         raise ConfigError(f"plugins.{key}[{index}]: {problem}")
-    return [
-        *(_choice(text, "config") for text in config.enable),
-        *(PluginChoice(LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX), True, "config") for text in config.local),
-        *(_choice(f"no:{text}", "config") for text in config.disable),
-    ]
+    switches = [_switch(text, "config") for text in config.enable]
+    for text in config.local:
+        reference = LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX)
+        switches.append(PluginSwitch(reference, True, "config"))
+    switches += [_switch(f"no:{text}", "config") for text in config.disable]
+    return switches
 
 
 def block_problems(config: PluginSettings) -> Iterator[tuple[str, int, str]]:
@@ -280,13 +315,13 @@ def block_problems(config: PluginSettings) -> Iterator[tuple[str, int, str]]:
                 yield key, index, problem
 
 
-def _choice(text: str, why: Why) -> PluginChoice:
+def _switch(text: str, why: Why) -> PluginSwitch:
     text = text.strip()
     problem = reference_problem(text)
     if problem:
         raise ConfigError(problem)
     reference = text.removeprefix("no:")
-    return PluginChoice(reference, reference == text, why)
+    return PluginSwitch(reference, reference == text, why)
 
 
 def reference_problem(text: str) -> str | None:
@@ -300,10 +335,15 @@ def reference_problem(text: str) -> str | None:
 
 
 def _local_plugins(selection: Selection) -> list[Plugin]:
-    local = [choice.reference for choice in selection.choices if choice.on and choice.local]
-    modules = {reference.removeprefix(LOCAL_PREFIX) for reference in local}
-    names = {module: Path(module).stem if is_file(module) else module for module in sorted(modules)}
-    return [Plugin(name, module) for module, name in names.items()]
+    modules = set()
+    for switch in selection.switches:
+        if switch.on and switch.local:
+            modules.add(switch.reference.removeprefix(LOCAL_PREFIX))
+    plugins = []
+    for module in sorted(modules):
+        name = Path(module).stem if is_file(module) else module
+        plugins.append(Plugin(name, module))
+    return plugins
 
 
 def require_unobstructed(plugins: Sequence[Plugin], selection: Selection) -> None:

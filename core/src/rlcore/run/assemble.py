@@ -82,20 +82,19 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
     context = training.context
     boundaries = training.boundaries
     with located(run.document):
-        if run.config.export:
+        if context.config.export:
             boundaries.exports.open()
-        writers = [] if training.nothing_left else make_writers(run.config, run.plugins, context)
+        writers = [] if training.nothing_left else make_writers(context.config, run.plugins, context)
     boundaries.summaries.writers = writers
     for writer in reversed(writers):
         close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
 
 
 def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
-    """Create all but exporters and writers. The configuration of ``run`` has the seed of the run from here on."""
+    """Create all but exporters and writers. The configuration of the training has the seed of the run."""
     plugins = run.plugins
     saved_seed = None if saved is None else int(saved["run"]["seed"])
-    run.config = with_seed(run.config, saved_seed, ranks)
-    config = run.config
+    config = with_seed(run.config, saved_seed, ranks)
     resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     place = run.directory.path
     start = run.directory.working_directory

@@ -122,8 +122,8 @@ class Exports(BoundaryPart):
 
     def open(self) -> None:
         """Create the exporters."""
-        prepared = self._session.prepared
-        self.exporters = make_exporters(prepared.config, prepared.plugins, self._session.context)
+        context = self._session.context
+        self.exporters = make_exporters(context.config, self._session.prepared.plugins, context)
         self.follows_checkpoints = any(each.settings.checkpoints for each in self.exporters)
 
     def checkpoint_saved(self, step: int) -> None:

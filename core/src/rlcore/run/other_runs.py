@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 def load_from_other_runs(training: Training) -> None:
     """Load the weights and lessons that a new run starts with."""
-    config = training.run.config
+    config = training.context.config
     directory = training.run.directory
     state = training.state
     run_id = config.checkpoint_settings.initialize_from

@@ -13,8 +13,8 @@ import attrs
 from rlcore.config.document import Block, Document
 from rlcore.config.dump import dump_config
 from rlcore.config.load import load_document
-from rlcore.config.plugin_choice import load_plugins_for, recorded
-from rlcore.config.problems import ConfigErrors, shown
+from rlcore.config.plugins_block import load_plugins_for, recorded
+from rlcore.config.problems import ConfigErrors, short_repr
 from rlcore.config.reading import document_from_mapping, object_hint, read_document
 from rlcore.config.rules import learns_offline
 from rlcore.config.used_records import block_with_sections, with_records
@@ -50,7 +50,7 @@ class Preparation:
     A run and its training share it. The training does not know the run: no cycle keeps a dropped run, and its lock.
 
     Attributes:
-        config: The complete configuration; without a seed, it has one when the run has started.
+        config: The complete configuration, as it was checked. That of a started run's context has the seed of the run.
         document: The places of the values of the configuration, for errors.
         offline: Whether trainers learn from recorded data: no environment is created.
         given: The environment that a program gave, or the function that makes it; None otherwise.
@@ -81,37 +81,35 @@ class Preparation:
         the run chose for ``behaviors``, so that a new run with it does the same. It also has the sections of the
         plugins that took part in making the objects of the run, which are noted in ``context``.
         """
+        config = context.config
         took_part = context.factories.plugins
-        start = attrs.evolve(
-            self.config.checkpoint_settings, resume=False, checkpoint=None, force=False, inference=False
-        )
-        chosen = {
-            each.name: attrs.evolve(each.settings, checkpoint_interval=each.chosen_interval)
-            for each in behaviors
-            if each.chosen_interval is not None and each.settings.checkpoint_interval is None
-        }
-        config = attrs.evolve(
-            self.config,
+        start = attrs.evolve(config.checkpoint_settings, resume=False, checkpoint=None, force=False, inference=False)
+        settings = dict(config.behaviors)
+        for behavior in behaviors:
+            interval = behavior.chosen_interval
+            if interval is not None and behavior.settings.checkpoint_interval is None:
+                settings[behavior.name] = attrs.evolve(behavior.settings, checkpoint_interval=interval)
+        written = attrs.evolve(
+            config,
             checkpoint_settings=start,
-            behaviors={**self.config.behaviors, **chosen},
-            plugins=block_with_sections(self.config, self.plugins, took_part),
+            behaviors=settings,
+            plugins=block_with_sections(config, self.plugins, took_part),
         )
-        self.store.configure(config, context.ranks.size, took_part)
+        self.store.configure(written, context.ranks.size, took_part)
 
 
 def prepare(
     config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None, given: Any = None
 ) -> Preparation:
     """Check the configuration. Loads the plugins that it chooses if ``plugins`` is None. Raises ConfigError."""
-    config, plugins, document = _checked(config, plugins, given)
-    offline = learns_offline(config, plugins)
+    checked, plugins, document = _checked(config, plugins, given)
+    offline = learns_offline(checked, plugins)
     launch = launched()
-    directory = directory_of_rank(launch, config.checkpoint_settings)
-    if directory.settings is not config.checkpoint_settings:  # torchrun started the processes again
-        config = attrs.evolve(config, checkpoint_settings=directory.settings)
-    return Preparation(
-        config, document, plugins, offline, launch, directory, CheckpointStore(directory, plugins), given=given
-    )
+    directory = directory_of_rank(launch, checked.checkpoint_settings)
+    if directory.settings is not checked.checkpoint_settings:  # torchrun started the processes again
+        checked = attrs.evolve(checked, checkpoint_settings=directory.settings)
+    store = CheckpointStore(directory, plugins)
+    return Preparation(checked, document, plugins, offline, launch, directory, store, given=given)
 
 
 def _checked(
@@ -120,18 +118,9 @@ def _checked(
     """A checked configuration, the plugins it was checked with, and the document that gives errors their place."""
     if isinstance(config, RunConfig) and given is None:
         if plugins is None:
-            plugins = load_plugins_for(document_from_mapping(dump_config(config)))
-            settings = recorded(config.plugins, None, plugins)
-            config = with_records(config, settings, plugins, dump_config(config))
+            config, plugins = _with_plugins(config)
         return config, plugins, Document(None)
-    if isinstance(config, RunConfig | Mapping):
-        config = document_from_mapping(config if isinstance(config, Mapping) else dump_config(config))
-    if not isinstance(config, Document | str | PathLike):
-        raise ConfigError(
-            f"a run is made from a configuration: a mapping, the path of a file, or a RunConfig, not {shown(config)}"
-            + object_hint(config)
-        )
-    document = config if isinstance(config, Document) else read_document(Path(config))
+    document = _document_of(config)
     if given is not None:
         document = _of_program(document, given)
     document = with_records_of_run(document)
@@ -142,6 +131,28 @@ def _checked(
     except ConfigErrors as error:
         raise_with_absent_plugins(error, directory_to_continue(document), plugins)
     return loaded, plugins, document
+
+
+def _with_plugins(config: RunConfig) -> tuple[RunConfig, Plugins]:
+    """A configuration that was checked before, with the records that its plugins have, and its plugins."""
+    data = dump_config(config)
+    plugins = load_plugins_for(document_from_mapping(data))
+    settings = recorded(config.plugins, None, plugins)
+    return with_records(config, settings, plugins, data), plugins
+
+
+def _document_of(config: RunConfig | Document | Mapping[str, Any] | str | Path) -> Document:
+    if isinstance(config, Document):
+        return config
+    if isinstance(config, RunConfig):
+        config = dump_config(config)
+    if isinstance(config, Mapping):
+        return document_from_mapping(config)
+    if isinstance(config, str | PathLike):
+        return read_document(Path(config))
+    kinds = "a mapping, the path of a file, or a RunConfig"
+    problem = f"a run is made from a configuration: {kinds}, not {short_repr(config)}"
+    raise ConfigError(problem + object_hint(config))
 
 
 def _of_program(document: Document, given: Any) -> Document:
@@ -156,7 +167,8 @@ def _of_program(document: Document, given: Any) -> Document:
             "another one; delete one of the two"
         )
     if not callable(given) and block.get("num_envs") is None:
-        block = block.with_entry("num_envs", int(getattr(given, "num_envs", 1)), None)
+        count = int(getattr(given, "num_envs", 1))
+        block = block.with_entry("num_envs", count, None)
     block = block.with_entry("type", PROGRAM, None)
     return attrs.evolve(document, data=document.data.with_entry("environment", block, None))
 
@@ -208,11 +220,13 @@ def run_context(
 
 def plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
     """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
-    return [
-        pattern.replace("{behavior}", name)
-        for pattern in context.files
-        for name in (behaviors if "{behavior}" in pattern else ("",))
-    ]
+    patterns = []
+    for pattern in context.files:
+        if "{behavior}" in pattern:
+            patterns += [pattern.replace("{behavior}", name) for name in behaviors]
+        else:
+            patterns.append(pattern)
+    return patterns
 
 
 def directory_of_rank(launch: Launch | None, settings: CheckpointSettings) -> RunDirectory:

@@ -209,7 +209,7 @@ class Run:
     @property
     def config(self) -> RunConfig:
         """The complete configuration; it has the seed of the run when the run has started."""
-        return self._prepared.config
+        return self._prepared.config if self._training is None else self._training.context.config
 
     @property
     def epoch(self) -> int:

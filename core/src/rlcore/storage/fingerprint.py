@@ -26,7 +26,7 @@ from typing import Any
 
 from rlcore import __version__
 from rlcore.config.dump import dump_config
-from rlcore.config.problems import shown
+from rlcore.config.problems import short_repr
 from rlcore.config.used_records import listed_records
 from rlcore.contracts.states import TreePath, leaves, mapped
 from rlcore.errors import dotted
@@ -200,7 +200,7 @@ def described(found: list[str], most: int = 5) -> str:
 
 
 def _shown(values: Mapping[TreePath, Any], key: TreePath) -> str:
-    return shown(values[key]) if key in values else MISSING
+    return short_repr(values[key]) if key in values else MISSING
 
 
 def _is_list(value: Any, path: TreePath) -> bool:

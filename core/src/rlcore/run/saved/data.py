@@ -17,7 +17,7 @@ import attrs
 
 from rlcore.config.document import Document, without_origins
 from rlcore.config.dump import content_sha256, is_sealed
-from rlcore.config.plugin_choice import load_plugins_for
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.config.reading import MAX_BYTES, parse_document, read_document
 from rlcore.contracts.saved_values import COUNT, LINE, MAPPING, NUMBER, has_form
 from rlcore.errors import ConfigError, RunStateError, did_you_mean

@@ -16,7 +16,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.foreign import named_by_a_stranger
-from rlcore.config.plugin_choice import environment_modules, local_references
+from rlcore.config.plugins_block import environment_modules, local_references
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.used_records import with_records_of
 from rlcore.contracts.saved_values import EACH, TEXT, has_form

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlcore.config.plugin_choice import load_plugins_for
+from rlcore.config.plugins_block import load_plugins_for
 from rlcore.errors import RunStateError
 from rlcore.files.lock import LOCK, RunLock
 from rlcore.files.reading import failing_as

@@ -16,7 +16,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.load import load_config
-from rlcore.config.plugin_choice import left_out, load_plugins_for
+from rlcore.config.plugins_block import left_out, load_plugins_for
 from rlcore.config.reading import read_document
 from rlcore.contracts.behavior_spec import BehaviorSpec, spec_mismatch
 from rlcore.contracts.environment import Environment

@@ -51,7 +51,8 @@ def load_plugins_for(
         if not tolerate_errors:
             raise
         settings = PluginSettings()
-    selection = selection_from(settings, None, dash_p, no_plugins, used=used_references(document))
+    used = used_references(document)
+    selection = selection_from(settings, None, dash_p, no_plugins, used=used)
     if not allow_local:
         selection, _ = selection.without_local_of_config()
     selection = attrs.evolve(selection, lenient=lenient)
@@ -64,22 +65,25 @@ def local_references(document: Document) -> tuple[str, ...]:
         settings = plugin_settings(document)
     except ConfigErrors:  # reported by load_config
         return ()
-    return selection_from(settings, {}).without_local_of_config()[1]
+    _, references = selection_from(settings, {}).without_local_of_config()
+    return references
 
 
 def left_out(document: Document, plugins: Plugins) -> Iterator[str]:
     """Yield a message for each file and module that the configuration names and that was not imported."""
     loaded = {plugin.label for plugin in plugins.found if plugin.on}
+    directory = directory_of(document)
     for name in local_references(document):
-        if anchored(LOCAL_PREFIX + name, directory_of(document)) not in loaded:  # or -p names it too
-            what = f"{name} was not imported: looking at a configuration runs no code that it names"
-            yield f"{document.where(('plugins',))}: plugins: {what}; --allow-local imports it"
+        if anchored(LOCAL_PREFIX + name, directory) not in loaded:  # or -p names it too
+            why = f"{name} was not imported: looking at a configuration runs no code that it names"
+            yield f"{document.where(('plugins',))}: plugins: {why}; --allow-local imports it"
 
 
 def plugin_settings(document: Document) -> PluginSettings:
     """The ``plugins`` block alone, read before any plugin is imported."""
     problems = Problems(document)
-    settings: PluginSettings = checked_block(with_modules_beside(document).data.get("plugins", {}), problems)
+    block = with_modules_beside(document).data.get("plugins", {})
+    settings: PluginSettings = checked_block(block, problems)
     problems.raise_any()
     return settings
 
@@ -90,8 +94,10 @@ def checked_block(data: Any, problems: Problems) -> Any:
     if settings is None:
         return None
     for key in _LISTS:
-        named = getattr(settings, key)
-        count = sum(map(len, named.values())) if isinstance(named, Mapping) else len(named)
+        references = getattr(settings, key)
+        count = len(references)
+        if isinstance(references, Mapping):  # lists by kind of record
+            count = sum(map(len, references.values()))
         if count > MAX_REFERENCES:
             problems.add(("plugins", key), f"names {count} plugins; at most {MAX_REFERENCES} are allowed")
             return settings
@@ -105,8 +111,11 @@ def used_references(document: Document) -> tuple[str, ...]:
 
     The document is not checked yet: wrong data is skipped, and refused later.
     """
-    texts = (text for _, text in _texts(document.data.without("plugins")))
-    return tuple(dict.fromkeys(text for text in texts if _REFERENCE.fullmatch(text)))
+    references: dict[str, None] = {}
+    for _, text in _texts(document.data.without("plugins")):
+        if _REFERENCE.fullmatch(text):
+            references[text] = None
+    return tuple(references)
 
 
 def environment_modules(document: Document) -> list[str]:
@@ -114,13 +123,15 @@ def environment_modules(document: Document) -> list[str]:
 
     The document is not checked yet.
     """
-    named: dict[str, None] = {}
+    references: dict[str, None] = {}
     for block in (("environment",), ("evaluation", "environment")):
         for path, text in _texts(value_at(document.data, block)):
             key = path[0] if path else ""
-            if (key == "id" and ":" in text) or (key in ("options", "wrappers") and _TARGET.fullmatch(text)):
-                named[text] = None
-    return list(named)
+            is_id = key == "id" and ":" in text
+            is_target = key in ("options", "wrappers") and _TARGET.fullmatch(text)
+            if is_id or is_target:
+                references[text] = None
+    return list(references)
 
 
 def with_modules_beside(document: Document) -> Document:
@@ -135,28 +146,33 @@ def with_modules_beside(document: Document) -> Document:
     base = directory_of(document)
     known = {anchored(_local(str(text)), base) for text in local}
     modules = dict.fromkeys(text.partition(":")[0] for text in environment_modules(document))
-    files = [((base or Path()) / f"{module}.py").resolve() for module in modules]
-    found = [str(file) for file in files if file.is_file() and _local(str(file)) not in known and is_free(file)]
-    if not found:
+    added = []
+    for module in modules:
+        file = ((base or Path()) / f"{module}.py").resolve()
+        if file.is_file() and _local(str(file)) not in known and is_free(file):
+            added.append((str(file), None))
+    if not added:
         return document
-    local = Items([*zip(local, local.origins, strict=True), *((file, None) for file in found)])
-    block = block.with_entry("local", local, None)
-    return attrs.evolve(document, data=document.data.with_entry("plugins", block, document.data.origins.get("plugins")))
+    local = Items([*zip(local, local.origins, strict=True), *added])
+    return document.with_block("plugins", block.with_entry("local", local, None))
 
 
 def _texts(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Yield each text in data, keys too, with its path; a key has the path of its mapping."""
     if isinstance(value, str):
         yield path, value
-    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for key, below in entries:
-        yield from _texts(key, path)
-        yield from _texts(below, (*path, key))
+    elif isinstance(value, Mapping):
+        for key, below in value.items():
+            yield path, key
+            yield from _texts(below, (*path, key))
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _texts(below, (*path, index))
 
 
 def directory_of(document: Document) -> Path | None:
     """The directory that local files of a document are relative to; None is the working directory."""
-    return Path(document.path).parent if document.path is not None else None
+    return None if document.path is None else Path(document.path).parent
 
 
 def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> PluginSettings:
@@ -173,31 +189,36 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
             disable=[anchored(text, base) for text in settings.disable],
             local=[anchored(_local(text), base).removeprefix(LOCAL_PREFIX) for text in settings.local],
         )
-    chosen = [
-        plugin
-        for plugin in plugins.found
-        if plugin.distribution and not plugin.essential and any(choice.matches(plugin) for choice in selection.choices)
-    ]
-    absent = [
-        choice.reference
-        for choice in selection.choices
-        if not choice.on and not any(map(choice.matches, plugins.found))
-    ]
-    local = {choice.reference: choice.on for choice in selection.choices if choice.local}
+    enable: list[str] = []
+    disable: list[str] = []
+    for plugin in plugins.found:
+        named = any(switch.matches(plugin) for switch in selection.switches)
+        if not named or not plugin.distribution or plugin.essential:
+            continue
+        if plugin.on:
+            enable.append(plugin.label)
+        elif plugin.state == "off":
+            disable.append(plugin.label)
+    local: dict[str, bool] = {}
+    absent: dict[str, None] = {}
+    for switch in selection.switches:
+        if switch.local:
+            local[switch.reference] = switch.on
+        elif not switch.on and not any(map(switch.matches, plugins.found)):
+            absent[switch.reference] = None
     return attrs.evolve(
         settings,
         autoload=selection.autoload,
-        enable=[plugin.label for plugin in chosen if plugin.on],
-        disable=[plugin.label for plugin in chosen if plugin.state == "off"]
-        + [reference for reference in dict.fromkeys(absent) if reference not in local],
+        enable=enable,
+        disable=[*disable, *absent],
         local=[reference.removeprefix(LOCAL_PREFIX) for reference, on in local.items() if on],
     )
 
 
 def _adds_to_the_file(selection: Selection) -> bool:
     """Whether environment variables or the command line chose anything."""
-    said = {selection.autoload_why, *(choice.why for choice in selection.choices)}
-    return not said <= {"autoload", "config"}
+    sources = {selection.autoload_why, *(switch.why for switch in selection.switches)}
+    return not sources <= {"autoload", "config"}
 
 
 def _local(text: str) -> str:
