@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from rlcore import (
     Actions,
     AgentBatch,
     Environment,
+    EpisodeSeeds,
+    ProcessGenerators,
     Recording,
+    Run,
 )
 from rlcore_devkit.conformance.recordings import record
 from rlcore_devkit.conformance.trainer import first_batch
@@ -64,3 +68,30 @@ def test_iql_finds_the_best_way_in_recordings_of_aimless_walks_and_bc_walks_like
         reached[name] = returns_of(trainer.policy)
     assert min(reached["iql"]) > -1e-6, "not the shortest way"
     assert np.mean(reached["bc"]) < -0.5, "two steps of three lead away"
+
+
+# ---------------------------------------------------------------- whole runs
+
+
+def test_a_run_without_an_environment_seeds_the_generators_of_its_process(
+    tmp_path: Path, write: Callable[..., Path], wandering: Recording
+) -> None:
+    demonstrations = write("recordings/Agent", wandering).parent
+    saved = []
+    for process in (1, 2):
+        ProcessGenerators.seed(EpisodeSeeds(process))  # what a process has when it starts is another state each time
+        settings = {
+            "trainer_type": "bc",
+            "hyperparameters": {"demo_path": str(demonstrations), "batch_size": 64},
+            "max_steps": 5,
+        }
+        with Run(
+            {
+                "behaviors": {"Agent": settings},
+                "env_settings": {"seed": 3},
+                "checkpoint_settings": {"run_id": f"run-{process}", "results_dir": str(tmp_path)},
+            }
+        ) as run:
+            run.train()
+        saved.append(ProcessGenerators.state_dict())
+    np.testing.assert_equal(saved[0], saved[1])

@@ -1,8 +1,8 @@
 """The generators that a process has for all of its code: Python's ``random`` and NumPy's ``numpy.random``.
 
 rlcore draws from neither. Environments and libraries of others do, and no ``reset(seed=...)`` reaches them. A run seeds
-them when it creates environments and when it resets all of them, so equal seeds give equal runs. Checkpoints save them
-for what is not reset there. A worker is a process of its own, and has its own.
+them when it creates environments and when it resets all of them, and a run on recorded data when it creates trainers,
+so equal seeds give equal runs. Checkpoints save them for what is not reset there. A worker is a process of its own, and has its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ProcessGenerators:
     def seed(seeds: EpisodeSeeds, episodes: NDArray[np.int64] | None = None) -> None:
         """Seed them for the environments that ``seeds`` is of; ``episodes`` [N] are those that they begin now.
 
-        Without ``episodes``, environments are about to be created.
+        Without ``episodes``, environments are about to be created, or the trainers of a run without any.
         """
         begun = () if episodes is None else (int(np.sum(episodes)),)
         seed = derive_seed(seeds.run_seed, "process", seeds.first_env, *begun)

@@ -185,6 +185,8 @@ def make_state(
     """
     config = context.config
     if context.offline and not context.inference:
+        # No environment is made or reset, which seeds them elsewhere: checkpoints of two such runs must be equal too.
+        ProcessGenerators.seed(EpisodeSeeds(context.seed, context.first_env))
         specs = recorded_behaviors(config, plugins, context)
         return TrainingState(context, None, make_behavior_runs(config, plugins, context, specs))
     if environment is None:
