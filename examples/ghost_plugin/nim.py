@@ -26,46 +26,66 @@ class NimSettings:
 
 @hookimpl
 def rlcore_environments():
-    settings, summary = "nim:NimSettings", "two teams take 1 to 3 objects in turn; the last object wins"
-    return [EnvironmentSpec(name="nim", target="nim:make", settings=settings, summary=summary)]
+    return [
+        EnvironmentSpec(
+            name="nim",
+            target="nim:make",
+            settings="nim:NimSettings",
+            summary="two teams take 1 to 3 objects in turn; the last object wins",
+        )
+    ]
 
 
 def make(settings, run):
-    return Nim(run.num_envs, run.behavior_names[0], settings.options or NimSettings())
+    name = run.behavior_names[0]
+    return Nim(run.num_envs, name, settings.options or NimSettings())
 
 
 class Nim:
     """Environment e has slot 2 e for team 0 and slot 2 e + 1 for team 1, or only slot e with a perfect opponent."""
 
     def __init__(self, num_envs, name, options):
-        self.num_envs, self.name, self.options = num_envs, name, options
+        self.num_envs = num_envs
+        self.name = name
+        self.options = options
         self.teams = 1 if options.perfect_opponent else 2
         heap = ObservationSpec("heap", (options.heap + 1,), np.float32, "one_hot")
         slots = np.arange(self.teams * num_envs)
-        env_index, team = slots // self.teams, slots % self.teams
-        self.behaviors = {name: BehaviorSpec(name, (heap,), discrete=(MOST,), env_index=env_index, team=team)}
+        players = BehaviorSpec(
+            name,
+            (heap,),
+            discrete=(MOST,),
+            env_index=slots // self.teams,
+            team=slots % self.teams,
+        )
+        self.behaviors = {name: players}
         self.episodes = np.zeros(num_envs, np.int64)
         self.heap = np.zeros(num_envs, np.int64)
         self.turn = np.zeros(num_envs, np.int64)  # [N] the team that acts
 
     def reset(self, seeds, episodes):
-        self.seeds, self.episodes = seeds, np.array(episodes, np.int64)
+        self.seeds = seeds
+        self.episodes = np.array(episodes, np.int64)
         for env in range(self.num_envs):
             self.begin(env)
-        return self.batch(np.zeros((self.num_envs, self.teams), np.float32), np.zeros(self.num_envs, np.bool_))
+        no_reward = np.zeros((self.num_envs, self.teams), np.float32)
+        return self.batch(no_reward, np.zeros(self.num_envs, np.bool_))
 
     def begin(self, env):
         """Start a game with at least half the heap. Against a perfect opponent, it can be won."""
         generator = np.random.default_rng(self.seeds(env, int(self.episodes[env])))
+        largest = self.options.heap
         while True:
-            self.heap[env] = generator.integers(self.options.heap // 2, self.options.heap + 1)
+            self.heap[env] = generator.integers(largest // 2, largest + 1)
             self.turn[env] = generator.integers(self.teams)
-            if self.teams == 2 or self.heap[env] % (MOST + 1):
+            lost = self.heap[env] % (MOST + 1) == 0  # against a perfect opponent
+            if self.teams == 2 or not lost:
                 break
 
     def step(self, actions):
         envs = np.arange(self.num_envs)
-        self.take(1 + actions[self.name].discrete.reshape(self.num_envs, self.teams)[envs, self.turn])
+        choices = actions[self.name].discrete.reshape(self.num_envs, self.teams)
+        self.take(1 + choices[envs, self.turn])
         won = self.heap == 0
         reward = np.zeros((self.num_envs, self.teams), np.float32)
         if self.teams == 2:
@@ -88,18 +108,24 @@ class Nim:
         for env in np.flatnonzero(over).tolist():
             self.episodes[env] += 1
             self.begin(env)
-        acts = (np.arange(self.teams) == self.turn[:, None]).ravel() if self.teams == 2 else None
-        mask = np.arange(MOST) < np.repeat(self.heap, self.teams)[:, None]
-        ended = np.flatnonzero(terminated)
-        return {
-            self.name: AgentBatch(
-                {"heap": self.observe()}, reward.ravel(), terminated, np.zeros_like(terminated), ended, final,
-                needs_action=acts, action_mask=mask,
-            )
-        }  # fmt: skip
+        acts = None
+        if self.teams == 2:
+            acts = (np.arange(self.teams) == self.turn[:, None]).ravel()
+        heaps = np.repeat(self.heap, self.teams)
+        batch = AgentBatch(
+            {"heap": self.observe()},
+            reward.ravel(),
+            terminated=terminated,
+            truncated=np.zeros_like(terminated),
+            final_observations=final,
+            needs_action=acts,
+            action_mask=np.arange(MOST) < heaps[:, None],  # no more than the heap has
+        )
+        return {self.name: batch}
 
     def observe(self):
-        return np.eye(self.options.heap + 1, dtype=np.float32)[np.repeat(self.heap, self.teams)]
+        indicators = np.eye(self.options.heap + 1, dtype=np.float32)
+        return indicators[np.repeat(self.heap, self.teams)]
 
     def set_parameters(self, parameters):
         refuse_unknown_parameters(parameters, (), "nim")

@@ -24,9 +24,14 @@ class SacrificeSettings:
 
 @hookimpl
 def rlcore_environments():
-    summary = "two agents, of which one must leave so that the other earns what both are rewarded for"
-    settings = "sacrifice:SacrificeSettings"
-    return [EnvironmentSpec(name="sacrifice", target="sacrifice:make", settings=settings, summary=summary)]
+    return [
+        EnvironmentSpec(
+            name="sacrifice",
+            target="sacrifice:make",
+            settings="sacrifice:SacrificeSettings",
+            summary="two agents, of which one must leave so that the other earns what both are rewarded for",
+        )
+    ]
 
 
 def make(settings, run):
@@ -43,54 +48,73 @@ class Sacrifice:
     """
 
     def __init__(self, num_envs, options):
-        self.num_envs, self.options = num_envs, options
+        self.num_envs = num_envs
+        self.options = options
         rooms = np.repeat(np.arange(num_envs), 2)
-        seen = (ObservationSpec("room", (4,), np.float32, low=0.0, high=1.0),)
-        self.behaviors = {"Agent": BehaviorSpec("Agent", seen, discrete=(2,), env_index=rooms, group=rooms)}
+        observations = (ObservationSpec("room", (4,), np.float32, low=0.0, high=1.0),)
+        agents = BehaviorSpec("Agent", observations, discrete=(2,), env_index=rooms, group=rooms)
+        self.behaviors = {"Agent": agents}
         self.episodes = np.zeros(num_envs, np.int64)
         self.time = np.zeros(num_envs, np.int64)  # steps of the open episodes
         self.open = np.zeros(num_envs, np.bool_)  # whether the gate is open, and the first agent lost
 
     def reset(self, seeds, episodes):
         self.episodes = np.array(episodes, np.int64)
-        self.time[:], self.open[:] = 0, False
-        return self.batch(np.zeros((self.num_envs, 2), np.bool_))
+        self.begin(np.ones(self.num_envs, np.bool_))
+        return self.first_batch()
+
+    def begin(self, rooms):
+        self.time[rooms] = 0
+        self.open[rooms] = False
 
     def step(self, actions):
         first, second = actions["Agent"].discrete.reshape(self.num_envs, 2).T == 1
         holds = first & (self.time == 0)
         lost_before = self.open
-        self.open = self.open | holds
+        self.open = lost_before | holds
         self.time += 1
         over = self.time == self.options.steps
+
         reward = np.zeros((self.num_envs, 2), np.float32)
         reward[~self.open, 0] = self.options.bait
-        shared = np.where(over & self.open & second, 1.0, 0.0)
+        through = over & self.open & second
+        shared = np.zeros((self.num_envs, 2), np.float32)
+        shared[through & ~lost_before, 0] = 1.0  # an agent whose episode is over gets no reward of the group
+        shared[through, 1] = 1.0
         terminated = np.stack([holds | (over & ~lost_before), over], axis=1)
+
         final = self.observe()
         self.episodes += over
-        self.time[over], self.open[over] = 0, False
-        return self.batch(terminated, reward, np.stack([np.where(lost_before, 0.0, shared), shared], axis=1), final)
+        self.begin(over)
+        return self.batch(terminated, reward, shared, final)
 
     def observe(self):
         """Observations [N, 2, 4]: which of the two the agent is, whether the gate is open, and the time."""
-        seen = np.zeros((self.num_envs, 2, 4), np.float32)
-        seen[:, 0, 0] = seen[:, 1, 1] = 1.0
-        seen[:, :, 2] = self.open[:, None]
-        seen[:, :, 3] = (self.time / self.options.steps)[:, None]
-        return seen
+        observations = np.zeros((self.num_envs, 2, 4), np.float32)
+        observations[:, 0, 0] = 1.0
+        observations[:, 1, 1] = 1.0
+        observations[:, :, 2] = self.open[:, None]
+        time = self.time / self.options.steps
+        observations[:, :, 3] = time[:, None]
+        return observations
 
-    def batch(self, terminated, reward=None, shared=None, final=None):
+    def first_batch(self):
+        """The batch of rooms in which no step is known: nothing is earned, and no episode ended."""
+        nothing = np.zeros((self.num_envs, 2), np.float32)
+        return self.batch(np.zeros((self.num_envs, 2), np.bool_), nothing, nothing, self.observe())
+
+    def batch(self, terminated, reward, shared, final):
+        """The batch after a step; all arrays are [N, 2, ...], and ``final`` was seen before episodes began."""
         ended = terminated.ravel()
-        nothing = np.zeros(2 * self.num_envs, np.float32)
-        acts = np.stack([~self.open, np.ones(self.num_envs, np.bool_)], axis=1)  # who is lost waits
+        acts = np.ones((self.num_envs, 2), np.bool_)
+        acts[:, 0] = ~self.open  # a lost agent waits
         batch = AgentBatch(
             {"room": self.observe().reshape(-1, 4)},
-            nothing if reward is None else reward.ravel(),
+            reward.ravel(),
             terminated=ended,
             truncated=np.zeros_like(ended),
             final_observations={"room": final.reshape(-1, 4)[ended]} if ended.any() else None,
-            group_reward=nothing if shared is None else shared.astype(np.float32).ravel(),
+            group_reward=shared.ravel(),
             needs_action=acts.ravel(),
         )
         return {"Agent": batch}
@@ -104,7 +128,7 @@ class Sacrifice:
     def load_state_dict(self, state):
         for name in ("episodes", "time", "open"):
             getattr(self, name)[...] = state[name]
-        return self.batch(np.zeros((self.num_envs, 2), np.bool_))
+        return self.first_batch()
 
     def close(self):
         pass

@@ -30,8 +30,14 @@ class TagSettings:
 
 @hookimpl
 def rlcore_environments():
-    summary = "two chasers against a runner on a grid, with different actions"
-    return [EnvironmentSpec(name="tag", target="tag:make", settings="tag:TagSettings", summary=summary)]
+    return [
+        EnvironmentSpec(
+            name="tag",
+            target="tag:make",
+            settings="tag:TagSettings",
+            summary="two chasers against a runner on a grid, with different actions",
+        )
+    ]
 
 
 def make(settings, run):
@@ -47,14 +53,25 @@ class Tag:
     """
 
     def __init__(self, num_envs, options):
-        self.num_envs, self.options = num_envs, options
-        seen = (ObservationSpec("field", (7,), np.float32, low=-1.0, high=1.0),)
-        chasers = {"env_index": np.repeat(np.arange(num_envs), 2), "team": np.zeros(2 * num_envs, np.int64)}
-        runner = {"env_index": np.arange(num_envs), "team": np.ones(num_envs, np.int64)}
-        self.behaviors = {
-            "Chaser": BehaviorSpec("Chaser", seen, discrete=(len(STRAIGHT),), **chasers),
-            "Runner": BehaviorSpec("Runner", seen, discrete=(len(ALL_WAYS),), **runner),
-        }
+        self.num_envs = num_envs
+        self.options = options
+        observations = (ObservationSpec("field", (7,), np.float32, low=-1.0, high=1.0),)
+        envs = np.arange(num_envs)
+        chasers = BehaviorSpec(
+            "Chaser",
+            observations,
+            discrete=(len(STRAIGHT),),
+            env_index=np.repeat(envs, 2),
+            team=np.zeros(2 * num_envs, np.int64),
+        )
+        runner = BehaviorSpec(
+            "Runner",
+            observations,
+            discrete=(len(ALL_WAYS),),
+            env_index=envs,
+            team=np.ones(num_envs, np.int64),
+        )
+        self.behaviors = {"Chaser": chasers, "Runner": runner}
         self.episodes = np.zeros(num_envs, np.int64)
         self.cells = np.zeros((num_envs, 3, 2), np.int64)  # of the chasers and the runner
         self.rounds = np.zeros(num_envs, np.int64)  # played so far
@@ -67,67 +84,83 @@ class Tag:
     def draw_starts(self, env_index, blocks):
         """Starts of 256 episodes of each environment, from the seed of the first one: chasers left, runner right."""
         size = self.options.size
+        episodes = EpisodeTable.BLOCK
         cells = []
-        for env, first in zip(env_index.tolist(), (blocks * EpisodeTable.BLOCK).tolist(), strict=True):
+        for env, block in zip(env_index.tolist(), blocks.tolist(), strict=True):
+            first = block * episodes
             generator = np.random.default_rng(self.seeds(env, first))
-            rows = generator.integers(size, size=(EpisodeTable.BLOCK, 3))
-            columns = generator.integers(2, size=(EpisodeTable.BLOCK, 3))
-            cells.append(np.stack([rows, np.where(np.arange(3) == 2, size - 1 - columns, columns)], axis=2))
+            rows = generator.integers(size, size=(episodes, 3))
+            columns = generator.integers(2, size=(episodes, 3))
+            columns[:, 2] = size - 1 - columns[:, 2]  # the runner starts on the other side
+            cells.append(np.stack([rows, columns], axis=2))
         return np.stack(cells)
 
     def reset(self, seeds, episodes):
         self.seed_with(seeds)
         self.episodes = np.array(episodes, np.int64)
         self.begin(np.ones(self.num_envs, np.bool_))
-        return self.batches(np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_), None)
+        return self.first_batches()
 
     def begin(self, envs):
-        self.cells[envs] = self.starts(np.arange(self.num_envs), self.episodes)[envs]
+        starts = self.starts(np.arange(self.num_envs), self.episodes)
+        self.cells[envs] = starts[envs]
         self.rounds[envs] = 0
 
     def step(self, actions):
-        moves = np.concatenate(
-            [
-                STRAIGHT[actions["Chaser"].discrete.reshape(self.num_envs, 2)],
-                ALL_WAYS[actions["Runner"].discrete.reshape(self.num_envs, 1)],
-            ],
-            axis=1,
-        )
-        before, after = self.cells, np.clip(self.cells + moves, 0, self.options.size - 1)
-        met = (after[:, :2] == after[:, 2:]).all(2)
-        passed = (after[:, :2] == before[:, 2:]).all(2) & (before[:, :2] == after[:, 2:]).all(2)
-        caught = (met | passed).any(1)
+        ways = actions["Chaser"].discrete.reshape(self.num_envs, 2)
+        way = actions["Runner"].discrete.reshape(self.num_envs, 1)
+        moves = np.concatenate([STRAIGHT[ways], ALL_WAYS[way]], axis=1)  # [N, 3, 2]
+        before = self.cells
+        after = np.clip(before + moves, 0, self.options.size - 1)
         self.cells = after
         self.rounds += 1
+
+        chasers = slice(0, 2)
+        runner = slice(2, 3)
+        met = same_cells(after[:, chasers], after[:, runner])
+        exchanged = same_cells(after[:, chasers], before[:, runner]) & same_cells(before[:, chasers], after[:, runner])
+        caught = (met | exchanged).any(1)
         over = caught | (self.rounds == self.options.rounds)
+        result = np.zeros(self.num_envs)
+        result[over] = np.where(caught[over], 1.0, -1.0)
+
         final = self.observe()
         self.episodes[over] += 1
         if over.any():
             self.begin(over)
-        return self.batches(np.where(over, np.where(caught, 1.0, -1.0), 0.0), over, final)
+        return self.batches(result, over, final)
 
     def observe(self):
         """Observations of the agents of each game, [N, 3, 7]: own cell, the other two seen from there, time left."""
         others = self.cells[:, [[1, 2], [0, 2], [0, 1]]] - self.cells[:, :, None]
         last = self.options.size - 1
-        seen = np.empty((self.num_envs, 3, 7), np.float32)
-        seen[:, :, :2] = 2 * self.cells / last - 1
-        seen[:, :, 2:6] = others.reshape(self.num_envs, 3, 4) / last
-        seen[:, :, 6] = (1 - self.rounds / self.options.rounds)[:, None]
-        return seen
+        time_left = 1 - self.rounds / self.options.rounds
+        observations = np.empty((self.num_envs, 3, 7), np.float32)
+        observations[:, :, :2] = 2 * self.cells / last - 1
+        observations[:, :, 2:6] = others.reshape(self.num_envs, 3, 4) / last
+        observations[:, :, 6] = time_left[:, None]
+        return observations
+
+    def first_batches(self):
+        """The batches of games in which no step is known: nothing is earned, and no game ended."""
+        nothing = np.zeros(self.num_envs)
+        return self.batches(nothing, np.zeros(self.num_envs, np.bool_), None)
 
     def batches(self, result, over, final):
-        """The batches after a step; ``result`` [N] is what chasers get."""
-        seen, batches = self.observe(), {}
-        for name, seats, sign in (("Chaser", slice(0, 2), 1), ("Runner", slice(2, 3), -1)):
-            count = seen[:, seats].shape[1]
-            ended = np.repeat(over, count)
+        """The batches after a step. ``result`` [N]: what chasers get; ``final`` [N, 3, 7]: seen before games began."""
+        observations = self.observe()
+        batches = {}
+        for name, agents, reward in (("Chaser", [0, 1], result), ("Runner", [2], -result)):
+            ended = np.repeat(over, len(agents))
+            final_observations = None
+            if final is not None:
+                final_observations = {"field": final[:, agents].reshape(-1, 7)[ended]}
             batches[name] = AgentBatch(
-                {"field": seen[:, seats].reshape(-1, 7)},
-                np.repeat(sign * result, count).astype(np.float32),
+                {"field": observations[:, agents].reshape(-1, 7)},
+                np.repeat(reward, len(agents)).astype(np.float32),
                 terminated=ended,
                 truncated=np.zeros_like(ended),
-                final_observations=None if final is None else {"field": final[:, seats].reshape(-1, 7)[ended]},
+                final_observations=final_observations,
             )
         return batches
 
@@ -142,7 +175,12 @@ class Tag:
         self.seed_with(EpisodeSeeds(int(state["run_seed"]), int(state["first_env"])))
         for name in ("episodes", "cells", "rounds"):
             getattr(self, name)[...] = state[name]
-        return self.batches(np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_), None)
+        return self.first_batches()
 
     def close(self):
         pass
+
+
+def same_cells(a, b):
+    """Whether cells [N, 2, 2] of two agents equal those [N, 1, 2] of another one: [N, 2]."""
+    return (a == b).all(2)

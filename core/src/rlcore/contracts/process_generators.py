@@ -2,7 +2,8 @@
 
 rlcore draws from neither. Environments and libraries of others do, and no ``reset(seed=...)`` reaches them. A run seeds
 them when it creates environments and when it resets all of them, and a run on recorded data when it creates trainers,
-so equal seeds give equal runs. Checkpoints save them for what is not reset there. A worker is a process of its own, and has its own.
+so equal seeds give equal runs. Checkpoints save them for what is not reset there. A worker is a process of its own, and
+has its own.
 """
 
 from __future__ import annotations

@@ -16,20 +16,25 @@ class A2CTrainer(OnPolicyTrainer):
     hyperparameters: A2CSettings
 
     def build_model(self, value_heads: int) -> ActorCritic:
-        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
+        settings = self.settings.network_settings
+        return ActorCritic(self.behavior, settings, value_heads, shared=False)
 
     def update(self) -> Mapping[str, Statistic]:
         rollout = self.rollout()
         advantages, returns = self.advantages(rollout)
-        losses = [self.minimize(self.loss, batch) for batch in self.minibatches(rollout, advantages, returns)]
+        minibatches = self.minibatches(rollout, advantages, returns)
+        losses = [self.minimize(self.loss, batch) for batch in minibatches]
         return self.finish(rollout, losses)
 
     @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
+        h = self.hyperparameters
         log_prob, entropy, value = self.evaluate(batch)
         policy_loss = -(batch.advantage * log_prob).mean()
         value_loss = mse_loss(value, batch.returns)
         entropy = entropy.mean()
-        h = self.hyperparameters
-        total = policy_loss + h.value_coefficient * len(self.providers) * value_loss - h.beta * entropy
-        return Loss(total, policy_loss, value_loss, entropy, log_prob - batch.old_log_prob)
+        # mse_loss averages over the values of all rewards; each of them counts in full.
+        value_weight = h.value_coefficient * len(self.providers)
+        total = policy_loss + value_weight * value_loss - h.beta * entropy
+        log_ratio = log_prob - batch.old_log_prob
+        return Loss(total, policy_loss, value_loss, entropy, log_ratio)

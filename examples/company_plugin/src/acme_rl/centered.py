@@ -29,15 +29,18 @@ class CenteredReward:
     ignore_done = False
 
     def __init__(self, settings: CenteredSettings, behavior: BehaviorSpec, run: RunContext) -> None:
-        self.gamma, self.strength = settings.gamma, settings.strength
+        self.gamma = settings.gamma
+        self.strength = settings.strength
         self.weights = np.array(settings.weights, np.float32)
         self.observation = self.chosen(settings, behavior).name
 
     def chosen(self, settings: CenteredSettings, behavior: BehaviorSpec) -> ObservationSpec:
         """Return the observation of the settings, or the only vector."""
         key = ("behaviors", behavior.name, "reward_signals", REWARD)
-        vectors = {each.name: each for each in behavior.observations if each.kind == "vector"}
-        name = settings.observation or (next(iter(vectors)) if len(vectors) == 1 else None)
+        vectors = {spec.name: spec for spec in behavior.observations if spec.kind == "vector"}
+        name = settings.observation
+        if name is None and len(vectors) == 1:
+            (name,) = vectors
         if name not in vectors:
             problem = f"must be one of {', '.join(vectors)}" if vectors else "there is no vector observation"
             raise ConfigError(problem, key=(*key, "observation"))
@@ -52,8 +55,10 @@ class CenteredReward:
         return -distance
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        following = np.where(transitions.terminated, 0.0, self.potential(transitions.next_observations))
-        return np.asarray(self.gamma * following - self.potential(transitions.observations), np.float32)
+        before = self.potential(transitions.observations)
+        after = self.potential(transitions.next_observations)
+        after = np.where(transitions.terminated, 0.0, after)
+        return np.asarray(self.gamma * after - before, np.float32)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         return {}

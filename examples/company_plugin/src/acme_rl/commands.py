@@ -30,12 +30,12 @@ def runs(results: Path) -> None:
         except RlcoreError as error:
             click.echo(f"{directory.name}: {error}")
             continue
-        ours: Mapping[str, Any] = status.get("acme", {})
-        users = dict.fromkeys(start["user"] for start in ours.get("starts", []))
+        section: Mapping[str, Any] = status.get("acme", {})
         step = status.get("metadata", {}).get("run_steps", 0)
-        click.echo(
-            f"{directory.name}: {step} steps, owner {ours.get('owner', '-')}, started by {', '.join(users) or '-'}"
-        )
+        owner = section.get("owner", "-")
+        names = dict.fromkeys(start["user"] for start in section.get("starts", []))  # each once, the first one first
+        users = ", ".join(names) or "-"
+        click.echo(f"{directory.name}: {step} steps, owner {owner}, started by {users}")
 
 
 @acme.command()
@@ -47,8 +47,9 @@ def upload(run: str, to: str | None) -> None:
     to = to or data.configuration.get("acme", {}).get("upload_to")
     if not to:
         raise click.UsageError("the run has no acme.upload_to; pass --to")
-    if destination_problem(to):
-        raise click.UsageError(f"{to}: {destination_problem(to)}")
+    problem = destination_problem(to)
+    if problem:
+        raise click.UsageError(f"{to}: {problem}")
     send = destination(Path.cwd(), to, data.directory.name, os.environ.get("ACME_TOKEN", ""))
     for checkpoint in data.checkpoints:
         if checkpoint.problem:

@@ -8,7 +8,8 @@ from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-PERMANENT = frozenset(range(300, 500)) - {408, 425, 429}  # answers that another attempt does not change
+# Answers that another attempt does not change. 408, 425 and 429 ask for one: timeout, too early, too many requests.
+PERMANENT = frozenset(range(300, 500)) - {408, 425, 429}
 
 
 class RequestFailed(Exception):
@@ -43,8 +44,9 @@ def send(
             return
     except HTTPError as error:
         error.close()
-        raise RequestFailed(f"answer {error.code} {error.reason}", error.code in PERMANENT) from error
+        reason = f"answer {error.code} {error.reason}"
+        raise RequestFailed(reason, permanent=error.code in PERMANENT) from error
     except (OSError, HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
+        cause = error.reason if isinstance(error, URLError) else error
         unusable = isinstance(error, ValueError)  # an address or a token that no header can have
-        raise RequestFailed(str(reason) or type(error).__name__, unusable) from error
+        raise RequestFailed(str(cause) or type(error).__name__, permanent=unusable) from error

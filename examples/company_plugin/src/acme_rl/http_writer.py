@@ -33,7 +33,8 @@ class HttpWriter:
         self.settings = settings
         self.run_id = run.run_id
         self.log = run.logger("acme")
-        self.written = self.delivered = 0
+        self.written = 0
+        self.delivered = 0
         self.failing = False  # whether the last request failed
         self.problem = ""  # of the last request that failed
         self.closing = False
@@ -44,12 +45,20 @@ class HttpWriter:
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         """Queue one summary."""
-        means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
+        means: dict[str, float | None] = {}
+        for tag, summary in stats.items():
+            finite = math.isfinite(summary.mean)
+            means[tag] = summary.mean if finite else None  # JSON has no NaN and no infinity
+        message = {
+            "run": self.run_id,
+            "behavior": behavior,
+            "step": step,
+            "time": time.time(),
+            "stats": means,
+        }
         with self.changed:
             self.written += 1
-            self.waiting.append(
-                {"run": self.run_id, "behavior": behavior, "step": step, "time": time.time(), "stats": means}
-            )
+            self.waiting.append(message)
             self.changed.notify()
 
     def close(self) -> None:
@@ -59,13 +68,14 @@ class HttpWriter:
             self.changed.notify()
         self.thread.join(self.settings.close_seconds)
         with self.changed:
-            lost, reason = self.written - self.delivered, self.problem or "the queue was full"
+            written = self.written
+            lost = written - self.delivered
+            reason = self.problem or "the queue was full"
         if self.thread.is_alive():
             reason = f"not confirmed within {self.settings.close_seconds:g} s"
         if lost:
-            self.log.warning(
-                "%d of %d summaries were not sent to %s: %s", lost, self.written, self.settings.url, reason
-            )
+            url = self.settings.url
+            self.log.warning("%d of %d summaries were not sent to %s: %s", lost, written, url, reason)
 
     # ---------------------------------------------------------------- in the thread
 
@@ -80,20 +90,26 @@ class HttpWriter:
         size = self.settings.batch_size
         with self.changed:
             self.changed.wait_for(lambda: self.waiting or self.closing)
+            # The first summary waits a moment for others: those of several behaviors come one after the other.
             self.changed.wait_for(lambda: len(self.waiting) >= size or self.closing, self.settings.batch_seconds)
-            return [self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]
+            count = min(size, len(self.waiting))
+            return [self.waiting.popleft() for _ in range(count)]
 
     def deliver(self, batch: list[dict[str, Any]]) -> bool:
         """Send a batch; return whether it is done with: delivered, refused, or given up at the end of the run."""
-        headers, settings = {"Content-Type": "application/json"}, self.settings
+        settings = self.settings
+        headers = {"Content-Type": "application/json"}
+        body = json.dumps(batch).encode()
         with self.changed:
             last_attempt = self.closing
         try:
-            send("POST", settings.url, json.dumps(batch).encode(), headers, settings.token, settings.timeout)
+            send("POST", settings.url, body, headers, settings.token, settings.timeout)
         except RequestFailed as error:
             with self.changed:
-                known, self.failing, self.problem = self.failing, True, str(error)
-            if not known:  # once for each time that the server fails
+                failed_before = self.failing
+                self.failing = True
+                self.problem = str(error)
+            if not failed_before:  # once for each time that the server fails
                 self.log.warning("%s: %s; the training continues", settings.url, error)
             return error.permanent or last_attempt
         with self.changed:

@@ -35,8 +35,14 @@ UPLOADER: StashKey[Uploader | None] = StashKey()
 
 @hookimpl
 def rlcore_config_sections() -> list[ConfigSection]:
-    target = "acme_rl.settings:AcmeSettings"
-    return [ConfigSection(name=SECTION, target=target, summary="Rules of the company.", affects_learning=False)]
+    return [
+        ConfigSection(
+            name=SECTION,
+            target="acme_rl.settings:AcmeSettings",
+            summary="Rules of the company.",
+            affects_learning=False,
+        )
+    ]
 
 
 @hookimpl
@@ -76,7 +82,8 @@ def rlcore_commands() -> list[CommandSpec | RunOptionSpec]:
 
 @hookimpl
 def rlcore_modify_config(document: dict[str, Any]) -> None:
-    url, token = os.environ.get("ACME_STATS_URL"), os.environ.get("ACME_TOKEN")
+    url = os.environ.get("ACME_STATS_URL")
+    token = os.environ.get("ACME_TOKEN")
     if url:
         block_of(document, "stats").setdefault(WRITER, {"url": url})
     if token:
@@ -93,8 +100,8 @@ def block_of(document: dict[str, Any], name: str) -> dict[str, Any]:
     """
     if document.get(name) is None:
         document[name] = {}
-    found = document[name]
-    return found if isinstance(found, dict) else {}
+    block = document[name]
+    return block if isinstance(block, dict) else {}
 
 
 @hookimpl
@@ -104,11 +111,11 @@ def rlcore_check_config(config: RunConfig) -> None:
         raise ConfigError(problem, key=(SECTION, "owner"))
     for name, behavior in config.behaviors.items():
         rewards = behavior.reward_signals
+        extrinsic = rewards.get("extrinsic")
         for reward, block in rewards.items():
-            if reward.endswith(REWARD) and "extrinsic" in rewards and block.gamma != rewards["extrinsic"].gamma:
-                problem = (
-                    f"must be {rewards['extrinsic'].gamma:g}, as in extrinsic: the best policy stays the best then"
-                )
+            # A reward may be written with its distribution in front: acme-rl/acme-centered.
+            if extrinsic is not None and reward.endswith(REWARD) and block.gamma != extrinsic.gamma:
+                problem = f"must be {extrinsic.gamma:g}, as in extrinsic: the best policy stays the best then"
                 raise ConfigError(problem, key=("behaviors", name, "reward_signals", reward, "gamma"))
 
 
@@ -131,7 +138,9 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
 
 @hookimpl
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]]:
-    return {SECTION: {"owner": run.config.sections[SECTION].owner, "starts": store.starts(logs(run))}}
+    owner = run.config.sections[SECTION].owner
+    starts = store.starts(logs(run))
+    return {SECTION: {"owner": owner, "starts": starts}}
 
 
 @hookimpl

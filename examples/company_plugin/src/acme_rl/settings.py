@@ -18,7 +18,9 @@ def address_problem(address: str) -> str | None:
         usable = False
     if not usable:
         return "must be an address such as https://stats.acme.example/rl"
-    return "must not contain a password; set ACME_TOKEN" if "@" in parts.netloc else None
+    if "@" in parts.netloc:  # the address is written to configuration.yaml and to messages, the token is not
+        return "must not contain a password; set ACME_TOKEN"
+    return None
 
 
 def destination_problem(destination: str) -> str | None:

@@ -46,7 +46,8 @@ def unusable(directory: Path, error: Exception) -> RunStateError:
 
 def write(directory: Path, status: Mapping[str, Any]) -> None:
     with opened(directory) as database:
-        row = (status["metadata"]["run_steps"], now(), json.dumps(status))
+        step = status["metadata"]["run_steps"]
+        row = (step, now(), json.dumps(status))
         database.execute("INSERT OR REPLACE INTO status VALUES (?, ?, ?)", row)
 
 
@@ -56,8 +57,11 @@ def read(directory: Path) -> Mapping[str, Any] | None:
         return None
     with opened(directory) as database:
         row = database.execute("SELECT document FROM status ORDER BY step DESC LIMIT 1").fetchone()
+    if row is None:
+        return None
+    (document,) = row
     try:
-        status: Mapping[str, Any] | None = None if row is None else json.loads(row[0])
+        status: Mapping[str, Any] = json.loads(document)
     except ValueError as error:
         raise unusable(directory, error) from error
     return status
@@ -90,7 +94,7 @@ def resume(directory: Path, step: int, known_starts: Sequence[Mapping[str, Any]]
         database.execute("DELETE FROM lessons WHERE step > ?", (step,))
         database.execute("DELETE FROM status WHERE step > ?", (step,))
         if database.execute("SELECT count(*) FROM starts").fetchone() == (0,):
-            rows = [(each["at"], each["user"], each["step"]) for each in known_starts]
+            rows = [(start["at"], start["user"], start["step"]) for start in known_starts]
             database.executemany("INSERT INTO starts VALUES (?, ?, ?)", rows)
 
 

@@ -15,7 +15,9 @@ from acme_rl.http_request import RequestFailed, send
 if TYPE_CHECKING:
     from rlcore import CheckpointHold
 
-ATTEMPTS, PAUSE, TIMEOUT = 3, 2.0, 60.0  # seconds
+ATTEMPTS = 3
+PAUSE = 2.0  # seconds between two attempts
+TIMEOUT = 60.0  # seconds for an answer
 MANIFEST = "manifest.json"  # has the size and SHA-256 of each file of a checkpoint
 
 Upload = Callable[[Path], None]  # of one checkpoint; raises OSError or RequestFailed
@@ -24,7 +26,8 @@ Upload = Callable[[Path], None]  # of one checkpoint; raises OSError or RequestF
 def destination(working_directory: Path, upload_to: str, run_id: str, token: str) -> Upload:
     """Return the function that copies a checkpoint of the run to ``upload_to/run_id/step``."""
     if "://" in upload_to:
-        return lambda checkpoint: put(checkpoint, f"{upload_to.rstrip('/')}/{quote(run_id)}/{checkpoint.name}", token)
+        address = f"{upload_to.rstrip('/')}/{quote(run_id)}"
+        return lambda checkpoint: put(checkpoint, f"{address}/{checkpoint.name}", token)
     copies = working_directory / Path(upload_to).expanduser() / run_id
     return lambda checkpoint: copy(checkpoint, copies / checkpoint.name)
 
@@ -40,8 +43,10 @@ def copy(checkpoint: Path, target: Path) -> None:
 
 def put(checkpoint: Path, url: str, token: str) -> None:
     """Upload the files of a checkpoint, the manifest last: a copy without a manifest is not complete."""
-    for path in sorted(checkpoint.iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
-        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(path.stat().st_size)}
+    paths = sorted(checkpoint.iterdir(), key=lambda path: (path.name == MANIFEST, path.name))
+    for path in paths:
+        size = path.stat().st_size
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with path.open("rb") as file:
             send("PUT", f"{url}/{quote(path.name)}", file, headers, token, TIMEOUT)
 
@@ -66,11 +71,13 @@ class Uploader:
     def add(self, hold: CheckpointHold, path: Path) -> None:
         """Upload the checkpoint at ``path``, and release its hold."""
         with self.changed:
-            skipped, self.waiting = self.waiting, (hold, path)
+            skipped = self.waiting
+            self.waiting = (hold, path)
             self.missing[path.name] = None
             self.changed.notify()
         if skipped is not None:
-            skipped[0].release()
+            skipped_hold, _ = skipped
+            skipped_hold.release()
 
     def close(self, seconds: float) -> None:
         """Wait for the last upload, for a bounded time, and report what was not uploaded."""
@@ -94,7 +101,8 @@ class Uploader:
     def next_checkpoint(self) -> tuple[CheckpointHold, Path] | None:
         with self.changed:
             self.changed.wait_for(lambda: self.waiting or self.closing)
-            following, self.waiting = self.waiting, None
+            following = self.waiting
+            self.waiting = None
             return following
 
     def try_to_upload(self, path: Path) -> None:
@@ -102,7 +110,8 @@ class Uploader:
             try:
                 self.upload(path)
             except (OSError, RequestFailed) as error:
-                if attempt == ATTEMPTS or (isinstance(error, RequestFailed) and error.permanent):
+                permanent = isinstance(error, RequestFailed) and error.permanent
+                if permanent or attempt == ATTEMPTS:
                     self.log.warning("checkpoint %s was not uploaded: %s", path.name, error)
                     return
                 with self.changed:

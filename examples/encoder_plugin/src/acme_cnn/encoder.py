@@ -12,11 +12,15 @@ class PooledCNN(nn.Module):
     def __init__(self, settings: PooledCNNSettings, observation: ObservationSpec, features: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        before = observation.shape[2]  # of height, width, channels
+        _, _, before = observation.shape  # height, width, channels
         for channels in settings.channels:
-            layers += [nn.Conv2d(before, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True)]
+            convolution = nn.Conv2d(before, channels, 3, padding=1)
+            pooling = nn.MaxPool2d(2, ceil_mode=True)
+            layers += [convolution, nn.ReLU(), pooling]
             before = channels
-        layers += [nn.AdaptiveAvgPool2d(settings.grid), nn.Flatten(), nn.LazyLinear(features), nn.ReLU()]
+        # The same number of features for images of any size.
+        layers += [nn.AdaptiveAvgPool2d(settings.grid), nn.Flatten()]
+        layers += [nn.LazyLinear(features), nn.ReLU()]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, image: Tensor) -> Tensor:

@@ -17,19 +17,23 @@ class Quadrant(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self.shown = 0
+        self.images = 0
         return self.draw(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         reward = float(action == self.quadrant)
-        self.shown += 1
-        return self.draw(), reward, self.shown == 8, False, {}
+        self.images += 1
+        terminated = self.images == 8
+        return self.draw(), reward, terminated, False, {}
 
     def draw(self) -> Any:
         image = self.np_random.integers(0, 100, (16, 16, 1), np.uint8)
         row, column = self.np_random.integers(0, 14, 2)
         image[row : row + 3, column : column + 3] = 255
-        self.quadrant = 2 * (row > 6) + (column > 6)  # by the middle of the spot
+        # The middle of the spot, at row + 1 and column + 1, is in the lower or right half from 8 on.
+        lower = row > 6
+        right = column > 6
+        self.quadrant = 2 * lower + right
         return image
 
 

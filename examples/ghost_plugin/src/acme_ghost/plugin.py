@@ -18,8 +18,13 @@ class EarlierSelvesSettings:
 
 @hookimpl
 def rlcore_config_sections():
-    target, summary = "acme_ghost.plugin:EarlierSelvesSettings", "opponents that are earlier policies"
-    return [BehaviorSection(name="earlier_selves", target=target, summary=summary)]
+    return [
+        BehaviorSection(
+            name="earlier_selves",
+            target="acme_ghost.plugin:EarlierSelvesSettings",
+            summary="opponents that are earlier policies",
+        )
+    ]
 
 
 @hookimpl
@@ -31,7 +36,11 @@ def rlcore_create_trainer(spec, settings, behavior, run):
         raise ConfigError(f"behaviors.{behavior.name}.earlier_selves: needs agents of two teams in every environment")
     from acme_ghost.trainer import GhostTrainer
 
-    learning = (behavior.team == behavior.team.min()) == (behavior.env_index % 2 == 0)  # [S] another team in odd ones
-    learners = behavior.take(learning.nonzero()[0])
+    # One team learns in environments with even numbers and the other one in odd ones, so the policy learns both sides.
+    first_team = behavior.team == behavior.team.min()
+    even = behavior.env_index % 2 == 0
+    learning = first_team == even  # [S]
+    (rows,) = learning.nonzero()
+    learners = behavior.take(rows)
     trainer = run.plugins.create(spec, settings=settings, behavior=learners, run=run, without="acme-ghost")
     return GhostTrainer(trainer, earlier_selves, learning, behavior.name, run.seed)

@@ -14,31 +14,40 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+Observation = NDArray[np.float32]
 
-class DeepSea(gymnasium.Env[NDArray[np.float32], np.int64]):
+
+class DeepSea(gymnasium.Env[Observation, np.int64]):
     """The observation marks the agent's cell with a 1; the observation after the last step is all zeros."""
 
     def __init__(self, size: int = 12) -> None:
         self.size = size
-        self.right = np.random.default_rng(0).integers(2, size=(size, size))  # the action that goes right
+        # The action that goes right in each cell, the same ones in every environment: the task does not change.
+        self.right = np.random.default_rng(0).integers(2, size=(size, size))
         self.observation_space = spaces.Box(0.0, 1.0, (size * size,), np.float32)
         self.action_space = spaces.Discrete(2)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
-        self.row = self.column = 0
+        self.row = 0
+        self.column = 0
         return self.observe(), {}
 
-    def step(self, action: np.int64) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         right = bool(action == self.right[self.row, self.column])
-        found = right and self.row == self.column == self.size - 1
+        last = self.size - 1
+        reward = 0.0
+        if right:
+            found = self.row == self.column == last
+            reward = found - 0.01 / self.size
+            self.column = min(self.column + 1, last)
+        else:
+            self.column = max(self.column - 1, 0)
         self.row += 1
-        self.column = min(max(self.column + (1 if right else -1), 0), self.size - 1)
-        return self.observe(), found - right * 0.01 / self.size, self.row == self.size, False, {}
+        terminated = self.row == self.size
+        return self.observe(), reward, terminated, False, {}
 
-    def observe(self) -> NDArray[np.float32]:
+    def observe(self) -> Observation:
         cells = np.zeros((self.size, self.size), np.float32)
         if self.row < self.size:
             cells[self.row, self.column] = 1

@@ -20,5 +20,11 @@ class NoveltySettings(RewardSettings):
 
 @hookimpl
 def rlcore_reward_providers():
-    target, settings = "acme_novelty.reward:NoveltyReward", "acme_novelty.plugin:NoveltySettings"
-    return [RewardProviderSpec(name="novelty", target=target, settings=settings, summary="a reward for what is new")]
+    return [
+        RewardProviderSpec(
+            name="novelty",
+            target="acme_novelty.reward:NoveltyReward",
+            settings="acme_novelty.plugin:NoveltySettings",
+            summary="a reward for what is new",
+        )
+    ]

@@ -4,6 +4,8 @@ A predictor learns the outputs of a random network, the target, for the observat
 error is large, they have rarely been. Shapes: ``*L`` is the shape of the transitions, N their number, S slots.
 """
 
+import itertools
+
 import numpy as np
 import torch
 from torch import nn
@@ -30,26 +32,34 @@ class NoveltyReward:
     name = "novelty"
 
     def __init__(self, settings, behavior, run):
+        self.behavior = behavior.name
+        self.gamma = settings.gamma
+        self.strength = settings.strength
         # What was seen stays seen when an episode ends, so the value continues unless it is episodic (section 2.3).
-        self.gamma, self.strength, self.ignore_done = settings.gamma, settings.strength, not settings.episodic
-        self.batch_size, self.behavior = settings.batch_size, behavior.name
-        inputs, network = sum(each.size for each in behavior.observations), settings.network_settings
+        self.ignore_done = not settings.episodic
+        self.batch_size = settings.batch_size
+        inputs = sum(observation.size for observation in behavior.observations)
+        sizes = settings.network_settings
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/rnd"))
-            self.networks = Networks(inputs, behavior.slots, network.hidden_units, network.num_layers)
+            self.networks = Networks(inputs, behavior.slots, sizes.hidden_units, sizes.num_layers)
         self.optimizer = TorchAdam(self.networks.predictor.parameters(), settings.learning_rate, 1e-8)
 
     def evaluate(self, transitions):
         """Rewards [*L]; zero until the first update, which measures what to normalize by."""
-        scale = self.networks.returns.inverse_std if self.networks.returns.count else torch.zeros(1)
-        return (self.errors(seen(transitions)) * scale).numpy().reshape(transitions.reward.shape)
+        returns = self.networks.returns
+        scale = returns.inverse_std if returns.count else torch.zeros(1)
+        rewards = self.errors(seen(transitions)) * scale
+        return rewards.numpy().reshape(transitions.reward.shape)
 
     def update(self, transitions):
-        if (collected := transitions.collected) is not None:
+        collected = transitions.collected
+        if collected is not None:
             self.measure(collected)
         observations = seen(transitions)
-        parts = -(-len(observations) // self.batch_size)
-        losses = [self.learn(observations[part::parts]) for part in range(parts)]  # far apart in time: no shuffling
+        parts = -(-len(observations) // self.batch_size)  # rounded up
+        # Every parts-th row makes a minibatch. Its rows are far apart in time, so nothing is shuffled.
+        losses = [self.learn(observations[part::parts]) for part in range(parts)]
         return {"Losses/Novelty Loss": sum(losses) / parts}
 
     def measure(self, collected):
@@ -70,11 +80,13 @@ class NoveltyReward:
     def errors(self, observations):
         """Mean squared errors [N] of the predictor for ``observations`` [N, inputs]."""
         inputs = self.networks.normalizer(observations)
-        return (self.networks.predictor(inputs) - self.networks.target(inputs)).square().mean(-1)
+        difference = self.networks.predictor(inputs) - self.networks.target(inputs)
+        return difference.square().mean(-1)
 
     def discounted(self, errors, collected):
         """Discounted sums [N] of ``errors`` [N] that the agents have met so far, as if no episode ended."""
-        sums, returns = self.networks.sums, torch.empty_like(errors)
+        sums = self.networks.sums
+        returns = torch.empty_like(errors)
         for positions, slots in collected.by_time():
             sums[slots] = self.gamma * sums[slots] + errors[positions]
             returns[positions] = sums[slots]
@@ -84,6 +96,7 @@ class NoveltyReward:
         return {"model": model_state(self.networks), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state):
+        # Compare both entries with what is here first: an error then leaves everything as it was.
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
         load_model_state(self.networks, saved_mapping(state, "model"), self.behavior)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -91,14 +104,18 @@ class NoveltyReward:
 
 def seen(transitions):
     """The next observations side by side, [N, inputs]."""
-    arrays = [array.reshape(transitions.reward.size, -1) for array in transitions.next_observations.values()]
+    rows = transitions.reward.size
+    arrays = [array.reshape(rows, -1) for array in transitions.next_observations.values()]
     return torch.from_numpy(np.concatenate(arrays, 1, dtype=np.float32))
 
 
 def perceptron(inputs, units, layers):
     """``layers`` hidden layers and the outputs, all of ``units``, initialized as in the paper."""
-    linear = [nn.Linear(units if layer else inputs, units) for layer in range(layers + 1)]
-    for each in linear:
-        nn.init.orthogonal_(each.weight, 2**0.5)
-        nn.init.zeros_(each.bias)
-    return nn.Sequential(*[part for each in linear for part in (each, nn.ReLU())][:-1])
+    widths = [inputs, *[units] * (layers + 1)]
+    linear = [nn.Linear(*sizes) for sizes in itertools.pairwise(widths)]
+    modules = []
+    for layer in linear:
+        nn.init.orthogonal_(layer.weight, 2**0.5)
+        nn.init.zeros_(layer.bias)
+        modules += [layer, nn.ReLU()]
+    return nn.Sequential(*modules[:-1])  # no ReLU on the outputs

@@ -16,12 +16,22 @@ class AdamWSettings(OptimizerSettings):
 
 @hookimpl
 def rlcore_optimizers() -> list[OptimizerSpec]:
-    target, settings = "rlcore_adamw.optimizer:adamw", "rlcore_adamw.plugin:AdamWSettings"
-    summary = "Adam with decoupled weight decay (Loshchilov and Hutter 2019)"
-    return [OptimizerSpec(name="adamw", target=target, settings=settings, summary=summary)]
+    return [
+        OptimizerSpec(
+            name="adamw",
+            target="rlcore_adamw.optimizer:adamw",
+            settings="rlcore_adamw.plugin:AdamWSettings",
+            summary="Adam with decoupled weight decay (Loshchilov and Hutter 2019)",
+        )
+    ]
 
 
 @hookimpl
 def rlcore_schedules() -> list[ScheduleSpec]:
-    target, summary = "rlcore_adamw.schedule:warm_up_cosine", "up in the first twentieth of a run, then half a cosine"
-    return [ScheduleSpec(name="warm-up-cosine", target=target, summary=summary)]
+    return [
+        ScheduleSpec(
+            name="warm-up-cosine",
+            target="rlcore_adamw.schedule:warm_up_cosine",
+            summary="up in the first twentieth of a run, then half a cosine",
+        )
+    ]

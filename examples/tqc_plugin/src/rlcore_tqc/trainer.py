@@ -47,7 +47,8 @@ class TQCNetworks(Actor):
 
     def quantiles(self, critics: nn.ModuleList, inputs: Inputs, action: Tensor | None, frozen: bool = False) -> Tensor:
         """Return [B, R, N, M]; with ``frozen`` only the action gets a gradient."""
-        return torch.stack([critic(inputs, action, frozen).view(self.shape) for critic in critics], dim=2)
+        outputs = [critic(inputs, action, frozen).view(self.shape) for critic in critics]
+        return torch.stack(outputs, dim=2)
 
 
 class TQCTrainer(OffPolicyTrainer):
@@ -58,12 +59,14 @@ class TQCTrainer(OffPolicyTrainer):
     model: TQCNetworks
 
     def build_model(self, value_heads: int) -> TQCNetworks:
-        return TQCNetworks(self.behavior, self.settings.network_settings, value_heads, self.hyperparameters)
+        settings = self.settings.network_settings
+        return TQCNetworks(self.behavior, settings, value_heads, self.hyperparameters)
 
     def build_optimizers(self) -> dict[str, Optimizer]:
         model = self.model
+        of_policy = [*model.actor.parameters(), *model.policy_head.parameters()]
         return {
-            "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
+            "policy": self.make_optimizer(of_policy),
             "critics": self.make_optimizer(model.critics.parameters()),
             "temperature": self.make_optimizer([model.log_temperature]),
         }
@@ -73,17 +76,27 @@ class TQCTrainer(OffPolicyTrainer):
         target = self.target(batch)  # [B, R, kept]
         quantiles = model.quantiles(model.critics, batch.inputs, batch.raw)
         losses = quantile_huber(quantiles, target).sum(1)  # [B]
-        critic_loss = (losses if batch.weight is None else losses * batch.weight).mean()
+        if batch.weight is not None:  # of a replay sampler that does not draw uniformly
+            losses = losses * batch.weight
+        critic_loss = losses.mean()
 
+        # The policy maximizes the mean of all quantiles of all critics, and its entropy.
         action, log_prob = model.draw(batch.inputs, self.noise(batch, batch.inputs))
-        value = model.quantiles(model.critics, batch.inputs, action, frozen=True).mean((2, 3)).sum(1)  # [B]
-        policy_loss = (model.log_temperature.detach().exp() * log_prob - value).mean()
-        target_entropy = self.hyperparameters.target_entropy * self.behavior.continuous
-        temperature_loss = -model.log_temperature * (log_prob.detach() + target_entropy).mean()
+        drawn = model.quantiles(model.critics, batch.inputs, action, frozen=True)
+        value = drawn.mean((2, 3)).sum(1)  # [B]
+        temperature = model.log_temperature.detach().exp()
+        policy_loss = (temperature * log_prob - value).mean()
 
+        # The temperature rises while the entropy is below its target.
+        target_entropy = self.hyperparameters.target_entropy * self.behavior.continuous
+        missing_entropy = (log_prob.detach() + target_entropy).mean()
+        temperature_loss = -model.log_temperature * missing_entropy
+
+        # One backward pass: no parameter is in two of the losses, since the critics are frozen for the policy's.
+        loss = critic_loss + policy_loss + temperature_loss
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
-        (critic_loss + policy_loss + temperature_loss).backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():
             optimizer.step()
         with torch.no_grad():
@@ -101,14 +114,22 @@ class TQCTrainer(OffPolicyTrainer):
     @torch.no_grad()
     def target(self, batch: TransitionBatch) -> Tensor:
         """The smallest quantiles of all target critics together (eq. 11), [B, R, N (M - dropped)]."""
-        h, model, rewards = self.hyperparameters, self.model, len(self.providers)
+        h = self.hyperparameters
+        model = self.model
+        rewards = len(self.providers)  # they share the entropy
         temperature = model.log_temperature.exp()
+
         action, log_prob = model.draw(batch.next_inputs, self.noise(batch, batch.next_inputs))
-        pooled = model.quantiles(model.targets, batch.next_inputs, action).flatten(2).sort(2).values  # [B, R, N M]
-        kept = pooled[:, :, : h.num_critics * (h.num_quantiles - h.dropped_quantiles)]
-        value = kept - (temperature * log_prob / rewards).view(-1, 1, 1)
+        quantiles = model.quantiles(model.targets, batch.next_inputs, action)
+        pooled = quantiles.flatten(2).sort(2).values  # [B, R, N M]
+        count = h.num_critics * (h.num_quantiles - h.dropped_quantiles)
+        kept = pooled[:, :, :count]
+        entropy_cost = temperature * log_prob / rewards  # [B]
+        value = kept - entropy_cost.view(-1, 1, 1)
+
         reward = batch.reward
-        if (steps := batch.between) is not None:  # the entropy of the steps between, with n_steps > 1
+        steps = batch.between
+        if steps is not None:  # the entropy of the steps between, with n_steps > 1
             _, log_prob = model.draw(steps.inputs, self.noise(batch, steps.inputs))
             bonus = -temperature * log_prob.view(len(steps.discount), -1, 1) / rewards
             reward = reward + (steps.discount * bonus).sum(0)
