@@ -27,15 +27,19 @@ AWAY = 1_000
 
 def teams_of(spec: BehaviorSpec) -> Ints:
     """Return the number of the team [S] of each slot; 0 without teams."""
-    return np.zeros(spec.slots, np.int64) if spec.team is None else np.asarray(spec.team, np.int64)
+    if spec.team is None:
+        return np.zeros(spec.slots, np.int64)
+    return np.asarray(spec.team, np.int64)
 
 
 def teams_in(behaviors: Mapping[str, BehaviorSpec]) -> tuple[Ints, bool]:
     """Return the numbers of all teams [T], ascending, and whether every environment has all of them."""
-    pairs = [np.stack([spec.env_index, teams_of(spec)], axis=1) for spec in behaviors.values()]
-    envs, teams = np.unique(np.concatenate(pairs), axis=0).T
-    numbers = np.unique(teams)
-    return numbers, len(teams) == len(numbers) * len(np.unique(envs))
+    env = np.concatenate([spec.env_index for spec in behaviors.values()])
+    team = np.concatenate([teams_of(spec) for spec in behaviors.values()])
+    pairs = np.unique(np.stack([env, team], axis=1), axis=0)
+    numbers = np.unique(team)
+    envs = np.unique(env)
+    return numbers, len(pairs) == len(numbers) * len(envs)
 
 
 class EnvironmentGames:
@@ -50,21 +54,26 @@ class EnvironmentGames:
 
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: Ints) -> None:
         """Divide the slots of ``behaviors``. ``share`` [N] episodes of each environment count."""
-        self.of = {name: np.asarray(spec.env_index, np.int64) for name, spec in behaviors.items()}
+        self.of: dict[str, Ints] = {}
+        for name, spec in behaviors.items():
+            self.of[name] = np.asarray(spec.env_index, np.int64)
         self.share = share
-        self.open = np.ones(len(share), np.bool_)
-        self.away = np.zeros(len(share), np.bool_)
+        games = len(share)
+        self.open = np.ones(games, np.bool_)
+        self.away = np.zeros(games, np.bool_)
         self._teams, _ = teams_in(behaviors)  # [T]
         self._first = np.cumsum(share) - share  # [N] number of the first episode among all that count
-        self._episodes = np.zeros(len(share), np.int64)  # [N] numbers of the open episodes
+        self._episodes = np.zeros(games, np.int64)  # [N] numbers of the open episodes
 
     def seats(self, played: Ints) -> Ints:
         """Return the team [G] that plays the learned policies after ``played`` [G] episodes."""
-        return self._teams.take((self._first + played) % len(self._teams))
+        number = self._first + played
+        return self._teams.take(number % len(self._teams))
 
     def takes_part(self, name: str) -> Bools:
         """Return which slots [S] of a behavior have had an agent in the open episode."""
-        return np.ones(len(self.of[name]), np.bool_)
+        slots = len(self.of[name])
+        return np.ones(slots, np.bool_)
 
     def begin(self, batches: Mapping[str, AgentBatch], episodes: Ints) -> None:
         """All environments were reset with these ``batches``, to these ``episodes`` [N]."""
@@ -75,7 +84,8 @@ class EnvironmentGames:
         lost = np.zeros(len(episodes), np.bool_)
         for name, batch in batches.items():
             if batch.aborted is not None:
-                lost[self.of[name][batch.aborted]] = True
+                games = self.of[name][batch.aborted]
+                lost[games] = True
         over = (episodes != self._episodes) | lost
         self._episodes[:] = episodes
         return over, lost
@@ -96,33 +106,37 @@ class SideGames:
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], share: Ints) -> None:
         """Divide the slots of ``behaviors``. Each side plays the ``share`` [N] of episodes of its environment."""
         self.of: dict[str, Ints] = {}
-        env: list[Ints] = []  # of each side
+        envs: list[Ints] = []  # of the sides of each behavior
         first = 0
         for name, spec in behaviors.items():
-            own = sides_of(spec)
-            sides = int(own.max()) + 1
-            self.of[name] = first + own
-            of_side = np.zeros(sides, np.int64)
-            of_side[own] = spec.env_index
-            env.append(of_side)
+            side = sides_of(spec)
+            sides = int(side.max()) + 1
+            env = np.zeros(sides, np.int64)
+            env[side] = spec.env_index
+            envs.append(env)
+            self.of[name] = first + side
             first += sides
-        self._env = np.concatenate(env)  # [G]
+        self._env = np.concatenate(envs)  # [G]
         self.share = share[self._env]
         self._numbers, _ = teams_in(behaviors)  # [T]
-        self._turns_end = np.cumsum(_turns(share, len(self._numbers)), axis=1)  # [N, T]
-        # [S] by behavior: who has acted in its episode, and who has in the open episode of its side
-        self._there = {name: np.zeros(spec.slots, np.bool_) for name, spec in behaviors.items()}
-        self._part = {name: np.zeros(spec.slots, np.bool_) for name, spec in behaviors.items()}
+        turns = _turns(share, len(self._numbers))
+        self._turns_end = np.cumsum(turns, axis=1)  # [N, T]
+        self._acts: dict[str, Bools] = {}  # [S] by behavior, who has acted in its episode
+        self._acted: dict[str, Bools] = {}  # [S] by behavior, who has acted in the open episode of its side
+        for name, spec in behaviors.items():
+            self._acts[name] = np.zeros(spec.slots, np.bool_)
+            self._acted[name] = np.zeros(spec.slots, np.bool_)
         self._ended = np.zeros(first, np.bool_)  # [G] in the last step
         self._idle = np.zeros(first, np.int64)  # [G] steps since an agent waited for an action
 
     @property
     def open(self) -> Bools:
         """[G] whether a side has agents."""
-        found = np.zeros(len(self._env), np.bool_)
-        for name, there in self._there.items():
-            found[self.of[name][there]] = True
-        return found
+        is_open = np.zeros(len(self._env), np.bool_)
+        for name, acts in self._acts.items():
+            sides = self.of[name][acts]
+            is_open[sides] = True
+        return is_open
 
     @property
     def away(self) -> Bools:
@@ -132,19 +146,21 @@ class SideGames:
 
     def seats(self, played: Ints) -> Ints:
         """Return the team [G] that plays the learned policies after ``played`` [G] episodes of each side."""
-        turn = (played[:, None] >= self._turns_end[self._env]).sum(1)
-        teams: Ints = self._numbers.take(np.minimum(turn, len(self._numbers) - 1))
+        ends = self._turns_end[self._env]  # [G, T]
+        turn = (played[:, None] >= ends).sum(1)
+        last = len(self._numbers) - 1
+        teams: Ints = self._numbers.take(np.minimum(turn, last))
         return teams
 
     def takes_part(self, name: str) -> Bools:
         """Return which slots [S] of a behavior have had an agent in the open episode of their side."""
-        return self._part[name]
+        return self._acted[name]
 
     def begin(self, batches: Mapping[str, AgentBatch], episodes: Ints) -> None:
         """All environments were reset with these ``batches``."""
         for name in self.of:
-            self._there[name][:] = False
-            self._part[name][:] = False
+            self._acts[name][:] = False
+            self._acted[name][:] = False
         self._ended[:] = False
         self._idle[:] = 0
         self._wait(batches)
@@ -154,16 +170,16 @@ class SideGames:
         ended = np.zeros_like(self._ended)
         lost = np.zeros_like(self._ended)
         for name, batch in batches.items():
-            of = self.of[name]
-            there = self._there[name]
-            part = self._part[name]
-            part &= ~self._ended[of]
-            part |= there
-            there[batch.ended] = False
-            ended[of[batch.ended]] = True
+            side = self.of[name]
+            acts = self._acts[name]
+            acted = self._acted[name]
+            acted &= ~self._ended[side]
+            acted |= acts
+            acts[batch.ended] = False
+            ended[side[batch.ended]] = True
             if batch.aborted is not None:
-                there[batch.aborted] = False
-                lost[of[batch.aborted]] = True
+                acts[batch.aborted] = False
+                lost[side[batch.aborted]] = True
         self._ended = (ended & ~self.open) | lost
         self._wait(batches)
         return self._ended, lost
@@ -173,8 +189,9 @@ class SideGames:
         self._idle += 1
         for name, batch in batches.items():
             waits = slice(None) if batch.needs_action is None else batch.needs_action
-            self._there[name][waits] = True
-            self._idle[self.of[name][waits]] = 0
+            self._acts[name][waits] = True
+            sides = self.of[name][waits]
+            self._idle[sides] = 0
 
 
 def _turns(share: Ints, teams: int) -> Ints:
@@ -182,10 +199,11 @@ def _turns(share: Ints, teams: int) -> Ints:
 
     Episodes of all environments take turns, so a share that the teams do not divide favors none of them.
     """
-    end = np.cumsum(share)
-    number = np.arange(teams)
+    end = np.cumsum(share)[:, None]
+    first = end - share[:, None]
+    team = np.arange(teams)
     # Episode n among all of them is for team n % T: ceil((n - t) / T) with lower numbers are for team t.
-    before_end = -((number - end[:, None]) // teams)
-    before_first = -((number - (end - share)[:, None]) // teams)
+    before_end = -((team - end) // teams)
+    before_first = -((team - first) // teams)
     turns: Ints = before_end - before_first
     return turns

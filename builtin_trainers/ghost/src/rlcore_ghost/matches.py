@@ -52,22 +52,23 @@ class AgainstOpponents:
         if not self._settings.opponents:
             return []
         _require_teams(behaviors, int(share.sum()))
-        self._policies = self._policies or {
-            name: create_opponents(self._settings.opponents, spec, self._run, ("evaluation", "opponents"))
-            for name, spec in behaviors.items()
-        }
-        return [
-            Match(name, {behavior: policies[name] for behavior, policies in self._policies.items()}, behaviors, share)
-            for name in self._settings.opponents
-        ]
+        opponents = self._settings.opponents
+        if not self._policies:
+            for name, spec in behaviors.items():
+                self._policies[name] = create_opponents(opponents, spec, self._run, ("evaluation", "opponents"))
+        matches = []
+        for opponent in opponents:
+            policies = {name: of_behavior[opponent] for name, of_behavior in self._policies.items()}
+            matches.append(Match(opponent, policies, behaviors, share))
+        return matches
 
     def result(self, lineups: Sequence[Match], measured: Sequence[EvaluationResult]) -> EvaluationResult:
         """The result of each behavior against all opponents, and that of each opponent."""
-        names = dict.fromkeys(name for result in measured for name in result.behaviors)
-        behaviors = {
-            name: BehaviorEvaluation.joined([part.behaviors[name] for part in measured if name in part.behaviors])
-            for name in names
-        }
+        parts: dict[str, list[BehaviorEvaluation]] = {}
+        for evaluation in measured:
+            for name, part in evaluation.behaviors.items():
+                parts.setdefault(name, []).append(part)
+        behaviors = {name: BehaviorEvaluation.joined(of_behavior) for name, of_behavior in parts.items()}
         opponents = {match.opponent: match.result() for match in lineups}
         return EvaluationResult(behaviors, opponents, self._settings.score_against)
 
@@ -77,9 +78,11 @@ def _require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None
     teams, everywhere = teams_in(behaviors)
     if len(teams) < 2 or not everywhere:
         names = ", ".join(map(str, teams))
-        found = f"not every environment has the teams {names}" if len(teams) > 1 else f"all agents are in team {names}"
+        problem = f"all agents are in team {names}"
+        if len(teams) > 1:
+            problem = f"not every environment has the teams {names}"
         raise ConfigError(
-            f"{found}, so no opponent can play against the policies; an environment with teams has "
+            f"{problem}, so no opponent can play against the policies; an environment with teams has "
             "BehaviorSpec.team; delete this block",
             key=("evaluation", "opponents"),
         )
@@ -114,13 +117,18 @@ class Match:
         self._others = others
         many = any(spec.many_games for spec in behaviors.values())
         self._games = SideGames(behaviors, share) if many else EnvironmentGames(behaviors, share)
-        self._team = {name: teams_of(spec) for name, spec in behaviors.items()}
-        self._left = self._games.share.copy()  # [G]
-        self._played = np.zeros_like(self._left)  # [G] episodes that are part of the share and over
-        self._waiting = np.zeros(len(self._left), np.bool_)  # [G] the open episode was cut and still runs
+        games = len(self._games.share)
+        self._left = self._games.share.copy()  # [G] episodes of the share that are not over
+        self._played = np.zeros_like(self._left)  # [G] episodes of the share that are over
+        self._waiting = np.zeros(games, np.bool_)  # [G] the open episode was cut and still runs
         self._steps = np.zeros_like(self._left)  # [G] of the open episode
-        self._rewards = {name: np.zeros(spec.slots) for name, spec in behaviors.items()}  # [S] of the open episode
-        self.players = {name: np.zeros(spec.slots, np.int64) for name, spec in behaviors.items()}
+        self.players: dict[str, NDArray[np.int64]] = {}
+        self._team: dict[str, NDArray[np.int64]] = {}  # [S]
+        self._rewards: dict[str, NDArray[np.float64]] = {}  # [S] of the open episode
+        for name, spec in behaviors.items():
+            self.players[name] = np.zeros(spec.slots, np.int64)
+            self._team[name] = teams_of(spec)
+            self._rewards[name] = np.zeros(spec.slots)
         self._returns: list[float] = []
         self._teams: list[int] = []
         self._cut = 0
@@ -128,16 +136,25 @@ class Match:
     @property
     def unfinished(self) -> bool:
         """Whether an episode is still to be counted."""
-        return bool(((self._left > 0) & ~self._games.away).any())
+        return bool(self._awaited().any())
 
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        return bool(((self._left > 0) & ~self._waiting & ~self._games.away).any())
+        return bool((self._awaited() & ~self._waiting).any())
+
+    def _awaited(self) -> NDArray[np.bool_]:
+        """[G] whether an episode of a game is still to be counted; a game whose agents are away is not waited for."""
+        awaited: NDArray[np.bool_] = (self._left > 0) & ~self._games.away
+        return awaited
 
     def policies(self, measured: Mapping[str, Policy]) -> dict[str, PolicyMix]:
         """The measured policies and the opponent's, as one policy for each behavior."""
-        return {name: PolicyMix([policy, self._others[name]], self.players[name]) for name, policy in measured.items()}
+        mixes = {}
+        for name, policy in measured.items():
+            # LEARNED and OPPONENT are the places in this list.
+            mixes[name] = PolicyMix([policy, self._others[name]], self.players[name])
+        return mixes
 
     def begin(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> None:
         """All environments were reset with these ``batches``, to these ``episodes`` [N]."""
@@ -150,16 +167,17 @@ class Match:
         """Add a step. ``episodes`` [N] are the numbers after it; an episode is cut after ``max_steps`` steps."""
         self._steps += self._games.open
         for name, batch in batches.items():
-            closed = batch.transition_closed
+            closed = True if batch.transition_closed is None else batch.transition_closed
             rewards = self._rewards[name]
-            for part in (batch.reward, batch.group_reward):
-                if part is not None:
-                    np.add(rewards, part, out=rewards, where=True if closed is None else closed)
+            np.add(rewards, batch.reward, out=rewards, where=closed)
+            if batch.group_reward is not None:
+                np.add(rewards, batch.group_reward, out=rewards, where=closed)
         over, lost = self._games.over(batches, episodes)
         late = np.zeros_like(over)
         if max_steps is not None:
             late = ~over & (self._steps >= max_steps) & ~self._waiting
-        counted = ((over & ~lost) | late) & (self._left > 0) & ~self._waiting
+        ended = (over & ~lost) | late
+        counted = ended & (self._left > 0) & ~self._waiting
         if counted.any():
             self._count(counted, late)
             self._waiting |= counted & late
@@ -172,12 +190,15 @@ class Match:
         agents = np.zeros(len(games))
         for name, players in self.players.items():
             learned = (players == LEARNED) & self._games.takes_part(name)
-            index = self._games.of[name][learned]
-            total += np.bincount(index, self._rewards[name][learned], len(games))
-            agents += np.bincount(index, minlength=len(games))
+            game = self._games.of[name][learned]
+            rewards = self._rewards[name][learned]
+            total += np.bincount(game, rewards, len(games))
+            agents += np.bincount(game, minlength=len(games))
         measured = games & (agents > 0)  # a side that played the opponent has none that learned
-        self._returns += (total[measured] / agents[measured]).tolist()
-        self._teams += self._games.seats(self._played)[measured].tolist()
+        returns = total[measured] / agents[measured]
+        teams = self._games.seats(self._played)[measured]
+        self._returns += returns.tolist()
+        self._teams += teams.tolist()
         self._cut += int((measured & late).sum())
         self._left -= games
         self._played += games
@@ -189,8 +210,10 @@ class Match:
         seats = self._games.seats(self._played)
         for name, of in self._games.of.items():
             rows = games[of]
+            learns = self._team[name] == seats[of]
+            players = np.where(learns, LEARNED, OPPONENT)
+            self.players[name][rows] = players[rows]
             self._rewards[name][rows] = 0.0
-            self.players[name][rows] = np.where(self._team[name] == seats[of], LEARNED, OPPONENT)[rows]
 
     def result(self) -> OpponentEvaluation:
         """The result of all episodes that were counted."""

@@ -83,15 +83,17 @@ class CheckedOpponent:
         """Actions of the policy, as int64 and float32; ``memory`` is that of a :class:`rlcore.MemoryPolicy`."""
         with blamed(self._described, "in act"):
             actions = self._policy.act(observations, action_mask, deterministic, *memory)
-        problem = _problem(actions, self._behavior, len(next(iter(observations.values()))))
+        rows = len(next(iter(observations.values())))
+        problem = _problem(actions, self._behavior, rows)
         if problem:
             raise PluginError(f"{self._described}: act returned {problem}")
-        discrete = actions.discrete
         continuous = actions.continuous
-        return Actions(
-            None if continuous is None else continuous.astype(np.float32, copy=False),
-            None if discrete is None else discrete.astype(np.int64, copy=False),
-        )
+        if continuous is not None:
+            continuous = continuous.astype(np.float32, copy=False)
+        discrete = actions.discrete
+        if discrete is not None:
+            discrete = discrete.astype(np.int64, copy=False)
+        return Actions(continuous, discrete)
 
     def seed(self, seed: int) -> None:
         """Seed the policy."""
@@ -103,21 +105,33 @@ def _problem(actions: object, behavior: BehaviorSpec, rows: int) -> str:
     """What is wrong with the actions of ``rows`` rows; empty if nothing is."""
     if not isinstance(actions, Actions):
         return f"a {type(actions).__name__} instead of Actions"
-    parts = (
-        ("continuous", actions.continuous, behavior.continuous, "fiu"),
-        ("discrete", actions.discrete, len(behavior.discrete), "iu"),
-    )
-    for what, part, columns, kinds in parts:
-        fits = isinstance(part, np.ndarray) and part.shape == (rows, columns) and part.dtype.kind in kinds
-        if not fits and (columns or part is not None):
-            found = f"{part.dtype}{list(part.shape)}" if isinstance(part, np.ndarray) else type(part).__name__
-            wanted = f"an array [{rows}, {columns}] of {'numbers' if 'f' in kinds else 'integers'}"
-            return f"{found} as {what} actions instead of {wanted if columns else 'None'}"
-    if actions.continuous is not None and not np.isfinite(actions.continuous).all():
+    continuous = actions.continuous
+    discrete = actions.discrete
+    problem = _array_problem("continuous", continuous, rows, behavior.continuous, "fiu")
+    problem = problem or _array_problem("discrete", discrete, rows, len(behavior.discrete), "iu")
+    if problem:
+        return problem
+    if continuous is not None and not np.isfinite(continuous).all():
         return "continuous actions that are not finite"
-    if actions.discrete is not None and not ((actions.discrete >= 0) & (actions.discrete < behavior.discrete)).all():
-        return f"an option outside the branches {list(behavior.discrete)}"
+    if discrete is not None:
+        allowed = (discrete >= 0) & (discrete < behavior.discrete)
+        if not allowed.all():
+            return f"an option outside the branches {list(behavior.discrete)}"
     return ""
+
+
+def _array_problem(part: str, actions: object, rows: int, columns: int, kinds: str) -> str:
+    """What is wrong with the shape or the type of one part of the actions; ``kinds`` are those of its numbers."""
+    if actions is None and not columns:
+        return ""
+    found = type(actions).__name__
+    if isinstance(actions, np.ndarray):
+        if actions.shape == (rows, columns) and actions.dtype.kind in kinds:
+            return ""
+        found = f"{actions.dtype}{list(actions.shape)}"
+    numbers = "numbers" if "f" in kinds else "integers"
+    wanted = f"an array [{rows}, {columns}] of {numbers}" if columns else "None"
+    return f"{found} as {part} actions instead of {wanted}"
 
 
 class RandomPolicy:
@@ -128,12 +142,11 @@ class RandomPolicy:
     """
 
     def __init__(self, behavior: BehaviorSpec) -> None:
-        low = np.where(
-            np.isfinite(behavior.low), behavior.low, np.where(np.isfinite(behavior.high), behavior.high - 2, -1)
-        )
-        high = np.where(np.isfinite(behavior.high), behavior.high, low + 2)
-        # [continuous]
-        self._low = low.astype(np.float32)
+        bounded_above = np.isfinite(behavior.high)
+        default_low = np.where(bounded_above, behavior.high - 2, -1)
+        low = np.where(np.isfinite(behavior.low), behavior.low, default_low)
+        high = np.where(bounded_above, behavior.high, low + 2)
+        self._low = low.astype(np.float32)  # [continuous]
         self._high = high.astype(np.float32)
         self._branches = behavior.discrete
         self._generator = np.random.default_rng(0)
@@ -155,14 +168,17 @@ class RandomPolicy:
         continuous = discrete = None
         if self._low.size:
             drawn = self._generator.random((rows, self._low.size), np.float32)
-            continuous = np.clip(self._low + drawn * (self._high - self._low), self._low, self._high)
+            within = self._low + drawn * (self._high - self._low)
+            continuous = np.clip(within, self._low, self._high)  # rounding may step over a bound
         if self._branches:
             # The key of each option is uniform, and the largest one of a branch is chosen.
-            keys = [self._generator.random((rows, options)) for options in self._branches]
+            keys = [self._generator.random((rows, branch)) for branch in self._branches]
             if action_mask is not None:
-                masks = np.split(action_mask, np.cumsum(self._branches)[:-1], axis=1)
+                ends = np.cumsum(self._branches)
+                masks = np.split(action_mask, ends[:-1], axis=1)
                 keys = [np.where(mask, key, -1.0) for key, mask in zip(keys, masks, strict=True)]
-            discrete = np.stack([key.argmax(axis=1) for key in keys], axis=1)
+            options = [key.argmax(axis=1) for key in keys]
+            discrete = np.stack(options, axis=1)
         return Actions(continuous, discrete)
 
 
@@ -183,12 +199,17 @@ def policy_of_run(settings: RunOpponentSettings, behavior: BehaviorSpec, run: Ru
         specs = saved.specs
     except RunStateError as error:
         raise ConfigError(f"{settings.path}: there is no policy to play against: {error}", key=(key,)) from error
-    name = settings.behavior or (next(iter(specs)) if len(specs) == 1 else behavior.name)
+    name = settings.behavior
+    if not name:
+        only = len(specs) == 1
+        name = next(iter(specs)) if only else behavior.name
     if name not in specs:
-        problem = f"{settings.path} has no behavior {name!r}; it has {', '.join(specs)}{did_you_mean(name, specs)}"
+        hint = did_you_mean(name, specs)
+        problem = f"{settings.path} has no behavior {name!r}; it has {', '.join(specs)}{hint}"
         raise ConfigError(problem, key=("behavior",))
     mismatch = spec_mismatch(specs[name], behavior)
     if mismatch:
         problem = f"the policy {name!r} of {settings.path} cannot play for behavior {behavior.name!r}: {mismatch}"
         raise ConfigError(problem, key=("path",))
-    return saved.policies({name: attrs.evolve(behavior, name=name)})[name]
+    played = attrs.evolve(behavior, name=name)
+    return saved.policies({name: played})[name]

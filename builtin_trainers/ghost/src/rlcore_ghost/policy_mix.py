@@ -66,6 +66,9 @@ class StackableSnapshot(Snapshot, Protocol):
         """Return an empty stack for snapshots of this shape; None if snapshots of it act faster one by one."""
 
 
+Rows = NDArray[np.intp]
+
+
 class PolicyMix:
     """Several policies as one: each row acts with a policy of its own. For example, against different opponents.
 
@@ -87,13 +90,14 @@ class PolicyMix:
         self._known: list[Policy | None] = []  # `policies` when stacks were last changed
         self._stack_of: list[PolicyStack | None] = []  # of each known policy; its place is its index
         self._grouped: NDArray[np.integer[Any]] | None = None  # `policy_index` of `_stacked` and `_single`
-        self._stacked: list[tuple[NDArray[np.intp], PolicyStack]] = []  # rows [r] of each stack
-        self._single: list[tuple[NDArray[np.intp], Policy]] = []  # rows [r] of each policy without a stack
+        self._stacked: list[tuple[Rows, PolicyStack]] = []  # rows [r] of each stack
+        self._single: list[tuple[Rows, Policy]] = []  # rows [r] of each policy without a stack
 
     @property
     def memory_size(self) -> int:
         """The largest memory of a policy; 0 if none has memory."""
-        return max((getattr(policy, "memory_size", 0) for policy in self.policies), default=0)
+        sizes = [getattr(policy, "memory_size", 0) for policy in self.policies]
+        return max(sizes, default=0)
 
     def act(
         self,
@@ -108,27 +112,32 @@ class PolicyMix:
         """
         rows = len(next(iter(observations.values())))
         index = np.asarray(self.policy_index)
-        if rows != len(index) or (rows and not 0 <= index.min() <= index.max() < len(self.policies)):
+        fits = rows == len(index)
+        if fits and rows:
+            fits = 0 <= index.min() <= index.max() < len(self.policies)
+        if not fits:
             raise ValueError(
                 f"PolicyMix: policy_index is {index}; set it to {rows} indices from 0 to {len(self.policies) - 1}"
             )
         self._stack()
         self._group()
-        parts: list[tuple[NDArray[np.intp], Actions]] = [
-            (own, stack.act(observations, action_mask, deterministic, memory)) for own, stack in self._stacked
-        ]
+        parts: list[tuple[Rows, Actions]] = []
+        for chosen, stack in self._stacked:
+            parts.append((chosen, stack.act(observations, action_mask, deterministic, memory)))
         if len(parts) == 1 and not self._single:
             return parts[0][1]
-        for own, policy in self._single:
-            seen = {name: array[own] for name, array in observations.items()}
-            mask = None if action_mask is None else action_mask[own]
+        for chosen, policy in self._single:
+            seen = {name: array[chosen] for name, array in observations.items()}
+            mask = None if action_mask is None else action_mask[chosen]
             size = getattr(policy, "memory_size", 0)
             if size and memory is not None:
-                remembered = np.ascontiguousarray(memory[own, :size])
-                parts.append((own, cast(MemoryPolicy, policy).act(seen, mask, deterministic, remembered)))
-                memory[own, :size] = remembered
+                # A copy: columns of an array are not contiguous, and policies overwrite what they get.
+                part = np.ascontiguousarray(memory[chosen, :size])
+                actions = cast(MemoryPolicy, policy).act(seen, mask, deterministic, part)
+                memory[chosen, :size] = part
             else:
-                parts.append((own, policy.act(seen, mask, deterministic)))
+                actions = policy.act(seen, mask, deterministic)
+            parts.append((chosen, actions))
         return Actions.joined(parts)
 
     def seed(self, seed: int) -> None:
@@ -152,33 +161,35 @@ class PolicyMix:
         """
         self._stack()
         self._group()
-        parts: list[tuple[NDArray[np.intp], PolicyStack | Policy, str, NDArray[np.int64]]] = [
-            (own, stack, f"stack/{self._stack_of.index(stack)}", numbers) for own, stack in self._stacked
-        ]
-        parts += [(own, policy, f"policy/{self.policy_index[own[0]]}", numbers[own]) for own, policy in self._single]
-        for own, policy, name, rows in parts:
-            part = derive_seed(seed, name)
-            if isinstance(policy, NumberedPolicy):
-                policy.seed_rows(part, rows, total)
-            else:
-                policy.seed(derive_seed(part, "row", int(numbers[own[0]])))
+        for rows, stack in self._stacked:
+            part = derive_seed(seed, f"stack/{self._stack_of.index(stack)}")
+            first = int(numbers[rows[0]])
+            _seed_rows(stack, part, numbers, total, first)  # a stack gets all rows
+        for rows, policy in self._single:
+            part = derive_seed(seed, f"policy/{self.policy_index[rows[0]]}")
+            first = int(numbers[rows[0]])
+            _seed_rows(policy, part, numbers[rows], total, first)
 
     # ------------------------------------------------------------ stacks
 
     def _stacks(self) -> list[PolicyStack]:
         """Each stack once, in the order of their first policies."""
-        return list({id(stack): stack for stack in self._stack_of if stack is not None}.values())
+        stacks = {id(stack): stack for stack in self._stack_of if stack is not None}
+        return list(stacks.values())
 
     def _seed_stack(self, stack: PolicyStack) -> None:
-        stack.seed(derive_seed(self._seed, f"stack/{self._stack_of.index(stack)}"))
+        place = self._stack_of.index(stack)
+        stack.seed(derive_seed(self._seed, f"stack/{place}"))
 
     def _stack(self) -> None:
         """Put policies that are new in ``policies`` into stacks."""
         known = len(self._known)
-        if known == len(self.policies) and all(map(operator.is_, self._known, self.policies)):
+        size = len(self.policies)
+        if known == size and all(map(operator.is_, self._known, self.policies)):
             return
         self._grouped = None
-        self._stack_of = [*self._stack_of[: len(self.policies)], *[None] * (len(self.policies) - known)]
+        kept = self._stack_of[:size]
+        self._stack_of = [*kept, *[None] * (size - known)]
         for index, policy in enumerate(self.policies):
             if index >= known or policy is not self._known[index]:
                 self._stack_of[index] = self._stack_with(index, policy)
@@ -208,12 +219,21 @@ class PolicyMix:
         for stack in self._stacks():
             holds = np.array([other is stack for other in self._stack_of])
             places = np.where(holds[index], index, -1)
-            own = np.flatnonzero(places >= 0)
-            if len(own):
+            rows = np.flatnonzero(places >= 0)
+            if len(rows):
                 stack.assign(places)
-                self._stacked.append((own, stack))
+                self._stacked.append((rows, stack))
         for place in np.unique(index).tolist():
             policy = self.policies[place]
             if policy is not None and self._stack_of[place] is None:
-                self._single.append((np.flatnonzero(index == place), policy))
+                rows = np.flatnonzero(index == place)
+                self._single.append((rows, policy))
         self._grouped = index
+
+
+def _seed_rows(policy: PolicyStack | Policy, seed: int, numbers: NDArray[np.int64], total: int, first: int) -> None:
+    """Seed draws by the ``numbers`` of rows, or by the ``first`` one if the policy does not tell rows apart."""
+    if isinstance(policy, NumberedPolicy):
+        policy.seed_rows(seed, numbers, total)
+    else:
+        policy.seed(derive_seed(seed, "row", first))

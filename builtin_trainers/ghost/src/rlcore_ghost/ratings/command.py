@@ -88,7 +88,9 @@ def ratings_command(
     played: RoundRobin | None = None
     if play is not None:
         opened = SavedRun.open(run, str(saved.step), allow_local)
-        played = add_round_robin(opened, saved.trainers, log, play, opened.context.seed if seed is None else seed)
+        if seed is None:
+            seed = opened.context.seed
+        played = add_round_robin(opened, saved.trainers, log, play, seed)
     names = log.matches().names
     if anchor is not None and anchor not in names:
         raise ConfigError(f"--anchor: the run has no player {anchor!r}{did_you_mean(anchor, names)}")
@@ -96,8 +98,11 @@ def ratings_command(
     if plot is not None:
         save_plot(standings, plot, f"{run.name}, step {saved.step}")
     if as_json:
-        games = {} if played is None else {"round_robin": attrs.asdict(played)}
-        click.echo(json.dumps({"run": str(run), "step": saved.step, **games, **standings.to_json()}, indent=4))
+        report: dict[str, Any] = {"run": str(run), "step": saved.step}
+        if played is not None:
+            report["round_robin"] = attrs.asdict(played)
+        report |= standings.to_json()
+        click.echo(json.dumps(report, indent=4))
         return
     _print(standings, f"{run}: step {saved.step}", players)
     if played is not None:
@@ -110,8 +115,11 @@ def ratings_command(
 
 def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, list[float], float]:
     """The match log, the live ratings and the initial one in a checkpoint."""
-    states: Mapping[str, Any] = checkpoint.trainers
-    state = next((states[name] for name in sorted(states) if STATE_ENTRY in states[name]), None)
+    state = None
+    for name in sorted(checkpoint.trainers):
+        trainer: Mapping[str, Any] = checkpoint.trainers[name]
+        if state is None and STATE_ENTRY in trainer:
+            state = trainer
     if state is None:
         raise RunStateError(
             f"{where} has no match log: no behavior of the run has self_play; add it to a behavior to rate its policies"
@@ -122,7 +130,8 @@ def _log_in(checkpoint: CheckpointData, where: str) -> tuple[MatchLog, list[floa
         elo = saved_mapping(saved, "elo")
         log = MatchLog(saved_count(matches, "teams"))
         log.load_state_dict(matches)
-        return log, saved_array(elo, "ratings", np.float64, (None,)).tolist(), saved_float(elo, "initial")
+        live = saved_array(elo, "ratings", np.float64, (None,)).tolist()
+        return log, live, saved_float(elo, "initial")
     except (RunStateError, ValueError) as error:
         raise RunStateError(f"{where}: the match log cannot be used: {error}") from error
 
@@ -135,16 +144,18 @@ def _print(standings: Standings, title: str, at_most: int) -> None:
         return
     console = Console(markup=False, emoji=False, highlight=False)  # names are shown as they are
     table = Table("player", *_right("Elo", "Bradley-Terry", "OpenSkill", "games", "won"))
-    for each in standings.players[:at_most]:
-        elo, fitted = ("-" if rating is None else f"{rating:.0f}" for rating in (each.elo, each.bradley_terry))
-        skill = f"{each.skill.mu:.1f} +/- {each.skill.sigma:.1f}"
-        table.add_row(*cells(each.name, elo, fitted, skill, each.games, f"{each.share:.1%}"))
+    for player in standings.players[:at_most]:
+        elo = "-" if player.elo is None else f"{player.elo:.0f}"
+        fitted = "-" if player.bradley_terry is None else f"{player.bradley_terry:.0f}"
+        skill = f"{player.skill.mu:.1f} +/- {player.skill.sigma:.1f}"
+        row = cells(player.name, elo, fitted, skill, player.games, f"{player.share:.1%}")
+        table.add_row(*row)
     console.print(table)
     if len(standings.players) > at_most:
         echo(f"weaker players that are not shown: {len(standings.players) - at_most}; --players N shows more")
     echo(f"Bradley-Terry ratings: {standings.anchor} is fixed at {standings.initial:.0f}; - is not connected with it")
     if max(standings.advantages) >= 10:
-        teams = ", ".join(f"{each:+.0f}" for each in standings.advantages)
+        teams = ", ".join(f"{advantage:+.0f}" for advantage in standings.advantages)
         echo(f"advantage of each team with the same player, in Bradley-Terry points: {teams}")
     echo("a name with + is the learner after that snapshot")
     _print_matrix(standings, console)
@@ -160,16 +171,20 @@ def _print_matrix(standings: Standings, console: Console) -> None:
     """As many of the newest players as fit the terminal."""
     pay_off = standings.pay_off
     size = len(pay_off.names)
-    labels = cells(*(f"{name} ({number})" for number, name in enumerate(pay_off.names, 1)))
-    results = [
-        [f"{wins}/{draws}/{losses}" if wins + draws + losses else "-" for wins, draws, losses in zip(*row, strict=True)]
-        for row in zip(pay_off.wins, pay_off.draws, pay_off.wins.T, strict=True)
-    ]
+    numbered = [f"{name} ({number})" for number, name in enumerate(pay_off.names, 1)]
+    labels = cells(*numbered)
+    losses = pay_off.wins.T
+    results = []
+    for player in range(size):
+        counts = zip(pay_off.wins[player], pay_off.draws[player], losses[player], strict=True)
+        results.append(["/".join(map(str, count)) if any(count) else "-" for count in counts])
     widest = 3 + max(len(result) for row in results for result in row)  # with a frame
-    fitting = (console.width - max(map(len, labels)) - 4) // widest
+    label_width = max(map(len, labels))
+    fitting = (console.width - label_width - 4) // widest
     first = max(0, size - max(2, fitting))
     newest = f"; the newest {size - first} of {size} players" if first else ""
-    table = Table("", *_right(*(f"({number})" for number in range(first + 1, size + 1))), title_justify="left")
+    numbers = [f"({number})" for number in range(first + 1, size + 1)]
+    table = Table("", *_right(*numbers), title_justify="left")
     table.title = f"wins/draws/losses of the row{newest}"
     for label, row in zip(labels[first:], results[first:], strict=True):
         table.add_row(label, *row[first:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from math import log
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore_ghost.arrays import Floats, Ints
-from rlcore_ghost.selfplay.elo import pairs_that_met
+from rlcore_ghost.selfplay.elo import Pairs, pairs_that_met
 from rlcore_ghost.selfplay.match_log import Matches
 
 __all__ = ["BradleyTerry", "Skill", "bradley_terry", "weng_lin"]
@@ -46,55 +45,70 @@ def bradley_terry(matches: Matches, anchor: str, initial: float = 1200.0) -> Bra
     pinned = matches.names.index(anchor)
     rated = _connected(matches.games, pinned)
     pairs = pairs_that_met(matches.players, matches.ranks, matches.count)
-    one, other, share, games, first, second = (each[np.isin(pairs[0], rated)] for each in pairs)
-    played = np.bincount(one, games, len(matches.names)) + np.bincount(other, games, len(matches.names))
-    drawn = games * (1.0 / played[one] + 1.0 / played[other]) / 2.0
-    size = len(rated)
+    connected = np.isin(pairs.player, rated)
+    pairs = Pairs._make(column[connected] for column in pairs)
+    games = pairs.games
+    size = len(matches.names)
+    played = np.bincount(pairs.player, games, size) + np.bincount(pairs.opponent, games, size)
+    # The additional game of a player is shared out in proportion to its games, and half of it is won.
+    drawn = games * (1.0 / played[pairs.player] + 1.0 / played[pairs.opponent]) / 2.0
+    points = pairs.score * games + drawn / 2.0
+
+    players = len(rated)
     teams = matches.players.shape[1]
-    columns = np.stack((*np.searchsorted(rated, (one, other)), size + first, size + second))  # [4, U]
+    player = np.searchsorted(rated, pairs.player)
+    opponent = np.searchsorted(rated, pairs.opponent)
+    columns = np.stack((player, opponent, players + pairs.team, players + pairs.other_team))  # [4, U]
     # Weak priors decide what the games leave open: the level of all ratings, which the anchor then shifts, and
     # advantages where teams cannot be told from the players in them.
-    holds = np.concatenate((np.full(size, 1e-9), np.full(teams, 1e-3)))
-    scaled = POINTS_PER_LOGIT * _logistic_fit(columns, share * games + drawn / 2.0, games + drawn, holds)
-    ratings = initial + scaled[:size] - scaled[np.searchsorted(rated, pinned)]
-    advantages = scaled[size:] - scaled[size:].mean()
-    return BradleyTerry(
-        {matches.names[index]: float(rating) for index, rating in zip(rated, ratings, strict=True)},
-        tuple(advantages.tolist()),
-    )
+    precisions = np.concatenate((np.full(players, 1e-9), np.full(teams, 1e-3)))
+    weights = _logistic_fit(columns, points, games + drawn, precisions)
+    scaled = POINTS_PER_LOGIT * weights
+    of_anchor = scaled[np.searchsorted(rated, pinned)]
+    ratings = initial + scaled[:players] - of_anchor
+    advantages = scaled[players:] - scaled[players:].mean()
+    names = [matches.names[index] for index in rated]
+    by_name = dict(zip(names, ratings.tolist(), strict=True))
+    return BradleyTerry(by_name, tuple(advantages.tolist()))
 
 
 SIGNS = np.array([1.0, -1.0, 1.0, -1.0])  # of the weights that make the log-odds of a pair
+TOLERANCE = 1e-9  # of a weight
 
 
-def _logistic_fit(columns: Ints, points: Floats, games: Floats, holds: Floats) -> Floats:
+def _logistic_fit(columns: Ints, points: Floats, games: Floats, precisions: Floats) -> Floats:
     """Newton's method for the W weights of a logistic regression.
 
-    ``columns`` [4, U] are the weights that make up the log-odds of each pair; ``holds`` [W] are the precisions of
-    priors around 0.
+    ``columns`` [4, U] are the weights that make up the log-odds of each pair; ``precisions`` [W] are those of priors
+    around 0.
     """
-    size = len(holds)
+    size = len(precisions)
     signed = list(zip(SIGNS, columns, strict=True))
 
     def loss(weights: Floats) -> float:
         odds = SIGNS @ weights[columns]
-        return float(games @ np.logaddexp(0.0, odds) - points @ odds + 0.5 * holds @ weights**2)
+        prior = 0.5 * precisions @ weights**2
+        return float(games @ np.logaddexp(0.0, odds) - points @ odds + prior)
 
     weights = np.zeros(size)
-    step = np.ones(size)
     for _ in range(100):
-        expected = 0.5 * (1.0 + np.tanh(0.5 * (SIGNS @ weights[columns])))
-        left = points - games * expected
+        odds = SIGNS @ weights[columns]
+        expected = 0.5 * (1.0 + np.tanh(0.5 * odds))  # the logistic function, without overflow
+        residual = points - games * expected
         spread = games * expected * (1.0 - expected)
-        gradient = sum(sign * np.bincount(at, left, size) for sign, at in signed) - holds * weights
-        curvature = np.diag(holds)
-        for (sign, at), (other_sign, other) in product(signed, signed):
-            np.add.at(curvature, (at, other), sign * other_sign * spread)
+        gradient = np.zeros(size)
+        curvature = np.diag(precisions)
+        for sign, column in signed:
+            gradient += sign * np.bincount(column, residual, size)
+            for other_sign, other in signed:
+                np.add.at(curvature, (column, other), sign * other_sign * spread)
+        gradient -= precisions * weights
         step = np.linalg.solve(curvature, gradient)
-        while loss(weights + step) > loss(weights) and np.abs(step).max() > 1e-9:
+        # Far from the optimum, a whole step may overshoot.
+        while loss(weights + step) > loss(weights) and np.abs(step).max() > TOLERANCE:
             step /= 2.0
         weights += step
-        if np.abs(step).max() < 1e-9:
+        if np.abs(step).max() < TOLERANCE:
             break
     return weights
 
@@ -135,23 +149,29 @@ def weng_lin(matches: Matches, at_most: int = 20_000) -> dict[str, Skill]:
     new = Skill(model.mu, model.sigma)
     skills: dict[int, Skill] = {}
     for row in _sample(matches, at_most):
-        players = [int(each) for each in matches.players[row]]
-        before = [skills.get(each, new) for each in players]
+        players = matches.players[row].tolist()
+        before = [skills.get(player, new) for player in players]
         teams = [[model.rating(skill.mu, skill.sigma)] for skill in before]
-        rated = model.rate(teams, ranks=matches.ranks[row].tolist())
-        for player, old, [skill] in zip(players, before, rated, strict=True):
+        ranks = matches.ranks[row].tolist()
+        for player, old, [skill] in zip(players, before, model.rate(teams, ranks=ranks), strict=True):
+            # A player of several teams has changed already, by an earlier one of them.
             mu, sigma = skills.get(player, new)
-            skills[player] = Skill(mu + skill.mu - old.mu, sigma * skill.sigma / old.sigma)
+            mu += skill.mu - old.mu
+            skills[player] = Skill(mu, sigma * skill.sigma / old.sigma)
     return {matches.names[index]: skill for index, skill in sorted(skills.items())}
 
 
 def _sample(matches: Matches, at_most: int) -> Ints:
     """Rows in the order in which their matches are rated, each as often as it is rated."""
-    different = np.flatnonzero((matches.players != matches.players[:, :1]).any(axis=1))
+    first_player = matches.players[:, :1]
+    different = np.flatnonzero((matches.players != first_player).any(axis=1))
     ends = np.cumsum(matches.count[different])
     total = int(ends[-1]) if len(ends) else 0
     rated = min(total, at_most)
-    chosen = (np.arange(rated) * 2 + 1) * total // (2 * max(rated, 1))  # the number of each match
+    # The middles of equal stretches of the log, in whole numbers.
+    middles = np.arange(rated) * 2 + 1
+    chosen = middles * total // (2 * max(rated, 1))  # the number of each match
     rows = different[np.searchsorted(ends, chosen, side="right")]
-    shuffled = np.random.default_rng(0).permutation(len(rows))
-    return rows[shuffled[np.argsort(matches.step[rows[shuffled]], kind="stable")]]
+    shuffled = rows[np.random.default_rng(0).permutation(len(rows))]
+    by_step = np.argsort(matches.step[shuffled], kind="stable")
+    return shuffled[by_step]

@@ -46,9 +46,11 @@ def _draw_curve(axes: Any, standings: Standings) -> None:
     for learner in dict.fromkeys(point.learner for point in standings.curve):
         points = [point for point in standings.curve if point.learner == learner]
         for label, attribute, style in (("Bradley-Terry", "bradley_terry", "o-"), ("Elo", "elo", ".:")):
-            known = [(point.step, rating) for point in points if (rating := getattr(point, attribute)) is not None]
-            if known:
-                axes.plot(*zip(*known, strict=True), style, markersize=3, label=_plain(f"{learner}, {label}"))
+            rated = [point for point in points if getattr(point, attribute) is not None]
+            if rated:
+                steps = [point.step for point in rated]
+                ratings = [getattr(point, attribute) for point in rated]
+                axes.plot(steps, ratings, style, markersize=3, label=_plain(f"{learner}, {label}"))
     axes.set(xlabel="step of the snapshot", ylabel="rating", title="Rating of the learner")
     axes.grid(alpha=0.3)
     if axes.lines:
@@ -62,7 +64,8 @@ def _draw_matrix(figure: Any, axes: Any, standings: Standings) -> None:
     if not size:
         axes.set_axis_off()
         return
-    image = axes.imshow(np.ma.masked_invalid(pay_off.shares), vmin=0.0, vmax=1.0, cmap="RdBu")
+    shares = np.ma.masked_invalid(pay_off.shares)
+    image = axes.imshow(shares, vmin=0.0, vmax=1.0, cmap="RdBu")
     axes.set_facecolor("lightgray")  # pairs that never met
     labels = [_plain(name) for name in pay_off.names]
     axes.set_xticks(range(size), labels, rotation=90, fontsize=6)

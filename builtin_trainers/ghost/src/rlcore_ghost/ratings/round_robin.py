@@ -24,7 +24,6 @@ from rlcore import (
     Environment,
     EpisodeSeeds,
     Player,
-    RunContext,
     RunStateError,
     SavedRun,
     SavedValueError,
@@ -72,18 +71,25 @@ def lineups(
     teams that it can play equally often, up to one game. With three teams or more, the others are played by players
     that ``generator`` draws, others than the pair if there are any.
     """
-    owner_of = {player: name for name, own in players.items() for player in own}
+    owner_of = {player: name for name, of_behavior in players.items() for player in of_behavior}
     rows: list[list[int]] = []
     for number, pair in enumerate(combinations(owner_of, 2)):
-        wanted = [owner_of[player] for player in pair]
-        seatings = [
-            seats for seats in permutations(range(len(owners)), 2) if [owners[seat] for seat in seats] == wanted
-        ]
-        for game in range(games if seatings else 0):
-            others = [[each for each in players[owner] if each not in pair] or players[owner] for owner in owners]
-            row = [int(generator.choice(each)) for each in others]
-            for seat, player in zip(seatings[(game + number) % len(seatings)], pair, strict=True):
-                row[seat] = player
+        first_owner, second_owner = (owner_of[player] for player in pair)
+        seatings = []
+        for first, second in permutations(range(len(owners)), 2):
+            if owners[first] == first_owner and owners[second] == second_owner:
+                seatings.append((first, second))
+        if not seatings:  # players of one team never meet
+            continue
+        candidates = []
+        for owner in owners:
+            others = [player for player in players[owner] if player not in pair]
+            candidates.append(others or players[owner])
+        for game in range(games):
+            row = [int(generator.choice(others)) for others in candidates]
+            # Pairs begin with different teams, so that no team has the odd game of all pairs.
+            first, second = seatings[(game + number) % len(seatings)]
+            row[first], row[second] = pair
             rows.append(row)
     return np.array(rows, np.int64).reshape(len(rows), len(owners))
 
@@ -104,13 +110,16 @@ class Contestants(GhostTrainer):
         names = self.controller.log.names
         pool.load_state_dict(saved_mapping(state, ENTRY), self.trainer.snapshot)
         self.trainer.load_model(model)
-        self._places = {pool.member(place).player: place for place in pool.candidates}
-        for player, place in self._places.items():
-            if player >= len(names) or names[player] != pool.member(place).name:
-                raise SavedValueError(f"the snapshot {pool.member(place).name!r} is not in the match log")
+        self._places: dict[int, int] = {}
+        for place in pool.candidates:
+            member = pool.member(place)
+            if member.player >= len(names) or names[member.player] != member.name:
+                raise SavedValueError(f"the snapshot {member.name!r} is not in the match log")
+            self._places[member.player] = place
         current = self.trainer.snapshot()
         for player in (self._player, FILLER):
-            self._places[player] = pool.add(Member(self.name, player, current))
+            member = Member(self.name, player, current)
+            self._places[player] = pool.add(member)
         return [player for player in self._places if player != FILLER]
 
     @property
@@ -120,14 +129,16 @@ class Contestants(GhostTrainer):
 
     def _assign(self, slots: Ints) -> None:
         envs = np.unique(self._env[slots])
-        rows = np.minimum(self.game[envs], len(self.table) - 1)  # the last row has fillers only
+        last = len(self.table) - 1  # the last row has fillers only
+        rows = np.minimum(self.game[envs], last)
         players = self.table[rows, envs][:, self.teams]
-        self.ghosts.assigned[:, envs] = np.vectorize(self._places.get)(players).T
+        place_of = np.vectorize(self._places.get)
+        self.ghosts.assigned[:, envs] = place_of(players).T
         super()._assign(slots)
 
     def _void(self, over: Ints, batch: AgentBatch) -> Bools:
-        void: Bools = super()._void(over, batch) | (self.ghosts.place[over] == self._places[FILLER])
-        return void
+        filled: Bools = self.ghosts.place[over] == self._places[FILLER]
+        return filled | super()._void(over, batch)
 
     def _boundaries(self) -> None:
         """Neither save snapshots nor choose opponents."""
@@ -150,28 +161,30 @@ def add_round_robin(
         contestants = {}
         players = {}
         for name, (spec, block) in blocks.items():
-            settings = _settings(context, spec)
+            settings, record = _trained_with(saved, spec)
             opponents = fixed_opponents(spec, blocks, context)
-            record = saved.plugins.record(TrainerSpec, settings.trainer_type)
-            contestants[name] = ghost_around(
+            contestant = ghost_around(
                 Contestants, record, settings, context, controller, spec, block, LATEST, opponents
             )
             try:
-                players[name] = contestants[name].take_up(saved_mapping(trainers, name), saved.models[name])
+                players[name] = contestant.take_up(saved_mapping(trainers, name), saved.models[name])
             except RunStateError as error:
                 raise RunStateError(f"{saved.checkpoint}: behavior {name!r}: {error}") from error
-        owners = [name for team in range(log.teams) for name, each in contestants.items() if team in each.teams]
-        drawn = lineups(owners, players, games, derive_generator(seed, "round_robin"))
+            contestants[name] = contestant
+        owners = []
+        for team in range(log.teams):
+            owners += [name for name, contestant in contestants.items() if team in contestant.teams]
+        table = lineups(owners, players, games, derive_generator(seed, "round_robin"))
         others = {}  # the agents without self-play, which act with their current policies
         for name, spec in context.behaviors.items():
             if name not in blocks:
-                settings = _settings(context, spec)
-                record = saved.plugins.record(TrainerSpec, settings.trainer_type)
+                settings, record = _trained_with(saved, spec)
                 trainer = saved.plugins.create(record, settings=settings, behavior=spec, run=context, without=NAME)
                 trainer.load_model(saved.models[name])
                 others[name] = Player(trainer.policy, spec.slots, derive_seed(seed, name))
-        rated = _play(saved, environment, contestants, others, drawn, derive_seed(seed, "round_robin"))
-    return RoundRobin(sum(map(len, players.values())), len(drawn), len(drawn) - rated)
+        rated = _play(saved, environment, contestants, others, table, derive_seed(seed, "round_robin"))
+    count = sum(map(len, players.values()))
+    return RoundRobin(count, len(table), len(table) - rated)
 
 
 def _require_whole_games(environment: Environment) -> None:
@@ -185,10 +198,12 @@ def _require_whole_games(environment: Environment) -> None:
             )
 
 
-def _settings(context: RunContext, spec: BehaviorSpec) -> BehaviorSettings:
-    settings = context.config.behaviors.get(spec.name, context.config.default_settings)
+def _trained_with(saved: SavedRun, behavior: BehaviorSpec) -> tuple[BehaviorSettings, TrainerSpec]:
+    """The settings and the kind of trainer that the policy of ``behavior`` was trained with."""
+    config = saved.context.config
+    settings = config.behaviors.get(behavior.name, config.default_settings)
     assert settings is not None  # it was trained
-    return settings
+    return settings, saved.plugins.record(TrainerSpec, settings.trainer_type)
 
 
 def _play(
@@ -203,16 +218,21 @@ def _play(
     controller = next(iter(contestants.values())).controller
     evaluation = saved.config.evaluation
     envs = environment.num_envs
-    limit = np.inf if evaluation is None or evaluation.max_episode_steps is None else evaluation.max_episode_steps
-    table = np.full((len(games) // envs + 2, envs, games.shape[1]), FILLER)
-    table.reshape(-1, games.shape[1])[: len(games)] = games
-    last = (len(games) - 1 - np.arange(envs)) // envs  # [N] row of the last game that counts
+    limit: float = np.inf
+    if evaluation is not None and evaluation.max_episode_steps is not None:
+        limit = evaluation.max_episode_steps
+    count, teams = games.shape
+    rounds = count // envs + 2
+    table = np.full((rounds, envs, teams), FILLER)
+    table.reshape(-1, teams)[:count] = games
+    last = (count - 1 - np.arange(envs)) // envs  # [N] row of the last game that counts
     for trainer in contestants.values():
         trainer.table = table
 
     def row() -> Ints:
         """[N] the row that each environment plays."""
-        least: Ints = np.min([trainer.game for trainer in contestants.values()], axis=0)
+        rows = [trainer.game for trainer in contestants.values()]
+        least: Ints = np.min(rows, axis=0)
         return least
 
     finished = []
@@ -227,8 +247,11 @@ def _play(
         played = row()
         steps = np.zeros(envs, np.int64)
         while ((played <= last) & (steps < limit)).any():  # else all games that are left go on and on
-            actions = {name: trainer.act(batches[name]) for name, trainer in contestants.items()}
-            actions |= {name: player.act(batches[name], deterministic=False) for name, player in others.items()}
+            actions = {}
+            for name, trainer in contestants.items():
+                actions[name] = trainer.act(batches[name])
+            for name, player in others.items():
+                actions[name] = player.act(batches[name], deterministic=False)
             batches = environment.step(actions)
             for name, trainer in contestants.items():
                 trainer.observe(actions[name], batches[name])
@@ -240,5 +263,6 @@ def _play(
             steps = np.where(played == before, steps + 1, 0)
         episodes = environment.episodes + 1
     rated = np.concatenate(finished) if finished else controller.finished.take()
-    controller.log.add(max(saved.steps.values()), rated["players"], rated["ranks"])
+    step = max(saved.steps.values())
+    controller.log.add(step, rated["players"], rated["ranks"])
     return len(rated)

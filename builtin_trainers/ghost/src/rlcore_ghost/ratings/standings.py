@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import isnan
 from typing import Any, Final
 
 import attrs
@@ -147,8 +148,11 @@ class Standings:
         """
         matches = log.matches()
         anchor = default_anchor(matches) if anchor is None else anchor
-        fitted = BradleyTerry({}, ()) if anchor is None else bradley_terry(matches, anchor, initial)
-        alone = (matches.players == matches.players[:, :1]).all(axis=1)
+        fitted = BradleyTerry({}, ())
+        if anchor is not None:
+            fitted = bradley_terry(matches, anchor, initial)
+        first_player = matches.players[:, :1]
+        alone = (matches.players == first_player).all(axis=1)
         return cls(
             anchor=anchor,
             initial=initial,
@@ -163,14 +167,19 @@ class Standings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the standings as JSON values; a share of players that never met is None."""
-        found = attrs.asdict(self)
-        pay_off = found["pay_off"]
-        for player in found["players"]:
-            player |= player.pop("skill")._asdict()
+        standings = attrs.asdict(self)
+        pay_off = standings["pay_off"]
+        for player in standings["players"]:
+            skill = player.pop("skill")
+            player |= skill._asdict()
         for name in ("games", "wins", "draws"):
             pay_off[name] = pay_off[name].tolist()
-        pay_off["shares"] = [[None if np.isnan(each) else each for each in row] for row in self.pay_off.shares.tolist()]
-        return {**found, "cycles": pay_off.pop("cycles"), "nash": pay_off.pop("nash")}
+        pay_off["shares"] = []
+        for row in self.pay_off.shares.tolist():
+            pay_off["shares"].append([None if isnan(share) else share for share in row])
+        standings["cycles"] = pay_off.pop("cycles")
+        standings["nash"] = pay_off.pop("nash")
+        return standings
 
 
 def default_anchor(matches: Matches) -> str | None:
@@ -178,8 +187,10 @@ def default_anchor(matches: Matches) -> str | None:
     games = matches.games.sum(axis=1)
     if not games.any():
         return None
-    snapshots = [name for name, played in zip(matches.names, games, strict=True) if played and snapshot_parts(name)]
-    return snapshots[0] if snapshots else matches.names[int(games.argmax())]
+    for name, played in zip(matches.names, games, strict=True):
+        if played and snapshot_parts(name):
+            return name
+    return matches.names[int(games.argmax())]
 
 
 def nash_average(advantages: Floats) -> Floats:
@@ -192,12 +203,18 @@ def nash_average(advantages: Floats) -> Floats:
     from scipy.optimize import linprog
 
     size = len(advantages)
-    cost = np.append(np.zeros(size), 1.0)  # the last variable is the largest probability
-    at_most = np.block([[advantages, np.zeros((size, 1))], [np.eye(size), -np.ones((size, 1))]])
-    # No row wins: the value of an antisymmetric game is 0, and the slack is for rounding. No probability is larger.
+    ones = np.ones((size, 1))
+    zeros = np.zeros((size, 1))
+    # The variables are the probabilities and, last, the largest one of them, which is to be small.
+    cost = np.append(np.zeros(size), 1.0)
+    no_row_wins = np.hstack([advantages, zeros])
+    none_is_larger = np.hstack([np.eye(size), -ones])
+    # The value of an antisymmetric game is 0; the slack is for rounding.
     limits = np.append(np.full(size, 1e-9), np.zeros(size))
-    found = linprog(cost, at_most, limits, np.append(np.ones(size), 0.0)[None], [1.0], bounds=(0.0, 1.0))
-    return np.clip(np.asarray(found.x[:size], np.float64), 0.0, 1.0)
+    sums_to_one = np.append(np.ones(size), 0.0)[None]
+    solution = linprog(cost, np.vstack([no_row_wins, none_is_larger]), limits, sums_to_one, [1.0], bounds=(0.0, 1.0))
+    mixture = np.asarray(solution.x[:size], np.float64)
+    return np.clip(mixture, 0.0, 1.0)
 
 
 def _players(
@@ -206,21 +223,25 @@ def _players(
     skills = weng_lin(matches)
     games = matches.games.sum(axis=1)
     points = (matches.wins + matches.draws / 2.0).sum(axis=1)
-    shown = {name: (index, index) for index, name in enumerate(log.names)}  # with the places of results and live rating
-    newest = {}  # version of each learner
-    for index, name in enumerate(matches.names[len(log.names) :], len(log.names)):
+    logged = len(log.names)
+    # For each player, the places of its results and of its live rating.
+    places = {name: (index, index) for index, name in enumerate(log.names)}
+    newest: dict[str, int] = {}  # version of each learner, a place of results
+    for index, name in enumerate(matches.names[logged:], logged):
         learner, _ = snapshot_parts(name.removesuffix("+")) or ("", 0)
-        newest[learner] = (name, index)
-    for learner, (name, index) in newest.items():  # the learner before its first snapshot is left out
-        shown[name] = index, shown.pop(learner)[1]
-    found = [
-        PlayerStanding(
-            name, int(games[at]), float(points[at] / games[at]), _at(live, rated), fit.get(name), skills[name]
-        )
-        for name, (at, rated) in shown.items()
-        if games[at]
-    ]
-    return tuple(sorted(found, key=lambda each: -np.inf if each.bradley_terry is None else each.bradley_terry)[::-1])
+        newest[learner] = index
+    for learner, index in newest.items():
+        # The live rating of a learner is that of now; the learner before its first snapshot is left out.
+        _, rated = places.pop(learner)
+        places[matches.names[index]] = (index, rated)
+    players = []
+    for name, (index, rated) in places.items():
+        if games[index]:
+            share = float(points[index] / games[index])
+            elo = _live_rating(live, rated)
+            players.append(PlayerStanding(name, int(games[index]), share, elo, fit.get(name), skills[name]))
+    players.sort(key=lambda player: -np.inf if player.bradley_terry is None else player.bradley_terry)
+    return tuple(reversed(players))
 
 
 def _curve(log: MatchLog, live: Sequence[float], fit: Mapping[str, float]) -> tuple[RatingPoint, ...]:
@@ -228,11 +249,14 @@ def _curve(log: MatchLog, live: Sequence[float], fit: Mapping[str, float]) -> tu
     for index, name in enumerate(log.names):
         learner, step = snapshot_parts(name) or ("", 0)
         if learner in log.names:
-            points.append(RatingPoint(learner, step, _at(live, index), fit.get(name)))
-    return tuple(sorted(points, key=lambda point: (point.learner, point.step)))
+            elo = _live_rating(live, index)
+            points.append(RatingPoint(learner, step, elo, fit.get(name)))
+    points.sort(key=lambda point: (point.learner, point.step))
+    return tuple(points)
 
 
-def _at(live: Sequence[float], index: int) -> float | None:
+def _live_rating(live: Sequence[float], index: int) -> float | None:
+    """The live rating of a player; None for one that was added later, such as a fixed opponent of a round robin."""
     return live[index] if index < len(live) else None
 
 
@@ -241,29 +265,35 @@ def _pay_off(matches: Matches, fitted: BradleyTerry) -> PayOff:
     played = np.flatnonzero(generations.games.any(axis=1))
     snapshots = [index for index in played if snapshot_parts(generations.names[index])]
     fixed = [index for index in played if index not in snapshots]
-    kept = snapshots[-max(1, MOST_PLAYERS - len(fixed)) :] + fixed[:MOST_PLAYERS]
+    newest = max(1, MOST_PLAYERS - len(fixed))
+    kept = snapshots[-newest:] + fixed[:MOST_PLAYERS]
     names = tuple(generations.names[index] for index in kept)
     at = np.ix_(kept, kept)
     wins = generations.wins[at]
     draws = generations.draws[at]
     games = generations.games[at]
     points = wins + draws / 2.0 - _by_teams(generations, fitted)[at]
-    cycles = _cycles(names, np.clip(_shares(points, games), 0.0, 1.0), games)
-    learners = {(snapshot_parts(name) or ("",))[0] for name in names} - {""}
+    shares = np.clip(_shares(points, games), 0.0, 1.0)
+    learners = set()
+    for name in names:
+        parts = snapshot_parts(name)
+        if parts is not None:
+            learners.add(parts[0])
     nash = {} if len(learners) > 1 else _nash(names, points, games, fitted.ratings)
-    return PayOff(names, games, wins, draws, cycles, nash)
+    return PayOff(names, games, wins, draws, _cycles(names, shares, games), nash)
 
 
 def _by_teams(matches: Matches, fitted: BradleyTerry) -> Floats:
     """[P, P] points that each player owes to the teams that it played against each other one, by the fit."""
     owed = np.zeros(matches.games.shape)
     if fitted.advantages:
-        one, other, _, games, first, second = pairs_that_met(matches.players, matches.ranks, matches.count)
+        pairs = pairs_that_met(matches.players, matches.ranks, matches.count)
         ratings = np.array([fitted.ratings.get(name, 0.0) for name in matches.names])
-        difference = ratings[one] - ratings[other]
+        difference = ratings[pairs.player] - ratings[pairs.opponent]
         advantages = np.array(fitted.advantages)
-        more = expected_score(difference + advantages[first] - advantages[second]) - expected_score(difference)
-        np.add.at(owed, (one, other), games * more)
+        as_played = expected_score(difference + advantages[pairs.team] - advantages[pairs.other_team])
+        more = as_played - expected_score(difference)
+        np.add.at(owed, (pairs.player, pairs.opponent), pairs.games * more)
     return owed - owed.T
 
 
@@ -274,15 +304,18 @@ def _shares(points: Floats, games: Ints) -> Floats:
 
 
 def _cycles(names: tuple[str, ...], shares: Floats, games: Ints) -> tuple[Cycle, ...]:
+    # The standard error of a share is at most 0.5 / sqrt(games).
     certain = shares - 0.5 > 2.0 * 0.5 / np.sqrt(np.maximum(games, 1))
     beats = (shares >= BEATS_SHARE) & (games >= BEATS_GAMES) & certain
-    found = np.argwhere(beats[:, :, None] & beats[None, :, :] & beats.T[:, None, :])
-    each_once = [cycle for cycle in found.tolist() if cycle[0] == min(cycle)]
-    cycles = [
-        Cycle((names[a], names[b], names[c]), (float(shares[a, b]), float(shares[b, c]), float(shares[c, a])))
-        for a, b, c in each_once
-    ]
-    return tuple(sorted(cycles, key=lambda cycle: -min(cycle.shares))[:MOST_CYCLES])
+    # [a, b, c]: a beats b, b beats c, and c beats a.
+    triples = np.argwhere(beats[:, :, None] & beats[None, :, :] & beats.T[:, None, :])
+    cycles = []
+    for a, b, c in triples.tolist():
+        if a < b and a < c:  # a cycle is found from each of its players
+            shares_won = (float(shares[a, b]), float(shares[b, c]), float(shares[c, a]))
+            cycles.append(Cycle((names[a], names[b], names[c]), shares_won))
+    cycles.sort(key=lambda cycle: -min(cycle.shares))
+    return tuple(cycles[:MOST_CYCLES])
 
 
 def _nash(names: tuple[str, ...], points: Floats, games: Ints, fit: Mapping[str, float]) -> dict[str, float] | None:
@@ -295,6 +328,11 @@ def _nash(names: tuple[str, ...], points: Floats, games: Ints, fit: Mapping[str,
     ratings = np.array([fit[names[index]] for index in rated])
     at = np.ix_(rated, rated)
     predicted = expected_score(ratings[:, None] - ratings)
-    advantages = (points[at] + PRIOR_GAMES * predicted) / (games[at] + PRIOR_GAMES) - 0.5
+    weighted = points[at] + PRIOR_GAMES * predicted
+    advantages = weighted / (games[at] + PRIOR_GAMES) - 0.5
     mixture = nash_average((advantages - advantages.T) / 2.0)
-    return {names[index]: float(share) for index, share in zip(rated, mixture, strict=True) if share > 1e-6}
+    shares = {}
+    for index, share in zip(rated, mixture.tolist(), strict=True):
+        if share > 1e-6:
+            shares[names[index]] = share
+    return shares
