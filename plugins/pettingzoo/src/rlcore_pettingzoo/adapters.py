@@ -28,6 +28,8 @@ from pettingzoo.utils import aec_to_parallel
 from rlcore import Actions, BehaviorSpec, Environment, EpisodeSeeds, ObservationSpec
 from rlcore_pettingzoo.arrays import ACTION_MASK
 
+Bools = NDArray[np.bool_]
+
 
 @attrs.frozen
 class _Result:
@@ -67,20 +69,26 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         self._environment = environment
         self._seeds = EpisodeSeeds(secrets.randbelow(2**31))
         self._episode = -1
-        self._batches = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
+        first_episodes = np.zeros(1, np.int64)
+        self._batches = environment.reset(EpisodeSeeds(0), first_episodes)
         at_once = all(batch.needs_action is None for batch in self._batches.values())
         self.metadata = {"name": name, "render_modes": [], "is_parallelizable": at_once}
         self.render_mode = None
-        specs = environment.behaviors.values()
-        self._seats = {f"{spec.name}_{slot}": (spec, slot) for spec in specs for slot in range(spec.slots)}
+        self._seats: dict[str, tuple[BehaviorSpec, int]] = {}  # behavior and slot of each agent
+        self._masked: set[str] = set()  # behaviors that observe their masks
+        self.observation_spaces = {}
+        self.action_spaces = {}
+        for name_of_behavior, spec in environment.behaviors.items():
+            masked = self._batches[name_of_behavior].action_mask is not None and len(spec.discrete) == 1
+            if masked:
+                self._masked.add(spec.name)
+            for slot in range(spec.slots):
+                agent = f"{spec.name}_{slot}"
+                self._seats[agent] = (spec, slot)
+                self.observation_spaces[agent] = _observation_space(spec, masked)
+                self.action_spaces[agent] = _action_space(spec)
         self.possible_agents = list(self._seats)
         self.agents: list[str] = []
-        masked = {name for name, batch in self._batches.items() if batch.action_mask is not None}
-        self._masked = {spec.name for spec in specs if spec.name in masked and len(spec.discrete) == 1}
-        self.observation_spaces = {
-            agent: _observation_space(spec, spec.name in self._masked) for agent, (spec, _) in self._seats.items()
-        }
-        self.action_spaces = {agent: _action_space(spec) for agent, (spec, _) in self._seats.items()}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return what an agent sees."""
@@ -103,8 +111,10 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         self._batches = self._environment.reset(self._seeds, np.array([self._episode]))
         self.agents = self.possible_agents[:]
         self._results = {agent: self._result(agent) for agent in self.agents}
-        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
-        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
         self.infos = {agent: result.info for agent, result in self._results.items()}
         self._chosen: dict[str, Any] = {}
         self._waiting = self._choosers()
@@ -133,7 +143,8 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         self._deads_step_first()
 
     def _living(self) -> list[str]:
-        return [agent for agent in self.agents if not (self.terminations[agent] or self.truncations[agent])]
+        over = [agent for agent in self.agents if self.terminations[agent] or self.truncations[agent]]
+        return [agent for agent in self.agents if agent not in over]
 
     def _choosers(self) -> list[str]:
         return [agent for agent in self._living() if self._results[agent].needs_action]
@@ -142,14 +153,18 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
         """Move the environment with what was chosen; agents without an action take any that is allowed."""
         actions: dict[str, Actions] = {}
         for name, spec in self._environment.behaviors.items():
-            choices = [self._chosen.get(f"{name}_{slot}") for slot in range(spec.slots)]
-            actions[name] = _actions(spec, choices, self._batches[name].action_mask)
+            agents = [f"{name}_{slot}" for slot in range(spec.slots)]
+            choices = [self._chosen.get(agent) for agent in agents]
+            masks = self._batches[name].action_mask
+            actions[name] = _actions(spec, choices, masks)
         self._batches = self._environment.step(actions)
         self._chosen = {}
         for agent in self._living():
-            result = self._results[agent] = self._result(agent)
+            result = self._result(agent)
+            self._results[agent] = result
             self.rewards[agent] += result.reward
-            self.terminations[agent], self.truncations[agent] = result.terminated, result.truncated
+            self.terminations[agent] = result.terminated
+            self.truncations[agent] = result.truncated
             self.infos[agent] = result.info
         self._waiting = self._choosers()
 
@@ -165,12 +180,16 @@ class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
             row = int(np.searchsorted(batch.ended, slot))
             observations = batch.final_observations
             masks = batch.final_action_mask
-            info = {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
+            for name, numbers in (batch.final_info or {}).items():
+                info[name] = float(numbers[row])
         if batch.group_reward is not None:
             info["group_reward"] = float(batch.group_reward[slot])
-        mask = _allowed(None if masks is None else masks[row], spec)
-        values = {each.name: observations[each.name][row].astype(each.dtype) for each in spec.observations}
+        values = {}
+        for part in spec.observations:
+            # A copy: the arrays of a batch are filled again by the next step.
+            values[part.name] = observations[part.name][row].astype(part.dtype)
         observation: Any = values if len(values) > 1 else next(iter(values.values()))
+        mask = _allowed(None if masks is None else masks[row], spec)
         if spec.name in self._masked:
             observation = {**values, ACTION_MASK: mask}
         elif batch.action_mask is not None:
@@ -195,7 +214,9 @@ def parallel_env(environment: Environment, name: str = "rlcore_v0") -> pettingzo
 
 
 def _observation_space(spec: BehaviorSpec, masked: bool) -> spaces.Space[Any]:
-    parts: dict[str, spaces.Space[Any]] = {each.name: _box(each) for each in spec.observations}
+    parts: dict[str, spaces.Space[Any]] = {}
+    for observation in spec.observations:
+        parts[observation.name] = _box(observation)
     if masked:
         parts[ACTION_MASK] = spaces.Box(0, 1, (spec.mask_size,), np.int8)
     elif len(parts) == 1:
@@ -204,14 +225,17 @@ def _observation_space(spec: BehaviorSpec, masked: bool) -> spaces.Space[Any]:
 
 
 def _box(spec: ObservationSpec) -> spaces.Box:
-    low, high = -np.inf, np.inf
+    default_low = -np.inf
+    default_high = np.inf
     if spec.dtype == np.uint8:
-        low, high = 0, 255
+        default_low = 0
+        default_high = 255
     elif spec.kind == "one_hot":
-        low, high = 0, 1
-    lowest = np.broadcast_to(low if spec.low is None else spec.low, spec.shape)
-    highest = np.broadcast_to(high if spec.high is None else spec.high, spec.shape)
-    return spaces.Box(lowest.astype(spec.dtype), highest.astype(spec.dtype), spec.shape, spec.dtype)
+        default_low = 0
+        default_high = 1
+    low = np.broadcast_to(default_low if spec.low is None else spec.low, spec.shape)
+    high = np.broadcast_to(default_high if spec.high is None else spec.high, spec.shape)
+    return spaces.Box(low.astype(spec.dtype), high.astype(spec.dtype), spec.shape, spec.dtype)
 
 
 def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
@@ -225,27 +249,36 @@ def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
     return parts[0] if len(parts) == 1 else spaces.Tuple(parts)
 
 
-def _actions(spec: BehaviorSpec, choices: list[Any], masks: NDArray[np.bool_] | None) -> Actions:
-    continuous: NDArray[np.float32] = np.tile(np.clip(np.zeros(spec.continuous), spec.low, spec.high), (spec.slots, 1))
+def _actions(spec: BehaviorSpec, choices: list[Any], masks: Bools | None) -> Actions:
+    nearest_to_zero = np.clip(np.zeros(spec.continuous), spec.low, spec.high)
+    continuous: NDArray[np.float32] = np.tile(nearest_to_zero, (spec.slots, 1))
     discrete: NDArray[np.int64] = np.zeros((spec.slots, len(spec.discrete)), np.int64)
     for slot, action in enumerate(choices):
         if action is None:
-            allowed = _split(_allowed(None if masks is None else masks[slot], spec), spec)
-            discrete[slot] = [branch.argmax() for branch in allowed]
+            mask = _allowed(None if masks is None else masks[slot], spec)
+            discrete[slot] = [branch.argmax() for branch in _split(mask, spec)]
         elif spec.discrete and spec.continuous:
             discrete[slot], continuous[slot] = action
         elif spec.discrete:
             discrete[slot] = action
         else:
             continuous[slot] = action
-    return Actions(continuous.astype(np.float32) if spec.continuous else None, discrete if spec.discrete else None)
+    return Actions(
+        continuous.astype(np.float32) if spec.continuous else None,
+        discrete if spec.discrete else None,
+    )
 
 
-def _allowed(mask: NDArray[np.bool_] | None, spec: BehaviorSpec) -> NDArray[np.int8]:
+def _allowed(mask: Bools | None, spec: BehaviorSpec) -> NDArray[np.int8]:
     """Return a mask [mask_size] as zeros and ones; ones without a mask."""
-    return np.ones(spec.mask_size, np.int8) if mask is None else mask.astype(np.int8)
+    if mask is None:
+        return np.ones(spec.mask_size, np.int8)
+    return mask.astype(np.int8)
 
 
 def _split(mask: NDArray[np.int8], spec: BehaviorSpec) -> tuple[NDArray[np.int8], ...]:
     """Return the part of each branch, as MultiDiscrete takes masks."""
-    return tuple(np.split(mask, np.cumsum(spec.discrete)[:-1])) if spec.discrete else ()
+    if not spec.discrete:
+        return ()
+    ends = np.cumsum(spec.discrete)
+    return tuple(np.split(mask, ends[:-1]))

@@ -60,7 +60,9 @@ def assign(
         blocks = {}
     else:
         blocks = dict(mapping)
-        groups = {name: _matching(agents, block.agents, (*BEHAVIORS, name, "agents")) for name, block in blocks.items()}
+        groups = {}
+        for name, block in blocks.items():
+            groups[name] = _matching(agents, block.agents, (*BEHAVIORS, name, "agents"))
     behavior_of: dict[str, str] = {}
     for name, group in groups.items():
         for agent in group:
@@ -76,15 +78,16 @@ def assign(
                     "them different behaviors, or a wrapper that makes their spaces equal",
                     key=(*BEHAVIORS, name),
                 )
-    left = [agent.name for agent in agents if agent.name not in behavior_of]
-    if left:
+    unassigned = [agent.name for agent in agents if agent.name not in behavior_of]
+    if unassigned:
         raise ConfigError(
-            f"no behavior has the agents {_listed(left)} of {game}; every agent needs a behavior", key=BEHAVIORS
+            f"no behavior has the agents {_listed(unassigned)} of {game}; every agent needs a behavior", key=BEHAVIORS
         )
-    return tuple(
-        Cast(name, tuple(group), _teams(group, blocks.get(name), in_turns, number, (*BEHAVIORS, name, "team")))
-        for number, (name, group) in enumerate(groups.items())
-    )
+    casts = []
+    for number, (name, group) in enumerate(groups.items()):
+        teams = _teams(group, blocks.get(name), in_turns, number, (*BEHAVIORS, name, "team"))
+        casts.append(Cast(name, tuple(group), teams))
+    return tuple(casts)
 
 
 def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) -> list[Agent]:
@@ -95,7 +98,10 @@ def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) ->
                 f"no agent is called {pattern!r}; there are {_listed(names)}{did_you_mean(pattern, names)}",
                 key=key,
             )
-    group = [agent for agent in agents if any(fnmatchcase(agent.name, pattern) for pattern in patterns)]
+    group = []
+    for agent in agents:
+        if any(fnmatchcase(agent.name, pattern) for pattern in patterns):
+            group.append(agent)
     if not group:
         raise ConfigError(f"is empty; there are the agents {_listed(names)}", key=key)
     return group
@@ -108,7 +114,8 @@ def _teams(
     if team == EACH or (team is None and in_turns):
         return tuple(agent.place for agent in group)
     if not isinstance(team, Mapping):
-        return (number if team is None else int(team),) * len(group)
+        of_all = number if team is None else int(team)
+        return (of_all,) * len(group)
     for pattern in team:
         _matching(group, [pattern], key)
     teams = []
@@ -125,11 +132,12 @@ def _by_spaces(agents: Sequence[Agent], game: str, file_names: Sequence[str]) ->
     """The agents with equal spaces, by what their names have in common."""
     groups: list[list[Agent]] = []
     for agent in agents:
-        group = next((group for group in groups if group[0].alike(agent)), None)
-        if group is None:
-            groups.append([agent])
+        for group in groups:
+            if group[0].alike(agent):
+                group.append(agent)
+                break
         else:
-            group.append(agent)
+            groups.append([agent])
     if len(groups) == len(file_names) == 1:
         return {file_names[0]: groups[0]}
     named: dict[str, list[Agent]] = {}
@@ -149,4 +157,7 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    first = ", ".join(map(repr, names[:8]))
+    if len(names) > 8:
+        return f"{first} and {len(names) - 8} more"
+    return first

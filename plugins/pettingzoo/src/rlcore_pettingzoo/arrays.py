@@ -19,6 +19,9 @@ from rlcore_pettingzoo.agents import Cast
 ACTION_MASK = "action_mask"  # the entry of a Dict observation, or of an info, with the allowed actions
 
 
+Bools = NDArray[np.bool_]
+
+
 class BehaviorArrays:
     """The rows of the agents of one behavior. With A agents in an environment, slot ``env * A + a`` is agent a.
 
@@ -27,23 +30,26 @@ class BehaviorArrays:
     """
 
     def __init__(self, cast: Cast, num_envs: int, game: str, reported: Wanted) -> None:
-        agents = self.agents = len(cast.agents)
+        agents = len(cast.agents)
         slots = num_envs * agents
+        self.agents = agents
         self.name = cast.behavior
-        observed, mask_space = _without_mask(cast.agents[0].observation_space)
+        example = cast.agents[0]  # the spaces of all are equal
+        observed, mask_space = _without_mask(example.observation_space)
         self._observing = ObservationCodec.of(observed, game)
-        self._acting = ActionCodec.of(cast.agents[0].action_space, game)
+        self._acting = ActionCodec.of(example.action_space, game)
         env_index = np.repeat(np.arange(num_envs), agents)
         teams = np.tile(np.array(cast.teams, np.int64), num_envs)
         self.spec = self._acting.behavior(cast.behavior, self._observing.specs, env_index, teams)
-        if mask_space is not None and (mask_space.shape != (self.spec.mask_size,) or not self.spec.discrete):
+        mask_size = self.spec.mask_size
+        if mask_space is not None and (mask_space.shape != (mask_size,) or not self.spec.discrete):
             raise UnsupportedSpace(
                 f"{game}: the mask {mask_space} of behavior {self.name!r} does not fit its actions; expected one entry "
-                f"for each of {self.spec.mask_size} options"
+                f"for each of {mask_size} options"
             )
         self._masked_by_observation = mask_space is not None
-        self._mask: NDArray[np.bool_] | None = None  # [S, mask_size] if agents have masks
-        self._final_mask: NDArray[np.bool_] | None = None  # as large
+        self._mask: Bools | None = None  # [S, mask_size] if agents have masks
+        self._final_mask: Bools | None = None  # as large
         self._observations = self._observing.buffers(slots)
         self._write = self._observing.row_writer(self._observations)
         # Written before the next reset, because a game may reuse the array that it returned.
@@ -58,27 +64,33 @@ class BehaviorArrays:
         self._final_infos: list[dict[str, float]] = []  # of the episodes in `_ended`
         self._actions: Any = ()  # the action of each slot
         # A row that no game has filled has values within its bounds.
-        self._blank = {
-            spec.name: np.clip(0, -np.inf if spec.low is None else spec.low, np.inf if spec.high is None else spec.high)
-            for spec in self._observing.specs
-        }
+        self._blank = {}
+        for spec in self._observing.specs:
+            low = -np.inf if spec.low is None else spec.low
+            high = np.inf if spec.high is None else spec.high
+            self._blank[spec.name] = np.clip(0, low, high)
 
     # ------------------------------------------------------------ an observation that all agents of a game share
 
     def add_observation(self, spec: ObservationSpec) -> None:
         """Add an observation that :meth:`show_all` writes."""
-        self.spec = attrs.evolve(self.spec, observations=(*self.spec.observations, spec))
-        self._observations[spec.name] = np.zeros((self.spec.slots, *spec.shape), spec.dtype)
-        self._finals[spec.name] = np.zeros((self.spec.slots, *spec.shape), spec.dtype)
+        observations = (*self.spec.observations, spec)
+        self.spec = attrs.evolve(self.spec, observations=observations)
+        shape = (self.spec.slots, *spec.shape)
+        self._observations[spec.name] = np.zeros(shape, spec.dtype)
+        self._finals[spec.name] = np.zeros(shape, spec.dtype)
 
     def seen(self, env: int, name: str) -> NDArray[Any]:
         """Return the observation ``name`` of the agents of an environment, [A, *shape]."""
-        return self._observations[name][env * self.agents : (env + 1) * self.agents]
+        first = env * self.agents
+        return self._observations[name][first : first + self.agents]
 
     def show_all(self, env: int, name: str, value: NDArray[Any], final: bool) -> None:
         """Show ``value`` [*shape] to all agents of an environment; if it is ``final``, also where an episode ended."""
         self.seen(env, name)[:] = value
-        for row, slot in enumerate(self._ended if final else ()):
+        if not final:
+            return
+        for row, slot in enumerate(self._ended):
             if slot // self.agents == env:
                 self._finals[name][row] = value
 
@@ -87,17 +99,21 @@ class BehaviorArrays:
     def forget(self, masked_by_info: bool) -> None:
         """Start from nothing, before a reset of every environment."""
         self._clear()
-        masked = self._masked_by_observation or (masked_by_info and self.spec.discrete != ())
-        self._mask = np.ones((self.spec.slots, self.spec.mask_size), np.bool_) if masked else None
-        self._final_mask = None if self._mask is None else self._mask.copy()  # the first K rows
+        self._mask = None
+        self._final_mask = None
+        if self._masked_by_observation or (masked_by_info and self.spec.discrete):
+            self._mask = np.ones((self.spec.slots, self.spec.mask_size), np.bool_)
+            self._final_mask = self._mask.copy()  # the first K rows
 
     def begin(self, actions: Actions) -> None:
         """Take the actions of all slots for a step in which no slot has received anything yet."""
         rows = self._acting.rows(actions)
         if not isinstance(rows, np.ndarray):
             self._actions = list(rows)
-        else:  # a game computes faster with integers of Python
-            self._actions = rows.tolist() if rows.ndim == 1 else rows
+        elif rows.ndim == 1:  # a game computes faster with integers of Python
+            self._actions = rows.tolist()
+        else:
+            self._actions = rows
         self._clear()
 
     def _clear(self) -> None:
@@ -125,7 +141,8 @@ class BehaviorArrays:
             if ACTION_MASK not in value:
                 raise MismatchedValue(f"no {ACTION_MASK!r} for an agent that acts next, although there was one before")
             mask = self._mask[slot]
-            mask[:] = action_mask(_joined(value[ACTION_MASK]), mask.shape)
+            allowed = _concatenated(value[ACTION_MASK])
+            mask[:] = action_mask(allowed, mask.shape)
         elif info and ACTION_MASK in info:
             raise MismatchedValue(f"an info with {ACTION_MASK!r}, which the infos of the first reset did not have")
 
@@ -158,28 +175,32 @@ class BehaviorArrays:
             self._write(slot, observation)
         if self._final_mask is not None:
             value = observation if self._masked_by_observation else info
-            found = None if value is None else _joined(value.get(ACTION_MASK))
-            self._final_mask[row] = final_mask(found, (self.spec.mask_size,), self.spec.discrete)
+            mask = None if value is None else _concatenated(value.get(ACTION_MASK))
+            self._final_mask[row] = final_mask(mask, (self.spec.mask_size,), self.spec.discrete)
         self._ended.append(slot)
-        found = final_info([info], self._reported) or {}  # at once: a game may reuse the info at its next reset
-        self._final_infos.append({name: float(column[0]) for name, column in found.items()})
+        columns = final_info([info], self._reported) or {}  # at once: a game may reuse the info at its next reset
+        numbers = {name: float(column[0]) for name, column in columns.items()}
+        self._final_infos.append(numbers)
 
     def batch(self) -> AgentBatch:
         """Return what all slots received."""
-        order = np.argsort(self._ended)
+        ended = np.array(self._ended, np.intp)
+        order = np.argsort(ended)  # the batch has slots in ascending order, games end episodes in any
         batch = AgentBatch(
             self._observations,
             self._reward,
             self._terminated,
             self._truncated,
-            np.array(self._ended, np.intp)[order],
+            ended[order],
             needs_action=None if self._needs_action.all() else self._needs_action,
             action_mask=self._mask,
         )
         if order.size:
             batch.final_observations = {name: array[order] for name, array in self._finals.items()}
-            batch.final_info = final_info([self._final_infos[place] for place in order], self._reported)
-            batch.final_action_mask = None if self._final_mask is None else self._final_mask[order]
+            infos = [self._final_infos[row] for row in order]
+            batch.final_info = final_info(infos, self._reported)
+            if self._final_mask is not None:
+                batch.final_action_mask = self._final_mask[order]
         return batch
 
 
@@ -187,9 +208,11 @@ def _without_mask(space: spaces.Space[Any]) -> tuple[spaces.Space[Any], spaces.S
     """Return what an agent sees, and the space of its mask if that is an entry of the observation."""
     if not isinstance(space, spaces.Dict) or ACTION_MASK not in space.spaces:
         return space, None
-    return spaces.Dict({name: part for name, part in space.spaces.items() if name != ACTION_MASK}), space[ACTION_MASK]
+    parts = dict(space.spaces)
+    mask = parts.pop(ACTION_MASK)
+    return spaces.Dict(parts), mask
 
 
-def _joined(mask: Any) -> Any:
-    """Join a mask with one part for each branch, as Gymnasium's MultiDiscrete takes masks; others stay as they are."""
+def _concatenated(mask: Any) -> Any:
+    """A mask with one part for each branch, as Gymnasium's MultiDiscrete takes masks, as one array."""
     return np.concatenate(mask) if isinstance(mask, tuple) else mask

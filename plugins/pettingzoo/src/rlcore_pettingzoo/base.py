@@ -27,8 +27,8 @@ from rlcore_pettingzoo.agents import Cast
 from rlcore_pettingzoo.arrays import ACTION_MASK, BehaviorArrays
 from rlcore_pettingzoo.central import CentralState
 
-Seats = Mapping[str, tuple[BehaviorArrays, int]]
-"""The behavior and slot of each agent of one environment, by the agent's name."""
+Seat = tuple[BehaviorArrays, int]
+"""The behavior and slot of an agent."""
 
 
 class PettingZooEnvironment:
@@ -59,14 +59,14 @@ class PettingZooEnvironment:
         self._arrays = [BehaviorArrays(cast, self.num_envs, game, reported) for cast in casts]
         self._state = None if state is None else state(self.games, self._arrays, game)
         self.behaviors: Mapping[str, BehaviorSpec] = {arrays.name: arrays.spec for arrays in self._arrays}
-        self.seats: list[Seats] = [
-            {
-                agent.name: (arrays, env * len(cast.agents) + a)
-                for arrays, cast in zip(self._arrays, casts, strict=True)
-                for a, agent in enumerate(cast.agents)
-            }
-            for env in range(self.num_envs)
-        ]
+        self.seats: list[dict[str, Seat]] = []  # [N] by the agent's name
+        for env in range(self.num_envs):
+            seats: dict[str, Seat] = {}
+            for arrays, cast in zip(self._arrays, casts, strict=True):
+                first = env * len(cast.agents)
+                for slot, agent in enumerate(cast.agents, first):
+                    seats[agent.name] = (arrays, slot)
+            self.seats.append(seats)
         self._seeds = EpisodeSeeds(0)
         self._env = 0  # the environment that is reset or stepped
 
@@ -104,7 +104,9 @@ class PettingZooEnvironment:
 
     def _seed_spaces(self, env: int, seed: int) -> None:
         game = self.games[env]
-        spaces = [of(name) for name in game.possible_agents for of in (game.observation_space, game.action_space)]
+        spaces = []
+        for name in game.possible_agents:
+            spaces += [game.observation_space(name), game.action_space(name)]
         seed_each(spaces, seed)
 
     # ------------------------------------------------------------ the contract
@@ -120,9 +122,13 @@ class PettingZooEnvironment:
                 self._seed_spaces(env, seed)
                 first = self._reset_game(env, seed)
                 infos = infos or first
-        masked = {id(self.seats[0][name][0]) for name, info in infos.items() if info and ACTION_MASK in info}
+        masked = set()  # behaviors, told by one environment: rows of all have masks, or none
+        for agent, info in infos.items():
+            if info and ACTION_MASK in info:
+                arrays, _ = self.seats[0][agent]
+                masked.add(arrays.name)
         for arrays in self._arrays:
-            arrays.forget(masked_by_info=id(arrays) in masked)
+            arrays.forget(masked_by_info=arrays.name in masked)
         with self._failures("reset"):
             for env in range(self.num_envs):
                 self._env = env
@@ -145,7 +151,8 @@ class PettingZooEnvironment:
             for env in over:
                 self._env = env
                 self.episodes[env] += 1
-                self._reset_game(env, self._seeds(env, int(self.episodes[env])))
+                seed = self._seeds(env, int(self.episodes[env]))
+                self._reset_game(env, seed)
                 self._show(env)
                 self._show_state(env, final=False)
         return {arrays.name: arrays.batch() for arrays in self._arrays}
@@ -180,7 +187,7 @@ class PettingZooEnvironment:
     def _wrong(self, problem: str) -> EnvironmentFailed:
         return EnvironmentFailed(f"{self._place}: {problem}; correct the game")
 
-    def _seat(self, env: int, agent: Any) -> tuple[BehaviorArrays, int]:
+    def _seat(self, env: int, agent: Any) -> Seat:
         try:
             return self.seats[env][agent]
         except KeyError:

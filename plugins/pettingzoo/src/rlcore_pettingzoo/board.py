@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ObservationSpec
 
+Observations = Mapping[str, NDArray[Any]]
+Mask = NDArray[np.bool_] | None
+
 MARKS = "XO#@%&"  # of the planes of a board
 MOST_NUMBERS = 40  # of an observation that is not a board
 
@@ -38,9 +41,7 @@ def drawn(game: Any) -> str:
     return text.rstrip("\n") if isinstance(text, str) else ""
 
 
-def view_of(
-    game: Any, agent: str, spec: BehaviorSpec, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None
-) -> str:
+def view_of(game: Any, agent: str, spec: BehaviorSpec, observations: Observations, mask: Mask) -> str:
     """Return what ``agent`` may see of a game, with its ``observations`` by name, each [*shape].
 
     A game with a method ``text_for(agent)`` says it itself; a drawing may show more than the agent may know.
@@ -50,31 +51,39 @@ def view_of(
     return drawn(game) or as_text(spec, observations, mask)
 
 
-def as_text(spec: BehaviorSpec, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> str:
+def as_text(spec: BehaviorSpec, observations: Observations, mask: Mask) -> str:
     """Return the ``observations`` of one agent, each [*shape], as text."""
-    return "\n".join(_observation_text(each, observations[each.name], mask) for each in spec.observations)
+    texts = [_observation_text(part, observations[part.name], mask) for part in spec.observations]
+    return "\n".join(texts)
 
 
-def _observation_text(spec: ObservationSpec, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
-    if len(spec.shape) == 3 and spec.shape[2] <= len(MARKS) and set(np.unique(values)) <= {0, 1}:
+def _observation_text(spec: ObservationSpec, values: NDArray[Any], mask: Mask) -> str:
+    may_be_board = len(spec.shape) == 3 and spec.shape[2] <= len(MARKS)
+    if may_be_board and set(np.unique(values)) <= {0, 1}:
         return _board(values, mask)
     numbers = values.ravel()
     if spec.kind == "one_hot":
-        return f"{spec.name}: {', '.join(map(str, np.flatnonzero(numbers)))}"
-    as_text = " ".join(f"{number:g}" for number in numbers[:MOST_NUMBERS])
-    return f"{spec.name}: {as_text}" + (f" ... ({len(numbers)} numbers)" if len(numbers) > MOST_NUMBERS else "")
+        chosen = np.flatnonzero(numbers)
+        return f"{spec.name}: {', '.join(map(str, chosen))}"
+    first = " ".join(f"{number:g}" for number in numbers[:MOST_NUMBERS])
+    rest = f" ... ({len(numbers)} numbers)" if len(numbers) > MOST_NUMBERS else ""
+    return f"{spec.name}: {first}{rest}"
 
 
-def _board(planes: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
+def _board(planes: NDArray[Any], mask: Mask) -> str:
     """Draw [rows, columns, planes]: a mark for each plane, and on free fields the action that takes the field."""
-    columns, count = planes.shape[1:]
-    fields = np.full(planes.shape[:2], ".", "U8")
-    if mask is not None and len(mask) == fields.size:
-        np.place(fields, mask, np.flatnonzero(mask).astype("U8"))
+    rows, columns, count = planes.shape
+    fields = np.full((rows, columns), ".", "U8")
+    if mask is not None and len(mask) == fields.size:  # an action for each field, as in tic-tac-toe
+        actions = np.flatnonzero(mask)
+        np.place(fields, mask, actions.astype("U8"))
     for plane, mark in enumerate(MARKS[:count]):
         fields[planes[:, :, plane] != 0] = mark
-    if mask is not None and len(mask) == columns:
-        fields = np.vstack([np.arange(columns).astype(str), fields])
+    if mask is not None and len(mask) == columns:  # an action for each column, as in Connect Four
+        header = np.arange(columns).astype(str)
+        fields = np.vstack([header, fields])
     width = int(np.char.str_len(fields).max())
-    drawing = "\n".join(" ".join(row) for row in np.char.rjust(fields, width).tolist())
-    return f"{drawing}\n({MARKS[0]} is yours)" if count > 1 else drawing
+    lines = [" ".join(row) for row in np.char.rjust(fields, width).tolist()]
+    if count > 1:
+        lines.append(f"({MARKS[0]} is yours)")
+    return "\n".join(lines)

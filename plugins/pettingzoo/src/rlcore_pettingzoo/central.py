@@ -28,17 +28,18 @@ class CentralState:
         self._arrays = arrays
         self._game = game
         spec = self._spec()
-        for each in arrays:
-            if any(observation.name == STATE for observation in each.spec.observations):
+        for behavior in arrays:
+            names = [observation.name for observation in behavior.spec.observations]
+            if STATE in names:
                 raise ConfigError(f"agents of {game} have an observation {STATE!r} already; leave it out", key=KEY)
-        for each in arrays:
-            each.add_observation(spec)
+        for behavior in arrays:
+            behavior.add_observation(spec)
 
     def show(self, env: int, final: bool) -> None:
         """Write the state of a game after a step, ``final`` for agents whose episode it ended, or after a reset."""
         state = self._state(env)
-        for each in self._arrays:
-            each.show_all(env, STATE, state, final)
+        for behavior in self._arrays:
+            behavior.show_all(env, STATE, state, final)
 
     def _spec(self) -> ObservationSpec:
         raise NotImplementedError
@@ -58,7 +59,8 @@ class StateOfGame(CentralState):
         return self._part.spec
 
     def _state(self, env: int) -> NDArray[Any]:
-        state: NDArray[Any] = self._part.convert(np.asarray(self._games[env].state())[None])[0]
+        one_row = np.asarray(self._games[env].state())[None]
+        state: NDArray[Any] = self._part.convert(one_row)[0]
         return state
 
 
@@ -66,20 +68,23 @@ class StateOfAgents(CentralState):
     """The observations of all agents side by side; of an agent that is out of the game, its last one."""
 
     def _spec(self) -> ObservationSpec:
-        for each in self._arrays:
-            for observation in each.spec.observations:
+        # Before `add_observation`: the state itself is no part of it.
+        self._parts: list[tuple[BehaviorArrays, str]] = []
+        size = 0
+        for behavior in self._arrays:
+            for observation in behavior.spec.observations:
                 if observation.kind == "image":
                     raise ConfigError(
                         f"agents of {self._game} observe an image, {observation.name!r}; write game, or leave it out",
                         key=KEY,
                     )
-        self._names = [[observation.name for observation in each.spec.observations] for each in self._arrays]
-        size = sum(o.size * each.agents for each in self._arrays for o in each.spec.observations)
+                self._parts.append((behavior, observation.name))
+                size += observation.size * behavior.agents
         return ObservationSpec(STATE, (size,), np.float32)
 
     def _state(self, env: int) -> NDArray[Any]:
-        of_each = zip(self._arrays, self._names, strict=True)
-        return np.concatenate([each.seen(env, name).ravel() for each, names in of_each for name in names])
+        parts = [behavior.seen(env, name).ravel() for behavior, name in self._parts]
+        return np.concatenate(parts)
 
 
 KINDS: dict[Literal["game", "agents"], type[CentralState]] = {"game": StateOfGame, "agents": StateOfAgents}

@@ -75,7 +75,8 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Petti
     """
     if not is_game(made):
         return None
-    name = str(getattr(made, "metadata", {}).get("name") or type(made).__name__)
+    metadata = getattr(made, "metadata", {})
+    name = str(metadata.get("name") or type(made).__name__)
     known = {key: value for key, value in settings.options.items() if key in _OF_PROGRAMS}
     for key in settings.options.keys() - known.keys():
         raise ConfigError(
@@ -90,7 +91,8 @@ def adapt(made: object, settings: EnvironmentSettings, run: RunContext) -> Petti
     with closing_on_error(games, run):
         add_copies(games, run, name)
         require_equal_agents(games, name)
-        environment = _of_games(games, name, re.sub(r"_v\d+$", "", name), options, run.behavior_names, settings.info)
+        without_version = re.sub(r"_v\d+$", "", name)
+        environment = _of_games(games, name, without_version, options, run.behavior_names, settings.info)
         if are_tried(run):
             environment.try_resets()
     return environment
@@ -109,11 +111,14 @@ def _of_games(
         first = games[0]
         parallel = is_parallel(first)
         in_turns = not parallel and not first.metadata.get("is_parallelizable", False)
-        agents = [
-            Agent(each, place, first.observation_space(each), first.action_space(each))
-            for place, each in enumerate(first.possible_agents)
-        ]
+        agents = []
+        for place, agent in enumerate(first.possible_agents):
+            agents.append(Agent(agent, place, first.observation_space(agent), first.action_space(agent)))
         casts = assign(agents, options.behaviors, in_turns, name, behavior_names)
         kind = ParallelEnvironment if parallel else TurnEnvironment
-        reported = info if info == "all" else list(dict.fromkeys([*options.final_info, *(info or ())]))
-        return kind(game_id, games, casts, reported, KINDS[options.state] if options.state else None)
+        reported = info
+        if info != "all":
+            names = [*options.final_info, *(info or ())]
+            reported = list(dict.fromkeys(names))
+        state = KINDS[options.state] if options.state else None
+        return kind(game_id, games, casts, reported, state)

@@ -68,11 +68,12 @@ def check_id(env_id: str | None) -> None:
 def _registered(env_id: str, api: Api | None) -> Game:
     registries = {"parallel": pettingzoo.parallel_registry, "aec": pettingzoo.aec_registry}
     wanted = re.sub(r"_v(?=\d+$)", "-v", env_id)
-    known = sorted({name for names in registries.values() for name in names})
+    known = sorted({*registries["parallel"], *registries["aec"]})
     matching = [name for name in known if wanted in (name, name.partition("/")[2])]
     if not matching:
         _refuse_moved(env_id, wanted)
-        close = did_you_mean(wanted, known) or did_you_mean(wanted, [name.partition("/")[2] for name in known])
+        without_namespace = [name.partition("/")[2] for name in known]
+        close = did_you_mean(wanted, known) or did_you_mean(wanted, without_namespace)
         raise ConfigError(
             f"{env_id!r} is not registered with PettingZoo{close} (an environment of another package is written "
             "module:function, a game of OpenSpiel openspiel/NAME)",
@@ -120,7 +121,8 @@ def _name_of(target: str) -> str:
     """Return what ``module:function`` is called: its function, or its module if the function has a general name."""
     module, _, function = target.rpartition(":")
     general = function in ("env", "raw_env", "parallel_env", "aec_env", "make")
-    return re.sub(r"_v\d+$", "", module.rpartition(".")[2] if general else function)
+    name = module.rpartition(".")[2] if general else function
+    return re.sub(r"_v\d+$", "", name)
 
 
 def imported(target: str, key: KeyPath) -> Callable[..., Any]:
@@ -135,8 +137,10 @@ def imported(target: str, key: KeyPath) -> Callable[..., Any]:
         raise ConfigError(f"{target!r}: cannot import {module_name!r}: {one_line(error)}{hint}", key=key) from error
     function = getattr(module, name, None)
     if not callable(function):
-        found = [each for each in vars(module) if callable(getattr(module, each)) and not each.startswith("_")]
-        raise ConfigError(f"{target!r}: {module_name} has no function {name!r}{did_you_mean(name, found)}", key=key)
+        public = [attribute for attribute in vars(module) if not attribute.startswith("_")]
+        functions = [attribute for attribute in public if callable(getattr(module, attribute))]
+        hint = did_you_mean(name, functions)
+        raise ConfigError(f"{target!r}: {module_name} has no function {name!r}{hint}", key=key)
     result: Callable[..., Any] = function
     return result
 
@@ -149,11 +153,13 @@ def make_games(game: Game, options: PettingZooSettings, count: int) -> list[Any]
     games: list[Any] = []
     try:
         for _ in range(count):
-            games.append(_made(game, options.arguments))
-            _require_environment(games[-1], repr(game.id), ID)
+            made = _made(game, options.arguments)
+            games.append(made)
+            _require_environment(made, repr(game.id), ID)
             for index, wrapper in enumerate(options.wrappers):
-                games[-1] = _wrapped(games[-1], wrapper, (*OPTIONS, "wrappers", index))
-            _refuse_unusable(game, games[-1], options.api)
+                made = _wrapped(made, wrapper, (*OPTIONS, "wrappers", index))
+                games[-1] = made  # closing a wrapper closes what it wraps
+            _refuse_unusable(game, made, options.api)
         require_equal_agents(games, game.id)
     except BaseException:
         for made in games:
@@ -164,7 +170,8 @@ def make_games(game: Game, options: PettingZooSettings, count: int) -> list[Any]
 
 def require_equal_agents(games: Sequence[Any], name: str) -> None:
     """Raise EnvironmentFailed unless all games have the same ``possible_agents``, and at least one."""
-    first, *others = (list(getattr(game, "possible_agents", None) or ()) for game in games)
+    agents = [list(getattr(game, "possible_agents", None) or ()) for game in games]
+    first, *others = agents
     if not first:
         raise EnvironmentFailed(f"{name}: has no possible_agents; rlcore must know all agents before the first step")
     for other in others:

@@ -44,7 +44,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         self.render_mode = render_mode
         self._game = pyspiel.load_game(game, dict(parameters))
         self._observed, shape = _tensor_of(self._game, game, observation)
-        self.possible_agents = [f"player_{player}" for player in range(self._game.num_players())]
+        players = self._game.num_players()
+        self.possible_agents = [f"player_{player}" for player in range(players)]
         self._number = {agent: player for player, agent in enumerate(self.possible_agents)}
         self._actions = self._game.num_distinct_actions()
         space = spaces.Box(-np.inf, np.inf, tuple(shape), np.float32)
@@ -61,8 +62,10 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         self._generator = np.random.default_rng(seed)
         self.agents = self.possible_agents[:]
-        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
-        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._returns = [0.0] * len(self.agents)
         self._chosen: list[int] = []  # by the first players of a simultaneous state
@@ -76,7 +79,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        self.infos[agent] = {ACTION_MASK: np.zeros(self._actions, np.int8)}
+        nothing_allowed = np.zeros(self._actions, np.int8)
+        self.infos[agent] = {ACTION_MASK: nothing_allowed}
         assert action is not None
         if self._state.is_simultaneous_node():
             self._chosen.append(int(action))
@@ -93,8 +97,9 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         space = self.observation_spaces[agent]
         if self._state.is_chance_node():  # OpenSpiel shows nothing there; only a game that was cut off ends there
             return np.zeros(space.shape, np.float32)
-        tensor = getattr(self._state, self._observed)(self._number[agent])
-        return np.asarray(tensor, np.float32).reshape(space.shape)
+        tensor_of = getattr(self._state, self._observed)
+        tensor = np.asarray(tensor_of(self._number[agent]), np.float32)
+        return tensor.reshape(space.shape)
 
     def render(self) -> str | None:
         """Return the state as text with ``render_mode="ansi"``."""
@@ -110,7 +115,9 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         player = self._number[agent]
         if kind.provides_information_state_string:
             return str(self._state.information_state_string(player))
-        return str(self._state.observation_string(player) if kind.provides_observation_string else self._state)
+        if kind.provides_observation_string:
+            return str(self._state.observation_string(player))
+        return str(self._state)
 
     @property
     def choices_are_hidden(self) -> bool:
@@ -126,7 +133,8 @@ class OpenSpielGame(pettingzoo.AECEnv):  # type: ignore[misc]
         while state.is_chance_node():
             actions, chances = zip(*state.chance_outcomes(), strict=True)
             weights = np.asarray(chances)
-            state.apply_action(int(self._generator.choice(actions, p=weights / weights.sum())))
+            drawn = self._generator.choice(actions, p=weights / weights.sum())  # chances add up to 1 but for rounding
+            state.apply_action(int(drawn))
         returns = state.returns()
         for agent in self.agents:
             player = self._number[agent]
@@ -163,7 +171,8 @@ def _tensor_of(game: Any, name: str, wanted: str | None) -> tuple[str, list[int]
     kind = game.get_type()
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ValueError(f"{name} is a mean-field game, which is played by a distribution of agents")
-    tensors = [each for each in ("information_state", "observation") if getattr(kind, f"provides_{each}_tensor")]
+    kinds = ("information_state", "observation")
+    tensors = [tensor for tensor in kinds if getattr(kind, f"provides_{tensor}_tensor")]
     if not tensors:
         raise ValueError(f"{name} shows its players no numbers, only text")
     if wanted is not None and wanted not in tensors:

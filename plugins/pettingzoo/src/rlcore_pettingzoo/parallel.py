@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcore_gymnasium.spaces.values import flag
-from rlcore_pettingzoo.arrays import BehaviorArrays
-from rlcore_pettingzoo.base import PettingZooEnvironment
+from rlcore_pettingzoo.base import PettingZooEnvironment, Seat
 
 _NO_INFO: Mapping[str, Any] = {}
 _RESULTS = ("observations", "rewards", "terminations", "truncations")
@@ -21,26 +20,28 @@ class ParallelEnvironment(PettingZooEnvironment):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        # [N] each: the agents in a game, those whose episode ended before that of others, those of them that the game
-        # has taken from its list, and the last reset's result
-        self._playing: list[dict[str, tuple[BehaviorArrays, int]]] = [{} for _ in self.games]
-        self._out: list[set[str]] = [set() for _ in self.games]
-        self._gone: list[set[str]] = [set() for _ in self.games]
-        self._first: list[tuple[Any, Any]] = [({}, {}) for _ in self.games]
+        envs = range(self.num_envs)
+        self._playing: list[dict[str, Seat]] = [{} for _ in envs]  # the agents in each game
+        self._out: list[set[str]] = [set() for _ in envs]  # whose episode ended before that of others
+        self._gone: list[set[str]] = [set() for _ in envs]  # those of them that the game has taken from its list
+        self._first: list[tuple[Any, Any]] = [({}, {}) for _ in envs]  # the results of the last resets
 
     def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
         game = self.games[env]
         observations, infos = game.reset(seed=seed)
         self._first[env] = observations, infos
         self._playing[env] = {name: self._seat(env, name) for name in game.agents}
-        self._out[env], self._gone[env] = set(), set()
+        self._out[env] = set()
+        self._gone[env] = set()
         return infos or _NO_INFO
 
     def _begun(self, env: int) -> Any:
-        return self._first[env][0]
+        observations, _ = self._first[env]
+        return observations
 
     def _show(self, env: int) -> None:
         observations, infos = self._first[env]
+        infos = infos or _NO_INFO
         playing = self._playing[env]
         if not playing:
             raise self._wrong("no agent is in the game after a reset")
@@ -50,13 +51,14 @@ class ParallelEnvironment(PettingZooEnvironment):
             elif name not in observations:
                 raise self._wrong(f"reset returned no observation of {name!r}")
             else:
-                arrays.first(slot, observations[name], (infos or _NO_INFO).get(name, _NO_INFO))
+                arrays.first(slot, observations[name], infos.get(name, _NO_INFO))
         self._first[env] = {}, {}
 
     def _step_game(self, env: int) -> bool:
         game = self.games[env]
         playing = self._playing[env]
-        results = game.step({name: arrays.action(slot) for name, (arrays, slot) in playing.items()})
+        actions = {name: arrays.action(slot) for name, (arrays, slot) in playing.items()}
+        results = game.step(actions)
         observations, rewards, terminations, truncations, infos = results
         infos = infos or _NO_INFO
         ended: list[str] = []
@@ -76,10 +78,11 @@ class ParallelEnvironment(PettingZooEnvironment):
                         continue
                 arrays.turn(slot, observations[name], rewards[name], infos.get(name, _NO_INFO))
         except KeyError:
-            missing = next((what for what, each in zip(_RESULTS, results, strict=False) if name not in each), None)
-            if missing is None:
-                raise
-            raise self._wrong(f"step returned {missing} without {name!r}, which is in the game") from None
+            for kind, result in zip(_RESULTS, results, strict=False):
+                if name not in result:
+                    problem = f"step returned {kind} without {name!r}, which is in the game"
+                    raise self._wrong(problem) from None
+            raise
         for name in ended:
             del playing[name]
         if ended or len(game.agents) != len(playing):
@@ -102,7 +105,8 @@ class ParallelEnvironment(PettingZooEnvironment):
             raise self._wrong(f"{lost[0]!r} left the game without being terminated or truncated")
         for name in game.agents:
             if name not in playing and name not in out:
-                arrays, slot = playing[name] = self._seat(env, name)
+                arrays, slot = self._seat(env, name)
+                playing[name] = (arrays, slot)
                 if name not in observations:
                     raise self._wrong(f"step returned observations without {name!r}, which is in the game")
                 arrays.turn(slot, observations[name], 0.0, infos.get(name, _NO_INFO))

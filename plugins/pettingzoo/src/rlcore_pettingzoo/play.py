@@ -73,7 +73,11 @@ def _asked(table: Table) -> int | None:
             return None
         if answer.isdecimal() and int(answer) in options:
             return int(answer)
-        named = [action for action, text in options.items() if answer and answer in text.split(" = ")[1:]]
+        named = []
+        for action, text in options.items():
+            names = text.split(" = ")[1:]
+            if answer and answer in names:
+                named.append(action)
         if len(named) == 1:
             return named[0]
         click.echo(f"{answer or 'Nothing'} is not one of your actions; type a number, or q to leave.")

@@ -42,14 +42,16 @@ class Table:
         """
         saved = SavedRun.open(run, checkpoint, allow_local)
         settings = saved.config.environment
-        if settings is None or saved.plugins.record(EnvironmentSpec, settings.type).target != TARGET:
+        is_game = settings is not None and saved.plugins.record(EnvironmentSpec, settings.type).target == TARGET
+        if settings is None or not is_game:
             kind = None if settings is None else settings.type
             raise ConfigError(
                 f"{run}: its environment is of type {kind!r}; rlcore play needs a game of type 'pettingzoo'"
             )
         game = find_game(settings.id, settings.options.api)
         self.title = f"{game.id}, checkpoint {saved.step}"
-        environment = make_of(game, _drawing(game, settings.options), 1, saved.context.behavior_names)
+        options = _drawing(game, settings.options)
+        environment = make_of(game, options, 1, saved.context.behavior_names)
         try:
             if not isinstance(environment, TurnEnvironment):
                 raise ConfigError(
@@ -63,25 +65,32 @@ class Table:
 
     def _sit_down(self, saved: SavedRun, seat: str | None, deterministic: bool, seed: int | None) -> None:
         environment = self.environment
-        specs = self.environment.behaviors
+        specs = environment.behaviors
         self.agents = list(environment.games[0].possible_agents)
         self.you = _seat(seat, self.agents)
-        self._names = {(arrays.name, slot): name for name, (arrays, slot) in environment.seats[0].items()}
-        self._person = next(place for place, name in self._names.items() if name == self.you)  # behavior and slot
-        self._spec = specs[self._person[0]]
+        self._names: dict[tuple[str, int], str] = {}  # of the agents, by behavior and slot
+        for name, (arrays, slot) in environment.seats[0].items():
+            self._names[arrays.name, slot] = name
+        arrays, slot = environment.seats[0][self.you]
+        self._person = (arrays.name, slot)
+        self._spec = specs[arrays.name]
         if self._spec.continuous or len(self._spec.discrete) != 1:
             raise ConfigError(f"{self.you!r} does more than one choice at a time, which cannot be typed")
-        self._game = environment.games[0] = LastView(environment.games[0])
+        self._game = LastView(environment.games[0])
+        environment.games[0] = self._game
         self._deterministic = deterministic
-        seed = secrets.randbelow(2**31) if seed is None else seed
+        if seed is None:
+            seed = secrets.randbelow(2**31)
         policies = saved.policies(specs)
         # What critics alone read, such as the cards of all players, is not shown.
-        read = getattr(policies[self._person[0]], "behavior", self._spec)
-        self._spec = attrs.evolve(self._spec, observations=read.observations)
-        self._players = {
-            name: Player(policies[name], spec.slots, derive_seed(seed, name)) for name, spec in specs.items()
-        }
-        self._batches: Mapping[str, AgentBatch] = environment.reset(EpisodeSeeds(seed), np.zeros(1, np.int64))
+        played_by = policies[arrays.name]
+        observations = getattr(played_by, "behavior", self._spec).observations
+        self._spec = attrs.evolve(self._spec, observations=observations)
+        self._players = {}
+        for name, spec in specs.items():
+            self._players[name] = Player(policies[name], spec.slots, derive_seed(seed, name))
+        first_episodes = np.zeros(1, np.int64)
+        self._batches: Mapping[str, AgentBatch] = environment.reset(EpisodeSeeds(seed), first_episodes)
         self.begin()
 
     # ------------------------------------------------------------ a game
@@ -106,13 +115,16 @@ class Table:
     def view(self) -> str:
         """Return what the person sees."""
         name, slot = self._person
-        seen = {key: array[slot] for key, array in self._batches[name].observations.items()}
+        observations = self._batches[name].observations
+        seen = {key: array[slot] for key, array in observations.items()}
         return view_of(self._game, self.you, self._spec, seen, self._mask)
 
     def options(self) -> dict[int, str]:
         """Return the allowed actions, with a text for each: its number, and its name if the game has one."""
-        mask = np.ones(self._spec.discrete[0]) if self._mask is None else self._mask
-        return {action: self._text(self.you, action) for action in np.flatnonzero(mask).tolist()}
+        allowed = list(range(self._spec.discrete[0]))
+        if self._mask is not None:
+            allowed = np.flatnonzero(self._mask).tolist()
+        return {action: self._text(self.you, action) for action in allowed}
 
     def news(self) -> list[str]:
         """Return the moves of others since the last call."""
@@ -148,15 +160,20 @@ class Table:
     def step(self, action: int | None = None) -> None:
         """Step with the policies' actions, and with ``action`` in the person's seat if it is the person's turn."""
         name, slot = self._acting
-        actions = {each: self._players[each].act(batch, self._deterministic) for each, batch in self._batches.items()}
+        actions = {}
+        for behavior, batch in self._batches.items():
+            actions[behavior] = self._players[behavior].act(batch, self._deterministic)
         choices = actions[name].discrete
+        hidden = getattr(self._game, "choices_are_hidden", False)
         if action is not None:
             assert choices is not None
-            choices = actions[name].discrete = choices.copy()
+            choices = choices.copy()
             choices[slot] = action
-        elif choices is not None and choices.shape[1] == 1 and not getattr(self._game, "choices_are_hidden", False):
+            actions[name].discrete = choices
+        elif choices is not None and choices.shape[1] == 1 and not hidden:
             agent = self._names[name, slot]
-            self._news.append(f"{agent} plays {self._text(agent, int(choices[slot, 0]))}")
+            chosen = int(choices[slot, 0])
+            self._news.append(f"{agent} plays {self._text(agent, chosen)}")
         self._batches = self.environment.step(actions)
         for (name, slot), agent in self._names.items():
             batch = self._batches[name]
@@ -170,8 +187,10 @@ class Table:
             self._players[name].observe(batch)
 
     def _text(self, agent: str, action: int) -> str:
-        name = getattr(self._game, "action_name", None)
-        return f"{action} = {name(agent, action)}" if name is not None else str(action)
+        name_of = getattr(self._game, "action_name", None)
+        if name_of is None:
+            return str(action)
+        return f"{action} = {name_of(agent, action)}"
 
 
 def _drawing(game: Game, options: PettingZooSettings) -> PettingZooSettings:
@@ -180,7 +199,8 @@ def _drawing(game: Game, options: PettingZooSettings) -> PettingZooSettings:
     close_quietly(made)
     if "ansi" not in (made.metadata.get("render_modes") or ()):
         return options
-    return attrs.evolve(options, arguments={**options.arguments, "render_mode": "ansi"})
+    arguments = {**options.arguments, "render_mode": "ansi"}
+    return attrs.evolve(options, arguments=arguments)
 
 
 def _seat(seat: str | None, agents: list[str]) -> str:
@@ -190,5 +210,5 @@ def _seat(seat: str | None, agents: list[str]) -> str:
         return seat
     if seat.isdecimal() and int(seat) < len(agents):
         return agents[int(seat)]
-    there = ", ".join(agents)
-    raise ConfigError(f"--seat {seat}: no agent is called so; there are {there}{did_you_mean(seat, agents)}")
+    hint = did_you_mean(seat, agents)
+    raise ConfigError(f"--seat {seat}: no agent is called so; there are {', '.join(agents)}{hint}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore_pettingzoo.arrays import BehaviorArrays
-from rlcore_pettingzoo.base import PettingZooEnvironment
+from rlcore_pettingzoo.base import PettingZooEnvironment, Seat
 
 
 class TurnEnvironment(PettingZooEnvironment):
@@ -21,7 +20,7 @@ class TurnEnvironment(PettingZooEnvironment):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self.acting: list[tuple[BehaviorArrays, int]] = [(self._arrays[0], 0)] * self.num_envs
+        self.acting: list[Seat] = [(self._arrays[0], 0)] * self.num_envs
 
     def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
         game = self.games[env]
