@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import EpisodeTable, EpisodeUniforms
+from rlcore_curriculum.arrays import Floats, Ints
 from rlcore_curriculum.samplers import SeededSampler
 
 
@@ -27,7 +27,7 @@ class EpisodeValues:
         self._num_envs = num_envs
         self._samplers: list[SeededSampler] = list(samplers)
         self._uniforms: dict[tuple[str, int], EpisodeUniforms] = {}  # by stream and seed
-        self._constants: NDArray[np.float64] = np.zeros(len(names))  # [P]
+        self._constants: Floats = np.zeros(len(names))  # [P]
         self._random: list[int] = []  # the columns that are not constant
         self._table = EpisodeTable(num_envs, (len(names),), self._sample)  # used if a column is random
         self._update_columns()
@@ -37,7 +37,7 @@ class EpisodeValues:
         self._samplers[column] = sampler
         self._update_columns()
 
-    def __call__(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, env_index: Ints, episodes: Ints) -> Floats:
         """Return the values [K, P] for the episodes ``episodes[k]`` of the environments ``env_index[k]``."""
         if self._random:
             return self._table(env_index, episodes)
@@ -45,20 +45,24 @@ class EpisodeValues:
         values[:] = self._constants
         return values
 
-    def _sample(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _sample(self, env_index: Ints, blocks: Ints) -> Floats:
         values = np.empty((len(env_index), EpisodeTable.BLOCK, len(self._names)))
         values[:] = self._constants
         for column in self._random:
             sampler = self._samplers[column]
             name = self._names[column]
-            uniforms = self._stream(name, sampler.seed).of_blocks(env_index, blocks)[:, :, 0, 0]  # [M, 256]
-            values[:, :, column] = sampler.sample(uniforms.ravel(), name).reshape(uniforms.shape)
+            stream = self._stream(name, sampler.seed)
+            uniforms = stream.of_blocks(env_index, blocks)[:, :, 0, 0]  # [M, 256]
+            drawn = sampler.sample(uniforms.ravel(), name)
+            values[:, :, column] = drawn.reshape(uniforms.shape)
         return values
 
     def _stream(self, name: str, seed: int) -> EpisodeUniforms:
-        key = (f"parameters/{name}", seed)
+        stream = f"parameters/{name}"
+        key = (stream, seed)
         if key not in self._uniforms:
-            self._uniforms[key] = EpisodeUniforms(self._run_seed if seed == -1 else seed, key[:1], self._num_envs)
+            of_run = self._run_seed if seed == -1 else seed
+            self._uniforms[key] = EpisodeUniforms(of_run, (stream,), self._num_envs)
         return self._uniforms[key]
 
     def _update_columns(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import saved_array, saved_count
+from rlcore_curriculum.arrays import Bools, Floats, Ints
 
 
 class EpisodesInOrder:
@@ -24,15 +25,17 @@ class EpisodesInOrder:
         """``width`` numbers are kept of each episode. ``capacity`` is rounded up to a power of two; without one it is
         64 episodes for each of the ``num_envs`` environments, and 4096 at least.
         """
-        size = 1 << max(0, (max(4096, 64 * num_envs) if capacity is None else capacity) - 1).bit_length()
-        self._mask = size - 1
-        # Column by column, because that is how they come: of episode n at n modulo the size.
-        self._columns: NDArray[np.float64] = np.zeros((width, size))
-        self._held: NDArray[np.bool_] = np.zeros(size, np.bool_)
+        if capacity is None:
+            capacity = max(4096, 64 * num_envs)
+        size = 1 << (capacity - 1).bit_length()
+        self._mask = size - 1  # a number of an episode & the mask is its place: the number modulo the size
+        # Column by column, because that is how they come.
+        self._columns: Floats = np.zeros((width, size))
+        self._held: Bools = np.zeros(size, np.bool_)
         self._next = 0  # all with smaller numbers have been handed on, or were lost
-        self._late: list[NDArray[np.float64]] = []  # columns that are handed on whatever comes before them
+        self._late: list[Floats] = []  # columns that are handed on whatever comes before them
 
-    def add(self, numbers: NDArray[np.int64], *columns: NDArray[Any]) -> None:
+    def add(self, numbers: Ints, *columns: NDArray[Any]) -> None:
         """Add K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
         listed = numbers.tolist()
         beyond = max(listed) - self._mask - self._next
@@ -40,7 +43,8 @@ class EpisodesInOrder:
             self._late += self._pop(self._next + beyond)
         if min(listed) < self._next:
             late = numbers < self._next
-            self._late.append(np.column_stack(columns)[late].T)
+            rows = np.column_stack(columns)
+            self._late.append(rows[late].T)
             numbers = numbers[~late]
             columns = tuple(column[~late] for column in columns)
         places = numbers & self._mask
@@ -54,32 +58,40 @@ class EpisodesInOrder:
                 row += column.shape[1]
         self._held[places] = True
 
-    def pop(self, settled: int) -> NDArray[np.float64] | None:
+    def pop(self, settled: int) -> Floats | None:
         """Returns the numbers [R, width] of the episodes before ``settled``, in their order; None if there are none."""
-        taken = self._late + self._pop(settled)
+        parts = self._late + self._pop(settled)
         self._late = []
-        if len(taken) > 1:
-            return np.concatenate(taken, axis=1).T
-        return taken[0].T if taken else None
+        if not parts:
+            return None
+        if len(parts) == 1:
+            return parts[0].T
+        return np.concatenate(parts, axis=1).T
 
-    def _pop(self, until: int) -> list[NDArray[np.float64]]:
+    def _pop(self, until: int) -> list[Floats]:
         if until <= self._next:
             return []
-        places = np.arange(self._next, min(until, self._next + self._mask + 1)) & self._mask
+        # Only that many are held; what is beyond was never added.
+        end = min(until, self._next + self._mask + 1)
+        places = np.arange(self._next, end) & self._mask
         self._next = until
         places = places[self._held.take(places)]  # those that are not there were lost, or were never added
         self._held[places] = False
-        return [self._columns.take(places, 1)] if places.size else []
+        if not places.size:
+            return []
+        return [self._columns.take(places, 1)]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the episodes that are held back: mappings of numpy arrays and JSON values."""
         numbers = self._next + np.arange(self._mask + 1)
-        numbers = numbers[self._held[numbers & self._mask]]
+        held = self._held[numbers & self._mask]
+        numbers = numbers[held]
+        nothing = np.empty((len(self._columns), 0))
         return {
             "next": self._next,
             "numbers": numbers,
             "columns": self._columns.take(numbers & self._mask, 1),
-            "late": np.concatenate([np.empty((len(self._columns), 0)), *self._late], axis=1),
+            "late": np.concatenate([nothing, *self._late], axis=1),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import StatSummary
+from rlcore_curriculum.arrays import Floats
 from rlcore_curriculum.criterion_settings import PROGRESS
 from rlcore_curriculum.lesson_settings import LessonsSettings
 from rlcore_curriculum.tracks import Ended, Move, measured
@@ -26,12 +26,17 @@ class RewardBuffers:
 
     def __init__(self, blocks: Iterable[LessonsSettings]) -> None:
         lengths: dict[str, int] = {}
-        for criterion in (each for block in blocks for lesson in block.lessons for each in lesson.completion):
-            lengths[criterion.behavior] = max(1, lengths.get(criterion.behavior, 1), criterion.min_lesson_length)
-        self._returns: dict[str, deque[float]] = {name: deque(maxlen=length) for name, length in lengths.items()}
+        for block in blocks:
+            for lesson in block.lessons:
+                for criterion in lesson.completion:
+                    length = lengths.get(criterion.behavior, 1)
+                    lengths[criterion.behavior] = max(length, criterion.min_lesson_length)
+        self._returns: dict[str, deque[float]] = {}
+        for name, length in lengths.items():
+            self._returns[name] = deque(maxlen=length)
         self._means: dict[str, float] = {}  # means of buffers without new returns
 
-    def add(self, behavior: str, returns: NDArray[np.float64]) -> None:
+    def add(self, behavior: str, returns: Floats) -> None:
         """Add ended episodes of the behavior with returns [K]."""
         if behavior in self._returns:
             self._returns[behavior].extend(returns.tolist())
@@ -42,10 +47,11 @@ class RewardBuffers:
 
     def mean(self, behavior: str) -> float | None:
         """Return the mean of the buffer; None if it is empty."""
+        returns = self._returns[behavior]
+        if not returns:
+            return None
         if behavior not in self._means:
-            if not self._returns[behavior]:
-                return None
-            self._means[behavior] = float(np.mean(self._returns[behavior]))
+            self._means[behavior] = float(np.mean(returns))
         return self._means[behavior]
 
     def clear(self) -> None:
@@ -73,7 +79,8 @@ class LegacyTrack:
         self._smoothed = 0.0  # not reset between lessons
 
     def enter(self, lesson: int, midway: bool = True) -> None:
-        self.lesson = self.visit = lesson
+        self.lesson = lesson
+        self.visit = lesson
         completion = self.lessons[lesson].completion
         self._criterion = completion[0] if completion else None
         self.checks_every_step = bool(completion)  # ML-Agents checks and smooths at every step
@@ -99,20 +106,24 @@ class LegacyTrack:
                 return None
             value = mean
             if criterion.signal_smoothing:
-                value = self._smoothed = 0.25 * self._smoothed + 0.75 * value
-        return Move(self.lesson + 1, criterion.require_reset) if value > criterion.threshold else None
+                value = 0.25 * self._smoothed + 0.75 * value
+                self._smoothed = value
+        if value > criterion.threshold:
+            return Move(self.lesson + 1, criterion.require_reset)
+        return None
 
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
         criterion = self._criterion
         if criterion is None:
             return {}
-        value = self._buffers.mean(criterion.behavior)
+        behavior = criterion.behavior
+        value = self._buffers.mean(behavior)
         if criterion.measure == PROGRESS:
-            value = steps[criterion.behavior] / self._max_steps[criterion.behavior] if steps else None
+            value = steps[behavior] / self._max_steps[behavior] if steps else None
         elif value is not None and criterion.signal_smoothing:
             value = self._smoothed
-        left = max(0, criterion.min_lesson_length - self._buffers.count(criterion.behavior))
-        return measured(criterion, value, left)
+        missing = criterion.min_lesson_length - self._buffers.count(behavior)
+        return measured(criterion, value, max(0, missing))
 
     def state_dict(self) -> dict[str, Any]:
         return {"lesson": self.lesson, "smoothed": self._smoothed}

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     NO_CHANGES,
@@ -32,6 +31,7 @@ from rlcore import (
     Tag,
     derive_seed,
 )
+from rlcore_curriculum.arrays import Floats, Ints
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings, unknown_behavior
 from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.episodes_in_order import EpisodesInOrder
@@ -53,29 +53,36 @@ class Lessons:
         blocks = settings.values()
         criteria = criteria_of(settings)
         evaluation = run.config.evaluation
-        samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in blocks]
-        self._samplers = samplers  # by parameter and lesson
-        self._behaviors = {each.behavior: path for path, each in reversed(criteria.items())}
-        self._seen = StatisticsSeen(criteria, evaluates=evaluation is not None and evaluation.interval is not None)
+        self._samplers = []  # by parameter and lesson
+        for block in blocks:
+            self._samplers.append([make_sampler(lesson.value, run.plugins) for lesson in block.lessons])
+        # The first criterion of each behavior, for messages.
+        self._behaviors = {criterion.behavior: path for path, criterion in reversed(criteria.items())}
+        evaluates = evaluation is not None and evaluation.interval is not None
+        self._seen = StatisticsSeen(criteria, evaluates=evaluates)
         max_steps = {}
-        for name in {each.behavior for each in criteria.values() if each.measure == PROGRESS}:
-            behavior = run.config.behaviors.get(name, run.config.default_settings)
-            assert behavior is not None, "LessonsSettings.problems has refused it"
-            max_steps[name] = behavior.max_steps
+        for criterion in criteria.values():
+            if criterion.measure == PROGRESS:
+                behavior = run.config.behaviors.get(criterion.behavior, run.config.default_settings)
+                assert behavior is not None, "LessonsSettings.problems has refused it"
+                max_steps[criterion.behavior] = behavior.max_steps
         legacy = [block for block in blocks if block.smoothing == LEGACY]
         self._buffers = RewardBuffers(legacy)
-        self._tracks: list[Track] = [
-            LegacyTrack(block, max_steps, self._buffers) if block.smoothing == LEGACY else LessonTrack(block, max_steps)
-            for block in blocks
-        ]
-        self._orders = {name: EpisodesInOrder(2 + len(blocks), run.num_envs) for name in self._behaviors}
+        self._tracks: list[Track] = []
+        for block in blocks:
+            if block.smoothing == LEGACY:
+                self._tracks.append(LegacyTrack(block, max_steps, self._buffers))
+            else:
+                self._tracks.append(LessonTrack(block, max_steps))
+        width = 2 + len(blocks)  # returns, group returns, and a visit for each parameter
+        self._orders = {name: EpisodesInOrder(width, run.num_envs) for name in self._behaviors}
         self._inputs_changed = False  # whether an input of the criteria has changed since the last check
         self._steps: Mapping[str, int] = {}  # as of the last check; for the status
-        self._draw_id: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the current visits
-        self._values, self._target = (
-            EpisodeValues(run.seed, self.parameters, [each[lesson] for each in samplers], run.num_envs)
-            for lesson in (0, -1)
-        )
+        self._draw_id: Ints = np.zeros(len(blocks), np.int64)  # [P] the current visits
+        first = [samplers[0] for samplers in self._samplers]
+        last = [samplers[-1] for samplers in self._samplers]
+        self._values = EpisodeValues(run.seed, self.parameters, first, run.num_envs)
+        self._target = EpisodeValues(run.seed, self.parameters, last, run.num_envs)
         self._seeds = {name: derive_seed(run.seed, f"parameters/{name}") % LARGEST_SEED for name in self.parameters}
         self._update_measured_behaviors()
 
@@ -92,19 +99,19 @@ class Lessons:
         return self._distributions([-1 for _ in self._tracks])
 
     def _distributions(self, lessons: Sequence[int]) -> dict[str, ParameterSampler]:
-        found = {}
+        distributions = {}
         for name, samplers, lesson in zip(self.parameters, self._samplers, lessons, strict=True):
-            sampler = samplers[lesson].described(self._seeds[name])
-            if sampler is not None:
-                found[name] = sampler
-        return found
+            distribution = samplers[lesson].described(self._seeds[name])
+            if distribution is not None:
+                distributions[name] = distribution
+        return distributions
 
-    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         draw_id = np.empty((len(env_index), len(self.parameters)), np.int64)
         draw_id[:] = self._draw_id
         return EpisodeDraw(self._values(env_index, episodes), draw_id)
 
-    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw_target(self, env_index: Ints, episodes: Ints) -> Floats:
         """Draw from the last lessons, [K, P]."""
         return self._target(env_index, episodes)
 
@@ -134,20 +141,27 @@ class Lessons:
         if not (self._inputs_changed or self.every_step):
             return NO_CHANGES
         self._inputs_changed = False
-        moves = [(column, move) for column, track in enumerate(self._tracks) if (move := track.next(steps)) is not None]
+        # All tracks decide before the first one changes: with smoothing: legacy, a change clears what others measure.
+        moves = {}
+        for column, track in enumerate(self._tracks):
+            move = track.next(steps)
+            if move is not None:
+                moves[column] = move
         if not moves:
             return NO_CHANGES
         changes = []
-        for column, move in moves:
+        for column, move in moves.items():
             track = self._tracks[column]
-            previous = self._tracks[column].lesson
+            previous = track.lesson
             if isinstance(track, LegacyTrack):
                 self._buffers.clear()
             self._enter(column, move.lesson, midway=True)
-            name = self.parameters[column]
             names = [lesson.name for lesson in track.lessons]
-            changes.append(LessonChange(name, move.lesson, names[move.lesson], previous, names[previous]))
-        return Changes(tuple(changes), redraw=True, reset=any(move.reset for _, move in moves))
+            changes.append(
+                LessonChange(self.parameters[column], move.lesson, names[move.lesson], previous, names[previous])
+            )
+        reset = any(move.reset for move in moves.values())
+        return Changes(tuple(changes), redraw=True, reset=reset)
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """Raise ConfigError if a criterion uses a tag that the behavior does not have."""
@@ -159,20 +173,17 @@ class Lessons:
     # ------------------------------------------------------------ status
 
     def stats(self) -> dict[str, float]:
-        return {
-            f"{Tag.LESSON_NUMBER}{name}": float(track.lesson)
-            for name, track in zip(self.parameters, self._tracks, strict=True)
-        }
+        tags = {}
+        for name, track in zip(self.parameters, self._tracks, strict=True):
+            tags[f"{Tag.LESSON_NUMBER}{name}"] = float(track.lesson)
+        return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
-        return {
-            name: {
-                "lesson_num": track.lesson,
-                "lesson": track.lessons[track.lesson].name,
-                **track.status(self._steps),
-            }
-            for name, track in zip(self.parameters, self._tracks, strict=True)
-        }
+        sections = {}
+        for name, track in zip(self.parameters, self._tracks, strict=True):
+            lesson = track.lessons[track.lesson].name
+            sections[name] = {"lesson_num": track.lesson, "lesson": lesson, **track.status(self._steps)}
+        return sections
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Start each parameter with its lesson in ``sections``, from the first episode."""
@@ -197,7 +208,10 @@ class Lessons:
             self._enter(column, lesson, midway=False)
 
     def state_dict(self) -> dict[str, Any]:
-        tracks = [{"names": [lesson.name for lesson in track.lessons], **track.state_dict()} for track in self._tracks]
+        tracks = []
+        for track in self._tracks:
+            names = [lesson.name for lesson in track.lessons]
+            tracks.append({"names": names, **track.state_dict()})
         return {
             "tracks": tracks,
             "buffers": self._buffers.state_dict(),
@@ -235,7 +249,8 @@ class Lessons:
     def _update_measured_behaviors(self) -> None:
         """Collect the behaviors that the current lessons measure; episodes of others are ignored."""
         self.every_step = any(track.checks_every_step for track in self._tracks)
-        self._measured_behaviors = frozenset().union(*[track.measured_behaviors for track in self._tracks])
+        measured = [track.measured_behaviors for track in self._tracks]
+        self._measured_behaviors = frozenset().union(*measured)
 
     def _refuse_unknown_behaviors(self, steps: Mapping[str, int]) -> None:
         """Raise ConfigError for an unknown behavior.
@@ -243,7 +258,8 @@ class Lessons:
         With ``default_settings``, only the environment knows the behaviors.
         """
         for name, path in self._behaviors.items():
-            if problem := unknown_behavior(name, steps):
+            problem = unknown_behavior(name, steps)
+            if problem:
                 raise ConfigError(problem, key=(*path, "behavior"))
 
 
@@ -255,7 +271,8 @@ def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[KeyPath, Criterio
             path: KeyPath = ("environment_parameters", name, "curriculum", "lessons", number)
             several = isinstance(lesson.completion_criteria, tuple)
             for index, criterion in enumerate(lesson.completion):
-                criteria[(*path, "completion_criteria", *((index,) if several else ()))] = criterion
+                place = (index,) if several else ()
+                criteria[(*path, "completion_criteria", *place)] = criterion
             if lesson.demotion_criterion is not None:
                 criteria[(*path, "demotion")] = lesson.demotion_criterion
     return criteria

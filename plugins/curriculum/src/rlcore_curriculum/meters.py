@@ -61,7 +61,9 @@ class Meter:
         return value is not None and value < self.criterion.threshold
 
     def _final(self, steps: Mapping[str, int]) -> float | None:
-        return None if self.episodes_left else self.value(steps)
+        if self.episodes_left:
+            return None
+        return self.value(steps)
 
     @property
     def identity(self) -> str:
@@ -75,7 +77,8 @@ class Meter:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.episodes = saved_count(state, "episodes")
-        self._value = None if saved_entry(state, "value") is None else saved_float(state, "value")
+        has_value = saved_entry(state, "value") is not None
+        self._value = saved_float(state, "value") if has_value else None
 
     def _add_value(self, value: float) -> None:
         """Add a value of the measure.
@@ -103,20 +106,22 @@ class ReturnMeter(Meter):
         super().__init__(criterion)
         self._averaged = max(1, criterion.min_lesson_length)  # episodes that the mean covers
         self._window: deque[float] = deque()  # the latest returns, at most so many
-        self._base = self._beyond = 0.0
+        self._base = 0.0
+        self._beyond = 0.0  # sum of the differences from the base
 
     def ended(self, returns: Sequence[float]) -> None:
         window = self._window
         length = self._averaged
         base = self._base
         beyond = self._beyond
-        for episodes, each in enumerate(returns, self.episodes + 1):
-            window.append(each)
+        for episodes, latest in enumerate(returns, self.episodes + 1):
+            window.append(latest)
             if episodes > length:
-                beyond += each - window.popleft()
+                beyond += latest - window.popleft()
             if episodes % length == 0:
                 base = window[0]
-                beyond = fsum([value - base for value in window])
+                differences = [value - base for value in window]
+                beyond = fsum(differences)
             if episodes >= length:
                 self._add_value(base + beyond / length)
         self.episodes += len(returns)
@@ -133,7 +138,8 @@ class ReturnMeter(Meter):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._window = deque(saved_array(state, "window", np.float64, (None,)).tolist())
+        window = saved_array(state, "window", np.float64, (None,))
+        self._window = deque(window.tolist())
         self._base = saved_float(state, "base")
         self._beyond = saved_float(state, "beyond")
 
@@ -146,7 +152,10 @@ class ProgressMeter(Meter):
         self._max_steps = max_steps
 
     def value(self, steps: Mapping[str, int]) -> float | None:
-        return steps[self.criterion.behavior] / self._max_steps if self.criterion.behavior in steps else None
+        behavior = self.criterion.behavior
+        if behavior not in steps:
+            return None
+        return steps[behavior] / self._max_steps
 
 
 class StatisticMeter(Meter):

@@ -11,9 +11,9 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import ParameterSampler, PluginError, Registry, blamed
+from rlcore_curriculum.arrays import Floats
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
@@ -21,8 +21,6 @@ from rlcore_curriculum.sampler_settings import (
     SamplerSettings,
     UniformParameters,
 )
-
-Array = NDArray[np.float64]
 
 _STANDARD_NORMAL = NormalDist()
 _LEAST = 2.0**-54  # half of the smallest positive number of a generator; replaces 0, which has no quantile
@@ -32,7 +30,7 @@ _LEAST = 2.0**-54  # half of the smallest positive number of a generator; replac
 class Sampler(Protocol):
     """A probability distribution."""
 
-    def sample(self, uniforms: Array) -> Array:
+    def sample(self, uniforms: Floats) -> Floats:
         """Convert numbers [K] from [0, 1) into values [K]. Equal numbers give equal values."""
 
 
@@ -42,7 +40,7 @@ class ConstantSampler:
     def __init__(self, settings: ConstantParameters) -> None:
         self.value = settings.value
 
-    def sample(self, uniforms: Array) -> Array:
+    def sample(self, uniforms: Floats) -> Floats:
         return np.full(len(uniforms), self.value)
 
 
@@ -53,9 +51,10 @@ class UniformSampler:
         self.low = settings.min_value
         self.high = settings.max_value
 
-    def sample(self, uniforms: Array) -> Array:
+    def sample(self, uniforms: Floats) -> Floats:
         # low + u * (high - low) would overflow for distant bounds. Rounding can reach high although u < 1.
-        return np.clip((1.0 - uniforms) * self.low + uniforms * self.high, self.low, self.high)
+        values = (1.0 - uniforms) * self.low + uniforms * self.high
+        return np.clip(values, self.low, self.high)
 
 
 class GaussianSampler:
@@ -65,9 +64,10 @@ class GaussianSampler:
         self.mean = settings.mean
         self.st_dev = settings.st_dev
 
-    def sample(self, uniforms: Array) -> Array:
-        quantiles = map(_STANDARD_NORMAL.inv_cdf, np.maximum(uniforms, _LEAST).tolist())
-        return self.mean + self.st_dev * np.fromiter(quantiles, np.float64, len(uniforms))
+    def sample(self, uniforms: Floats) -> Floats:
+        positive = np.maximum(uniforms, _LEAST).tolist()
+        quantiles = np.array([_STANDARD_NORMAL.inv_cdf(uniform) for uniform in positive], np.float64)
+        return self.mean + self.st_dev * quantiles
 
 
 class MultiRangeUniformSampler:
@@ -87,13 +87,15 @@ class MultiRangeUniformSampler:
         self.shares = widths / widths.sum()  # [I] shares of [0, 1)
         self.begins = np.cumsum(self.shares) - self.shares  # [I] the start of each share
 
-    def sample(self, uniforms: Array) -> Array:
-        chosen: NDArray[np.intp] = np.maximum(np.searchsorted(self.begins, uniforms, side="right") - 1, 0)
-        within = np.clip((uniforms - self.begins[chosen]) / self.shares[chosen], 0.0, 1.0)
+    def sample(self, uniforms: Floats) -> Floats:
+        after = np.searchsorted(self.begins, uniforms, side="right")
+        chosen = np.maximum(after - 1, 0)
+        within = (uniforms - self.begins[chosen]) / self.shares[chosen]
+        within = np.clip(within, 0.0, 1.0)
         low = self.low[chosen]
         high = self.high[chosen]
-        values: Array = np.clip((1.0 - within) * low + within * high, low, high)
-        return values
+        values: Floats = (1.0 - within) * low + within * high
+        return np.clip(values, low, high)
 
 
 @attrs.frozen
@@ -121,11 +123,11 @@ class SeededSampler:
         if isinstance(sampler, GaussianSampler):
             return ParameterSampler("gaussian", (sampler.mean, sampler.st_dev), seed)
         if isinstance(sampler, MultiRangeUniformSampler):
-            bounds = zip(sampler.low.tolist(), sampler.high.tolist(), strict=True)
-            return ParameterSampler("multirange", tuple(bound for interval in bounds for bound in interval), seed)
+            intervals = np.stack([sampler.low, sampler.high], axis=1)
+            return ParameterSampler("multirange", tuple(intervals.ravel().tolist()), seed)
         return None
 
-    def sample(self, uniforms: Array, parameter: str) -> Array:
+    def sample(self, uniforms: Floats, parameter: str) -> Floats:
         """Convert numbers [K] from [0, 1) into values [K] of the environment parameter.
 
         Raises PluginError for a wrong result.
@@ -138,7 +140,7 @@ class SeededSampler:
                 "numbers; one value for each is wanted"
             )
         if not np.isfinite(values).all():
-            wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+            wrong = int(np.isfinite(values).argmin())
             raise PluginError(f"{self.called} gave {parameter!r} {values[wrong]:g} for {uniforms[wrong]:g}")
         return values
 
@@ -152,6 +154,6 @@ def make_sampler(value: float | SamplerSettings, plugins: Registry) -> SeededSam
         return SeededSampler(ConstantSampler(ConstantParameters(value=value)))
     spec = value.spec(plugins)
     parameters = value.parameters(plugins)
-    return SeededSampler(
-        plugins.create(spec, settings=parameters), int(getattr(parameters, "seed", -1)), spec.described
-    )
+    sampler = plugins.create(spec, settings=parameters)
+    seed = int(getattr(parameters, "seed", -1))
+    return SeededSampler(sampler, seed, spec.described)

@@ -11,7 +11,7 @@ from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
 from rlcore_curriculum.criterion_settings import CriterionSettings
 
 # Tags of rlcore itself. Any other tag comes from a trainer, so it shows that there was an update.
-OWN = ("Environment/", "Evaluation/", "Performance/", Tag.IS_TRAINING)
+OF_RLCORE = ("Environment/", "Evaluation/", "Performance/", Tag.IS_TRAINING)
 # Written together with evaluations only, which may be rarer than summaries.
 OF_EVALUATIONS = "Evaluation/"
 
@@ -24,24 +24,27 @@ class StatisticsSeen:
         self._wanted: dict[tuple[str, str], KeyPath] = {}  # (behavior, tag): the first criterion that uses it
         for path, criterion in criteria.items():
             tag = Tag.GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
-            if tag is not None and not (evaluates and tag.startswith(OF_EVALUATIONS)):
-                self._wanted.setdefault((criterion.behavior, tag), path)
+            if tag is None or (evaluates and tag.startswith(OF_EVALUATIONS)):
+                continue
+            self._wanted.setdefault((criterion.behavior, tag), path)
         self._seen: set[tuple[str, str]] = set()
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """Raise ConfigError with the nearest tags if a summary with episodes and an update lacks a tag."""
         for wanted, path in self._wanted.items():
-            of, tag = wanted
-            if of != behavior or wanted in self._seen:
+            measured_behavior, tag = wanted
+            if measured_behavior != behavior or wanted in self._seen:
                 continue
             if tag in stats:
                 self._seen.add(wanted)
-            elif Tag.EPISODE_LENGTH in stats and any(not each.startswith(OWN) for each in stats):
+                continue
+            has_update = any(not name.startswith(OF_RLCORE) for name in stats)
+            if Tag.EPISODE_LENGTH in stats and has_update:
                 close = get_close_matches(tag, stats, n=3)
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+                known = ", ".join(sorted(stats))
                 raise ConfigError(
-                    f"behavior {behavior!r} has no statistic {tag!r}{hint} (known: {', '.join(sorted(stats))})",
-                    key=(*path, "measure"),
+                    f"behavior {behavior!r} has no statistic {tag!r}{hint} (known: {known})", key=(*path, "measure")
                 )
 
     def state_dict(self) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import ConfigError, Plugins, load_plugins, selection_from
+from rlcore_curriculum.arrays import Floats
 from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.records import SamplerSpec
 from rlcore_curriculum.sampler_settings import SamplerParameters, SamplerSettings
@@ -26,7 +26,7 @@ from rlcore_curriculum.samplers import Sampler, SeededSampler, make_sampler
 __all__ = ["SamplerConformance"]
 
 # The least and the greatest numbers of a generator, and others between them.
-UNIFORMS: NDArray[np.float64] = np.array([0.0, 2.0**-53, 1e-9, 0.25, 0.5, 0.5, 0.75, 1.0 - 1e-9, 1.0 - 2.0**-53])
+UNIFORMS: Floats = np.array([0.0, 2.0**-53, 1e-9, 0.25, 0.5, 0.5, 0.75, 1.0 - 1e-9, 1.0 - 2.0**-53])
 
 
 class SamplerConformance:
@@ -50,7 +50,8 @@ class SamplerConformance:
 
     def settings(self, **parameters: Any) -> SamplerSettings:
         """Return the block of an environment parameter; ``parameters`` override those of the class."""
-        return SamplerSettings(sampler_type=self.sampler, sampler_parameters={**self.parameters, **parameters})
+        merged = {**self.parameters, **parameters}
+        return SamplerSettings(sampler_type=self.sampler, sampler_parameters=merged)
 
     def make(self) -> Sampler:
         """Create the sampler as a curriculum does."""
@@ -82,11 +83,11 @@ class SamplerConformance:
         sampler = self.make()
         for uniforms in (UNIFORMS[:0], UNIFORMS[:1], UNIFORMS):
             values = sampler.sample(uniforms.copy())
-            assert values.shape == uniforms.shape and values.dtype == np.float64
+            assert values.shape == uniforms.shape
+            assert values.dtype == np.float64
             assert np.isfinite(values).all(), f"{values} for {uniforms}"
-            assert ((values >= self.low) & (values <= self.high)).all(), (
-                f"{values} lie outside {self.low} to {self.high}"
-            )
+            within = (values >= self.low) & (values <= self.high)
+            assert within.all(), f"{values} lie outside {self.low} to {self.high}"
 
     def test_a_value_depends_on_its_number_alone(self) -> None:
         """Not on the other numbers, on earlier calls, or on the object; a resumed run then draws the same."""
@@ -94,7 +95,10 @@ class SamplerConformance:
         values = sampler.sample(UNIFORMS.copy())
         order = np.random.default_rng(1).permutation(len(UNIFORMS))
         np.testing.assert_array_equal(sampler.sample(UNIFORMS[order]), values[order])
-        alone = [float(sampler.sample(UNIFORMS[row : row + 1].copy())[0]) for row in range(len(UNIFORMS))]
+        alone = []
+        for row in range(len(UNIFORMS)):
+            (value,) = sampler.sample(UNIFORMS[row : row + 1].copy())
+            alone.append(float(value))
         np.testing.assert_array_equal(alone, values)
         np.testing.assert_array_equal(self.make().sample(UNIFORMS.copy()), values)
 
@@ -114,8 +118,9 @@ class SamplerConformance:
         together = drawn(env_index, episodes)
         for row in reversed(range(len(episodes))):
             resumed = EpisodeValues(5, ("gravity",), (self.seeded(),), 3)
-            one = resumed(env_index[row : row + 1], episodes[row : row + 1])
-            np.testing.assert_array_equal(one, together[row : row + 1])
+            alone = slice(row, row + 1)
+            values = resumed(env_index[alone], episodes[alone])
+            np.testing.assert_array_equal(values, together[alone])
 
 
 def _global_state() -> tuple[object, ...]:

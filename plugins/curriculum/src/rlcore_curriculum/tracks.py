@@ -68,9 +68,13 @@ class LessonTrack:
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         """Add ended episodes; ``began`` [K] are the visits in which they started."""
         for meter in self._by_behavior.get(episodes.behavior, ()):
-            returns = episodes.group_returns if meter.criterion.measure == GROUP_REWARD else episodes.returns
+            returns = episodes.returns
+            if meter.criterion.measure == GROUP_REWARD:
+                returns = episodes.group_returns
             if began.count(self.visit) < len(began):
-                returns = [each for each, visit in zip(returns, began, strict=True) if visit == self.visit]
+                # Episodes that started in another lesson say nothing about this one.
+                pairs = zip(returns, began, strict=True)
+                returns = [value for value, visit in pairs if visit == self.visit]
             meter.ended(returns)
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
@@ -83,7 +87,8 @@ class LessonTrack:
         completion = self._completion
         demotion = self._demotion
         if completion and all(meter.exceeds(steps) for meter in completion):
-            return Move(self.lesson + 1, any(meter.criterion.require_reset for meter in completion))
+            reset = any(meter.criterion.require_reset for meter in completion)
+            return Move(self.lesson + 1, reset)
         if demotion is not None and demotion.falls_below(steps):
             return Move(self.lesson - 1, demotion.criterion.require_reset)
         return None
@@ -91,10 +96,12 @@ class LessonTrack:
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
         """Return the measure and its value; empty in the last lesson."""
         # Of several criteria, show the first that does not hold.
-        waiting = [meter for meter in self._completion if not meter.exceeds(steps)] or list(self._completion)
-        if not waiting:
+        waiting = [meter for meter in self._completion if not meter.exceeds(steps)]
+        candidates = waiting or self._completion
+        if not candidates:
             return {}
-        return measured(waiting[0].criterion, waiting[0].value(steps), waiting[0].episodes_left)
+        first = candidates[0]
+        return measured(first.criterion, first.value(steps), first.episodes_left)
 
     def state_dict(self) -> dict[str, Any]:
         meters = [meter.state_dict() for meter in self._meters]
@@ -107,13 +114,15 @@ class LessonTrack:
             return "had smoothing: legacy"
         completion, demotion = self._meters_of(int(state["lesson"]))
         ours = [meter.identity for meter in completion]
-        ours += [f"demotion by {demotion.identity}"] if demotion is not None else []
+        if demotion is not None:
+            ours.append(f"demotion by {demotion.identity}")
         saved = [meter["identity"] for meter in state["meters"]]
         if state["demotion"]:
             saved[-1] = f"demotion by {saved[-1]}"
         if not saved or saved == ours:  # a former last lesson measured nothing; its measure starts now
             return None
-        return f"was measured by {'; '.join(saved)}, and is by {'; '.join(ours) or 'nothing'}"
+        now = "; ".join(ours) or "nothing"
+        return f"was measured by {'; '.join(saved)}, and is by {now}"
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.enter(int(state["lesson"]), midway=False)
@@ -123,13 +132,17 @@ class LessonTrack:
 
     @property
     def _meters(self) -> tuple[Meter, ...]:
-        return self._completion if self._demotion is None else (*self._completion, self._demotion)
+        if self._demotion is None:
+            return self._completion
+        return (*self._completion, self._demotion)
 
     def _meters_of(self, lesson: int) -> tuple[tuple[Meter, ...], Meter | None]:
         settings = self.lessons[lesson]
-        demotion = self.lessons[lesson].demotion_criterion
         completion = tuple(make_meter(criterion, self._max_steps) for criterion in settings.completion)
-        return completion, None if demotion is None else make_meter(demotion, self._max_steps)
+        demotion = None
+        if settings.demotion_criterion is not None:
+            demotion = make_meter(settings.demotion_criterion, self._max_steps)
+        return completion, demotion
 
 
 def measured(criterion: CriterionSettings, value: float | None, episodes_left: int) -> dict[str, Any]:

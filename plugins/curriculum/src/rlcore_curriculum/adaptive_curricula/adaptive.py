@@ -25,6 +25,7 @@ from rlcore import (
     saved_count,
 )
 from rlcore_curriculum.adaptive_curricula.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_curriculum.arrays import Bools, Floats, Ints
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.episodes_in_order import EpisodesInOrder
 from rlcore_curriculum.statistics_seen import StatisticsSeen
@@ -32,7 +33,6 @@ from rlcore_curriculum.statistics_seen import StatisticsSeen
 if TYPE_CHECKING:
     from rlcore import RunContext
 
-Array = NDArray[np.float64]
 Settings = TypeVar("Settings", bound=AdaptiveSettings)
 
 
@@ -41,13 +41,13 @@ class Episodes:
     """K ended episodes of one behavior."""
 
     behavior: str
-    returns: Array  # [K]
-    group_returns: Array  # [K]
-    lengths: Array  # [K]
-    draw_id: NDArray[np.int64]  # [K, P]
+    returns: Floats  # [K]
+    group_returns: Floats  # [K]
+    lengths: Floats  # [K]
+    draw_id: Ints  # [K, P]
 
 
-def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) -> Array | None:
+def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) -> Floats | None:
     """Return the measure of each episode, [K]; None if the settings use another behavior."""
     if settings.behavior is not None and settings.behavior != episodes.behavior:
         return None
@@ -67,9 +67,10 @@ class InOrder:
     def __init__(self, blocks: Mapping[str, AdaptiveSettings], num_envs: int) -> None:
         self._followed = {block.behavior for block in blocks.values()}
         # With default_settings, only the environment knows the behaviors.
-        self._orders = defaultdict[str, EpisodesInOrder](lambda: EpisodesInOrder(3 + len(blocks), num_envs))
+        width = 3 + len(blocks)  # returns, group returns, lengths, and a draw_id for each parameter
+        self._orders = defaultdict[str, EpisodesInOrder](lambda: EpisodesInOrder(width, num_envs))
 
-    def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
+    def add(self, ended: EndedEpisodes, rows: Ints | None = None) -> Episodes | None:
         """Add the episodes in ``rows``, or all. Return the episodes whose turn has come, or None."""
         if self._followed.isdisjoint((None, ended.behavior)):
             return None
@@ -78,11 +79,14 @@ class InOrder:
         if rows is None:
             order.add(ended.numbers, *columns)
         elif rows.size:
-            order.add(ended.numbers[rows], *[column[rows] for column in columns])
+            chosen = [column[rows] for column in columns]
+            order.add(ended.numbers[rows], *chosen)
         over = order.pop(ended.settled)
         if over is None:
             return None
-        return Episodes(ended.behavior, over[:, 0], over[:, 1], over[:, 2], over[:, 3:].astype(np.int64))
+        returns, group_returns, lengths = over.T[:3]
+        draw_id = over[:, 3:].astype(np.int64)
+        return Episodes(ended.behavior, returns, group_returns, lengths, draw_id)
 
     def state_dict(self) -> dict[str, Any]:
         return {behavior: order.state_dict() for behavior, order in self._orders.items()}
@@ -97,19 +101,19 @@ class Ranges:
     """P ranges for uniform draws; a range of whole numbers includes both bounds."""
 
     def __init__(self, bounds: Sequence[Bounds], integer: Sequence[bool]) -> None:
-        self.integer: NDArray[np.bool_] = np.array(integer, np.bool_)  # [P]
+        self.integer: Bools = np.array(integer, np.bool_)  # [P]
         self._any_integer = any(integer)
         self.set_bounds(bounds)
 
-    def set_bounds(self, bounds: Sequence[Bounds] | Array) -> None:
+    def set_bounds(self, bounds: Sequence[Bounds] | Floats) -> None:
         """Replace the ranges, [P, 2]."""
-        self.bounds: Array = np.array(bounds, np.float64)  # [P, 2]
+        self.bounds: Floats = np.array(bounds, np.float64)  # [P, 2]
         self._low, self._high = self.bounds.T.copy()
-        self.spans: Array = self._high - self._low + self.integer  # [P] widths, or the number of whole numbers
+        self.spans: Floats = self._high - self._low + self.integer  # [P] widths, or the number of whole numbers
 
-    def draw(self, uniforms: Array) -> Array:
+    def draw(self, uniforms: Floats) -> Floats:
         """Convert numbers [K, P] from [0, 1) into values [K, P]."""
-        values: Array = uniforms * self.spans
+        values: Floats = uniforms * self.spans
         values += self._low
         if self._any_integer:
             np.floor(values, out=values, where=self.integer)
@@ -139,12 +143,14 @@ class AdaptiveCurriculum(Generic[Settings]):
         self.blocks = settings
         self.uniforms = EpisodeUniforms(run.seed, streams, run.num_envs, width=width)
         blocks: Any = settings.values()  # all have `integer`, as a setting or a constant
-        self.targets = Ranges([block.target_range for block in blocks], [block.integer for block in blocks])
+        ranges = [block.target_range for block in blocks]
+        self.targets = Ranges(ranges, [block.integer for block in blocks])
         self._shared: StatisticsSeen | None = None  # None before the first check
 
-    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
-        drawn = self.uniforms(env_index, episodes)[:, : len(self.blocks), -1]
-        return self.targets.draw(drawn)
+    def draw_target(self, env_index: Ints, episodes: Ints) -> Floats:
+        uniforms = self.uniforms(env_index, episodes)
+        of_parameters = uniforms[:, : len(self.blocks), -1]  # without other streams
+        return self.targets.draw(of_parameters)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         """Return the changes since the last call. The first call raises ConfigError for unknown behaviors."""
@@ -202,7 +208,9 @@ class SeparateCurriculum(AdaptiveCurriculum[Settings], Generic[Settings, AnyPart
         stale = [part for part in self.parts.values() if part.counted >= part.block.refresh]
         for part in stale:
             part.refresh()
-        return Changes(redraw=True) if stale else NO_CHANGES
+        if not stale:
+            return NO_CHANGES
+        return Changes(redraw=True)
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Ignore the status of another run: it describes another agent."""
@@ -226,9 +234,11 @@ def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[
     criteria: dict[KeyPath, CriterionSettings] = {}
     for name, block in blocks.items():
         path: KeyPath = ("environment_parameters", name, "curriculum")
-        if problem := block.behavior_problem(behaviors):
+        problem = block.behavior_problem(behaviors)
+        if problem:
             raise ConfigError(problem, key=(*path, "behavior"))
-        for behavior in behaviors if block.behavior is None else (block.behavior,):
+        measured = behaviors if block.behavior is None else (block.behavior,)
+        for behavior in measured:
             if block.measure == GROUP_REWARD:
                 criteria[path] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
     return StatisticsSeen(criteria, evaluates=False)
@@ -236,15 +246,19 @@ def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[
 
 def shape_of(block: AdaptiveSettings, names: Sequence[str]) -> dict[str, Any]:
     """Return the settings ``names``, which define the meaning of a saved state."""
-    values = {name: getattr(block, name) for name in names}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    shape = {}
+    for name in names:
+        value = getattr(block, name)
+        shape[name] = list(value) if isinstance(value, tuple) else value  # as JSON returns it
+    return shape
 
 
 def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """Raise RunStateError with the first setting that differs from the settings of the saved state."""
     for key, value in ours.items():
-        if saved.get(key) != value:
+        of_checkpoint = saved.get(key)
+        if of_checkpoint != value:
             raise RunStateError(
-                f"environment_parameters.{parameter}.curriculum.{key}: the checkpoint has {saved.get(key)}, this "
+                f"environment_parameters.{parameter}.curriculum.{key}: the checkpoint has {of_checkpoint}, this "
                 f"configuration {value}; resume with the configuration of the run"
             )

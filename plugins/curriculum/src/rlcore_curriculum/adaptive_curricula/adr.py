@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     NO_CHANGES,
@@ -37,7 +36,6 @@ from rlcore import (
 )
 from rlcore_curriculum.adaptive_curricula.adaptive import (
     AdaptiveCurriculum,
-    Array,
     InOrder,
     Ranges,
     measures_of,
@@ -46,6 +44,7 @@ from rlcore_curriculum.adaptive_curricula.adaptive import (
 )
 from rlcore_curriculum.adaptive_curricula.adaptive_settings import shown
 from rlcore_curriculum.adaptive_curricula.adr_settings import AdrSettings
+from rlcore_curriculum.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -77,28 +76,34 @@ class Bound:
 
     @property
     def most(self) -> int:
-        return math.ceil(abs(self.limit - self.start) / self.block.step - TOLERANCE)
+        distance = abs(self.limit - self.start)
+        return math.ceil(distance / self.block.step - TOLERANCE)
 
     @property
     def value(self) -> float:
         if self.steps == self.most:
             return self.limit
-        return self.start + math.copysign(self.steps * self.block.step, self.limit - self.start)
+        distance = self.steps * self.block.step
+        return self.start + math.copysign(distance, self.limit - self.start)
 
     def add(self, measure: float) -> bool:
         """Add an episode at this bound. Return whether the bound has moved."""
         self.measures.append(measure)
         if len(self.measures) < self.block.episodes:
             return False
-        self.judged = mean = fmean(self.measures)
+        mean = fmean(self.measures)
+        self.judged = mean
         self.measures.clear()
-        steps = self.steps + (mean >= self.block.upper_threshold) - (mean <= self.block.lower_threshold)
-        if not 0 <= steps <= self.most:
+        steps = self.steps
+        if mean >= self.block.upper_threshold:
+            steps += 1
+        if mean <= self.block.lower_threshold:
+            steps -= 1
+        if steps == self.steps or not 0 <= steps <= self.most:
             return False
-        moved = steps != self.steps
         self.steps = steps
-        self.moves += moved
-        return moved
+        self.moves += 1
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self.steps, "moves": self.moves, "measures": list(self.measures), "judged": self.judged}
@@ -107,7 +112,8 @@ class Bound:
         self.steps = saved_count(state, "steps")
         self.moves = saved_count(state, "moves")
         self.measures = [float(measure) for measure in saved_entry(state, "measures")]
-        self.judged = None if saved_entry(state, "judged") is None else saved_float(state, "judged")
+        was_judged = saved_entry(state, "judged") is not None
+        self.judged = saved_float(state, "judged") if was_judged else None
 
 
 class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
@@ -122,26 +128,30 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         blocks = list(settings.values())
         self.bounds = [(Bound(block, LOW), Bound(block, HIGH)) for block in blocks]  # [P]
         self.order = InOrder(settings, run.num_envs)  # of the episodes at a bound
-        self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
+        ranges = [block.initial_range for block in blocks]
+        self.ranges = Ranges(ranges, [block.integer for block in blocks])
         self._share = blocks[0].boundary_probability
         self._moved = False
-        # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the
-        # bound.
-        self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
-        self._values: Array = np.zeros(len(self._columns))
-        self._draw_ids: NDArray[np.int64] = np.zeros(len(self._columns), np.int64)
+        # Of the B bounds that can move: the column of the parameter, and the value and draw_id of episodes there.
+        columns = []
+        for column, pair in enumerate(self.bounds):
+            columns += [column for bound in pair if bound.most > 0]
+        self._columns = np.array(columns)
+        self._values: Floats = np.zeros(len(self._columns))
+        self._draw_ids: Ints = np.zeros(len(self._columns), np.int64)
         self._use_bounds()
 
-    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)[:, :, 0]  # [K, P + 1]
         values = self.ranges.draw(uniforms[:, :-1])
         draw_id = np.zeros(values.shape, np.int64)
         choice = uniforms[:, -1]
-        rows = (choice < self._share).nonzero()[0]
+        rows = np.flatnonzero(choice < self._share)
         if rows.size:
             # A uniform number below the share is uniform within the share; rounding can reach the share.
-            bounds = (choice[rows] * (len(self._columns) / self._share)).astype(np.int64)
-            np.minimum(bounds, len(self._columns) - 1, out=bounds)
+            count = len(self._columns)
+            bounds = (choice[rows] * (count / self._share)).astype(np.int64)
+            np.minimum(bounds, count - 1, out=bounds)
             columns = self._columns[bounds]
             values[rows, columns] = self._values[bounds]
             draw_id[rows, columns] = self._draw_ids[bounds]
@@ -152,13 +162,13 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         if over is None:
             return
         rows, columns = over.draw_id.nonzero()
-        of_block = [measures_of(over, block) for block in self.blocks.values()]
-        for row, column, draw_id in zip(
-            rows.tolist(), columns.tolist(), over.draw_id[rows, columns].tolist(), strict=True
-        ):
-            measures = of_block[column]
+        measures_of_blocks = [measures_of(over, block) for block in self.blocks.values()]
+        draw_ids = over.draw_id[rows, columns]
+        for row, column, draw_id in zip(rows.tolist(), columns.tolist(), draw_ids.tolist(), strict=True):
+            measures = measures_of_blocks[column]
             bound = self.bounds[column][HIGH if draw_id > 0 else LOW]
-            if measures is not None and abs(draw_id) == bound.moves + 1:
+            started_here = abs(draw_id) == bound.moves + 1  # the bound has not moved since
+            if measures is not None and started_here:
                 self._moved |= bound.add(float(measures[row]))
 
     def changes_due(self) -> Changes:
@@ -171,11 +181,15 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
     def _use_bounds(self) -> None:
         """Draw from the current bounds."""
         self.ranges.set_bounds([(low.value, high.value) for low, high in self.bounds])
-        movable = [
-            (bound, side) for pair in self.bounds for bound, side in zip(pair, (-1, 1), strict=True) if bound.most
-        ]
-        self._values[:] = [bound.value for bound, _ in movable]
-        self._draw_ids[:] = [side * (bound.moves + 1) for bound, side in movable]
+        values = []
+        draw_ids = []
+        for pair in self.bounds:
+            for bound, sign in zip(pair, (-1, 1), strict=True):
+                if bound.most > 0:
+                    values.append(bound.value)
+                    draw_ids.append(sign * (bound.moves + 1))
+        self._values[:] = values
+        self._draw_ids[:] = draw_ids
 
     # ------------------------------------------------------------ statistics and status
 
@@ -196,7 +210,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         """Return the status of a parameter; ``value`` and ``episodes_left`` describe the bound that is judged next."""
         low, high = pair
         block = self.blocks[name]
-        next_one = min((bound for bound in pair if bound.most > 0), key=lambda bound: -len(bound.measures))
+        movable = [bound for bound in pair if bound.most > 0]
+        next_one = max(movable, key=lambda bound: len(bound.measures))
         return {
             "lesson": f"[{low.value:g}, {high.value:g}]",
             "low": low.value,
@@ -208,7 +223,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         }
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
-        found: list[tuple[Bound, int]] = []
+        steps_of: list[tuple[Bound, int]] = []
         for name, pair in zip(self.blocks, self.bounds, strict=True):
             section = sections.get(name)
             if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
@@ -221,20 +236,21 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
                     f"environment_parameters.{name}: the training status has the range {shown((low, high))}, the "
                     f"limits of this configuration are {shown(limits)}"
                 )
-            found += [(bound, _steps_to(bound, value)) for bound, value in zip(pair, (low, high), strict=True)]
-        for bound, steps in found:
+            for bound, value in zip(pair, (low, high), strict=True):
+                steps_of.append((bound, _steps_to(bound, value)))
+        # All sections are checked before the first bound moves.
+        for bound, steps in steps_of:
             bound.steps = steps
         self._use_bounds()
 
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        pairs = zip(self.blocks, self.bounds, strict=True)
+        parameters = {}
+        for (name, block), (low, high) in zip(self.blocks.items(), self.bounds, strict=True):
+            parameters[name] = {"shape": _shape(block), "low": low.state_dict(), "high": high.state_dict()}
         return {
-            "parameters": {
-                name: {"shape": _shape(self.blocks[name]), "low": low.state_dict(), "high": high.state_dict()}
-                for name, (low, high) in pairs
-            },
+            "parameters": parameters,
             "order": self.order.state_dict(),
             "moved": self._moved,
             "drawn_from": {
@@ -254,17 +270,21 @@ class AutomaticDomainRandomization(AdaptiveCurriculum[AdrSettings]):
         self.order.load_state_dict(state["order"])
         self._moved = saved_bool(state, "moved")
         drawn_from = saved_mapping(state, "drawn_from")
-        self.ranges.set_bounds(saved_array(drawn_from, "bounds", np.float64, self.ranges.bounds.shape))
+        bounds = saved_array(drawn_from, "bounds", np.float64, self.ranges.bounds.shape)
+        self.ranges.set_bounds(bounds)
         fill(self._values, drawn_from, "values")
         fill(self._draw_ids, drawn_from, "draw_ids")
 
 
 def _steps_to(bound: Bound, value: float) -> int:
     """Return the smallest number of steps after which the bound reaches ``value``."""
-    outward = math.copysign(1.0, bound.limit - bound.start) * (value - bound.start)
-    return min(max(math.ceil(outward / bound.block.step - TOLERANCE), 0), bound.most)
+    direction = math.copysign(1.0, bound.limit - bound.start)
+    outward = direction * (value - bound.start)
+    steps = math.ceil(outward / bound.block.step - TOLERANCE)
+    return min(max(steps, 0), bound.most)
 
 
 def _shape(block: AdrSettings) -> dict[str, Any]:
     """Return the settings that define the meaning of a saved number of steps."""
-    return {"initial": list(block.initial_range), **shape_of(block, ("limits", "step", "integer"))}
+    shape = shape_of(block, ("limits", "step", "integer"))
+    return {"initial": list(block.initial_range), **shape}

@@ -21,7 +21,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     Changes,
@@ -31,7 +30,6 @@ from rlcore import (
     saved_array,
 )
 from rlcore_curriculum.adaptive_curricula.adaptive import (
-    Array,
     InOrder,
     Part,
     Ranges,
@@ -39,6 +37,7 @@ from rlcore_curriculum.adaptive_curricula.adaptive import (
     measures_of,
 )
 from rlcore_curriculum.adaptive_curricula.learning_progress_settings import LearningProgressSettings
+from rlcore_curriculum.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -67,26 +66,29 @@ class Regions(Part):
         self._use_progress(np.zeros(block.bins, np.float64))
 
     def refresh(self) -> None:
-        found = self.progress.copy()
+        of_regions = self.progress.copy()
         for region in self._touched:
-            found[region] = progress(self.measures[region])
-        self._use_progress(found)
+            of_regions[region] = progress(self.measures[region])
+        self._use_progress(of_regions)
         self._touched.clear()
         self.counted = 0
 
-    def _use_progress(self, found: Array) -> None:
-        self.progress = found  # [B] as of the last refresh
+    def _use_progress(self, of_regions: Floats) -> None:
+        self.progress = of_regions  # [B] as of the last refresh
         even = np.full(self.block.bins, 1.0 / self.block.bins)
-        total = found.sum()
-        by_progress = found / total if total > 0.0 else even
-        self.shares: Array = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
+        total = of_regions.sum()
+        by_progress = of_regions / total if total > 0.0 else even
+        random_share = self.block.random_share
+        self.shares: Floats = random_share * even + (1.0 - random_share) * by_progress
 
     @property
-    def middles(self) -> Array:
+    def middles(self) -> Floats:
         """Return the middle of each region, [B]."""
         block: LearningProgressSettings = self.block
         low, high = block.limits
-        return low + (high - low + block.integer) * (np.arange(block.bins) + 0.5) / block.bins - block.integer / 2
+        span = high - low + block.integer  # the number of whole numbers, which includes both bounds
+        numbers = np.arange(block.bins) + 0.5
+        return low + span * numbers / block.bins - block.integer / 2
 
     def add(self, regions: list[int], measures: list[float]) -> None:
         for region, measure in zip(regions, measures, strict=True):
@@ -107,7 +109,8 @@ class Regions(Part):
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
         super().load_state_dict(state)
         self._touched = set(range(len(self.measures)))
-        self._use_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
+        of_regions = saved_array(state, "progress", np.float64, self.progress.shape)
+        self._use_progress(of_regions.copy())
 
 
 class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
@@ -117,7 +120,8 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
         super().__init__(settings, run, Regions)
         blocks = settings.values()
         self.order = InOrder(settings, run.num_envs)
-        self._limits = Ranges([block.limits for block in blocks], [block.integer for block in blocks])
+        limits = [block.limits for block in blocks]
+        self._limits = Ranges(limits, [block.integer for block in blocks])
         self._bins = np.array([block.bins for block in blocks], np.int64)  # [P]
         # [P, largest B - 1] cumulative shares, filled with 1
         self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
@@ -126,12 +130,14 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
     def _use_shares(self) -> None:
         """Draw with the current shares of the regions."""
         for row, regions in zip(self._cumulated, self.parts.values(), strict=True):
-            row[: len(regions.shares) - 1] = np.cumsum(regions.shares)[:-1]
+            ends = np.cumsum(regions.shares)
+            row[: len(ends) - 1] = ends[:-1]
 
-    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         regions = (uniforms[:, :, :1] >= self._cumulated).sum(axis=2)  # [K, P]
-        return EpisodeDraw(self._limits.draw((regions + uniforms[:, :, 1]) / self._bins), regions)
+        within_limits = (regions + uniforms[:, :, 1]) / self._bins
+        return EpisodeDraw(self._limits.draw(within_limits), regions)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         over = self.order.add(ended)
@@ -157,16 +163,16 @@ class LearningProgress(SeparateCurriculum[LearningProgressSettings, Regions]):
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
-        return {
-            name: {
+        sections = {}
+        for name, regions in self.parts.items():
+            sections[name] = {
                 "lesson": _likeliest(regions),
                 "measure": f"progress of {regions.block.measure}",
                 "value": float(regions.progress.max()),
                 "episodes_left": regions.episodes_left,
                 "shares": regions.shares.tolist(),
             }
-            for name, regions in self.parts.items()
-        }
+        return sections
 
     def state_dict(self) -> dict[str, Any]:
         return {"regions": super().state_dict(), "order": self.order.state_dict()}
@@ -182,4 +188,6 @@ def _likeliest(regions: Regions) -> str:
     low, high = regions.block.limits
     width = (high - low) / regions.block.bins
     region = int(regions.shares.argmax())
-    return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"
+    begin = low + region * width
+    end = low + (region + 1) * width
+    return f"[{begin:g}, {end:g}]"

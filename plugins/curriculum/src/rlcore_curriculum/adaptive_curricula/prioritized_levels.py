@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     EndedEpisodes,
@@ -35,17 +34,16 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_curriculum.adaptive_curricula.adaptive import (
-    Array,
     Part,
     SeparateCurriculum,
     measures_of,
 )
 from rlcore_curriculum.adaptive_curricula.prioritized_levels_settings import PrioritizedLevelsSettings
+from rlcore_curriculum.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from rlcore import RunContext
 
-Levels = NDArray[np.int64]
 ROUNDING = 1e-9  # relative difference of scores that are equal except for rounding
 PRIOR = 2  # episodes, one of them a success, that a level's share of successes starts with (Laplace's rule)
 
@@ -55,14 +53,14 @@ class LevelScores:
 
     def __init__(self, block: PrioritizedLevelsSettings) -> None:
         self.block = block
-        self.plays: Levels = np.zeros(block.levels, np.int64)  # [L] ended episodes
+        self.plays: Ints = np.zeros(block.levels, np.int64)  # [L] ended episodes
         # [L] the number of ended episodes of all levels after the latest episode of this level
-        self.played: Levels = np.zeros(block.levels, np.int64)
-        self.latest: Array = np.zeros(block.levels)  # [L] the latest measure
-        self.means: Array = np.full(block.levels, 0.5 if block.score == "learnability" else 0.0)  # [L]
+        self.played: Ints = np.zeros(block.levels, np.int64)
+        self.latest: Floats = np.zeros(block.levels)  # [L] the latest measure
+        self.means: Floats = np.full(block.levels, 0.5 if block.score == "learnability" else 0.0)  # [L]
         self.total = 0  # ended episodes of all levels
 
-    def add(self, levels: Levels, measures: Array) -> None:
+    def add(self, levels: Ints, measures: Floats) -> None:
         """Add K ended episodes in this order."""
         order = self.total + 1 + np.arange(len(levels))
         self.total += len(levels)
@@ -71,43 +69,46 @@ class LevelScores:
                 self._add_once_each(levels, measures, order)
                 return
             # If a level ended in several environments at once, add its episodes one after another.
-            first = np.unique(levels, return_index=True)[1]
+            _, first = np.unique(levels, return_index=True)
             self._add_once_each(levels[first], measures[first], order[first])
             levels = np.delete(levels, first)
             measures = np.delete(measures, first)
             order = np.delete(order, first)
 
-    def _add_once_each(self, levels: Levels, measures: Array, order: Levels) -> None:
+    def _add_once_each(self, levels: Ints, measures: Floats, order: Ints) -> None:
         before = self.plays[levels]
         memory = self.block.memory
         means = self.means[levels]
         if self.block.success is not None:
-            seen = (measures >= self.block.success).astype(np.float64)
+            results = (measures >= self.block.success).astype(np.float64)
             over = np.minimum(before + 1, memory) + PRIOR
         else:
-            seen = np.abs(measures - self.latest[levels])
+            results = np.abs(measures - self.latest[levels])
             over = np.clip(before, 1, memory)  # the first change replaces the value of the first episode
-        means += (seen - means) / over
-        self.means[levels], self.latest[levels] = means, measures
+        means += (results - means) / over
+        self.means[levels] = means
+        self.latest[levels] = measures
         self.plays[levels] += 1
         self.played[levels] = order
 
-    def scores(self) -> Array:
+    def scores(self) -> Floats:
         """Return the scores, [L]; a score is undefined for a level that was not played."""
         if self.block.score == "learnability":
             return self.means * (1.0 - self.means)
         return np.where(self.plays == 1, np.inf, self.means)
 
-    def shares(self) -> Array:
+    def shares(self) -> Floats:
         """Return the probabilities of levels in repeats, [L]; 0 for levels that were not played."""
-        seen = (self.plays > 0).nonzero()[0]
+        seen = np.flatnonzero(self.plays > 0)
         shares = np.zeros(self.block.levels)
-        if seen.size:
-            by_score = mean_ranks(self.scores()[seen]) ** (-1.0 / self.block.temperature)
-            age = (self.total - self.played[seen]).astype(np.float64)
-            by_age = age if age.sum() > 0.0 else np.ones(len(seen))
-            staleness = self.block.staleness
-            shares[seen] = (1.0 - staleness) * by_score / by_score.sum() + staleness * by_age / by_age.sum()
+        if not seen.size:
+            return shares
+        ranks = mean_ranks(self.scores()[seen])
+        by_score = ranks ** (-1.0 / self.block.temperature)
+        age = (self.total - self.played[seen]).astype(np.float64)
+        by_age = age if age.sum() > 0.0 else np.ones(len(seen))
+        staleness = self.block.staleness
+        shares[seen] = (1.0 - staleness) * by_score / by_score.sum() + staleness * by_age / by_age.sum()
         return shares
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,7 +126,7 @@ class LevelScores:
         self.total = saved_count(state, "total")
 
 
-def mean_ranks(scores: Array) -> Array:
+def mean_ranks(scores: Floats) -> Floats:
     """Return the ranks of scores, [L] of [L]; 1 is the highest score, and equal scores share the mean of their ranks.
 
     Ties are common: levels that were played once, that never succeed, or whose successes are as frequent as another
@@ -133,11 +134,15 @@ def mean_ranks(scores: Array) -> Array:
     """
     order = np.argsort(-scores)
     falling = scores[order]
-    rounding = ROUNDING * np.abs(scores, where=np.isfinite(scores), out=np.zeros_like(scores)).max()
-    new = np.concatenate([[True], falling[1:] < falling[:-1] - rounding])  # whether a lower score begins
-    counts = np.bincount(np.cumsum(new) - 1)  # of equal scores
+    finite = np.abs(scores[np.isfinite(scores)])
+    rounding = ROUNDING * finite.max(initial=0.0)
+    lower = falling[1:] < falling[:-1] - rounding
+    begins = np.concatenate([[True], lower])  # a group of equal scores
+    group = np.cumsum(begins) - 1
+    sizes = np.bincount(group)
+    last_ranks = np.cumsum(sizes)
     ranks = np.empty(len(scores))
-    ranks[order] = np.repeat(np.cumsum(counts) - (counts - 1) / 2.0, counts)
+    ranks[order] = np.repeat(last_ranks - (sizes - 1) / 2.0, sizes)
     return ranks
 
 
@@ -155,17 +160,17 @@ class LevelReplay(Part):
         self._use_shares(self.known.shares(), self.known.plays > 0)
         self.counted = 0
 
-    def _use_shares(self, shares: Array, played: NDArray[np.bool_]) -> None:
+    def _use_shares(self, shares: Floats, played: Bools) -> None:
         # [L] probabilities in repeats; whether the level had been played
         self.shares = shares
         self.played = played
         self._cumulated = np.cumsum(shares)
-        self._new = (~played).nonzero()[0]  # levels that had not been played
+        self._new = np.flatnonzero(~played)  # levels that had not been played
         self.replay = float(played.mean())  # share of episodes that repeat a level
         if self.block.replay_probability is not None and 0.0 < self.replay < 1.0:
             self.replay = self.block.replay_probability
 
-    def draw(self, uniforms: Array) -> Levels:
+    def draw(self, uniforms: Floats) -> Ints:
         """Convert numbers [K, 2] from [0, 1) into levels [K]."""
         levels = np.empty(len(uniforms), np.int64)
         replayed = uniforms[:, 0] < self.replay
@@ -173,9 +178,11 @@ class LevelReplay(Part):
         fresh = uniforms[~replayed, 1]
         if again.size:
             # The last sum is 1 except for rounding; numbers beyond the previous sum belong to the last played level.
-            levels[replayed] = self._cumulated.searchsorted(again * self._cumulated[-1], side="right")
+            sums = again * self._cumulated[-1]
+            levels[replayed] = self._cumulated.searchsorted(sums, side="right")
         if fresh.size:
-            levels[~replayed] = self._new[(fresh * len(self._new)).astype(np.int64)]
+            places = (fresh * len(self._new)).astype(np.int64)
+            levels[~replayed] = self._new[places]
         return levels
 
     def state_dict(self) -> dict[str, Any]:
@@ -190,7 +197,8 @@ class LevelReplay(Part):
         super().load_state_dict(state)
         self.known.load_state_dict(saved_mapping(state, "known"))
         shares = saved_array(state, "shares", np.float64, self.shares.shape)
-        self._use_shares(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
+        played = saved_array(state, "played", np.bool_, self.played.shape)
+        self._use_shares(shares.copy(), played.copy())
 
 
 class PrioritizedLevels(SeparateCurriculum[PrioritizedLevelsSettings, LevelReplay]):
@@ -203,7 +211,7 @@ class PrioritizedLevels(SeparateCurriculum[PrioritizedLevelsSettings, LevelRepla
         super().__init__(settings, run, LevelReplay)
         self._first = np.array([block.first_level for block in settings.values()], np.float64)  # [P]
 
-    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         levels = np.empty(uniforms.shape[:2], np.int64)
         for column, replay in enumerate(self.parts.values()):
@@ -233,12 +241,13 @@ class PrioritizedLevels(SeparateCurriculum[PrioritizedLevelsSettings, LevelRepla
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
-        return {
-            name: {
-                "lesson": f"{int((replay.known.plays > 0).sum())} of {replay.block.levels} levels",
+        sections = {}
+        for name, replay in self.parts.items():
+            played = int((replay.known.plays > 0).sum())
+            sections[name] = {
+                "lesson": f"{played} of {replay.block.levels} levels",
                 "measure": replay.block.score,
                 "episodes_left": replay.episodes_left,
                 "replay_share": replay.replay,
             }
-            for name, replay in self.parts.items()
-        }
+        return sections

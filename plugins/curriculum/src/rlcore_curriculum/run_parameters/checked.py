@@ -13,7 +13,6 @@ from math import isfinite
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     Changes,
@@ -29,6 +28,7 @@ from rlcore import (
     first_non_finite,
     one_line,
 )
+from rlcore_curriculum.arrays import Floats, Ints
 
 # What a ``load_state_dict`` raises for a state that is not its own.
 BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -49,9 +49,9 @@ class CheckedCurriculum:
         self.parameters = tuple(parameters)
         self.described = described
         self.reference = reference
-        given = curriculum.parameters
-        if not isinstance(given, tuple | list) or tuple(given) != self.parameters:
-            self.refuse("parameters", f"is {given!r}, not {self.parameters!r}, the names of its blocks in their order")
+        names = curriculum.parameters
+        if not isinstance(names, tuple | list) or tuple(names) != self.parameters:
+            self.refuse("parameters", f"is {names!r}, not {self.parameters!r}, the names of its blocks in their order")
 
     @classmethod
     def of(cls, curriculum: Curriculum, name: str) -> CheckedCurriculum:
@@ -74,7 +74,7 @@ class CheckedCurriculum:
 
     # ------------------------------------------------------------ in the loop
 
-    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         """Return the values [K, P] of the episodes ``episodes`` [K] of the environments ``env_index`` [K]."""
         with blamed(self.described, "in draw"):
             drawn = self.curriculum.draw(env_index, episodes)
@@ -82,12 +82,14 @@ class CheckedCurriculum:
             draw_id = drawn.draw_id
         shape = self._check_values("draw", values, env_index, episodes)
         if not isinstance(draw_id, np.ndarray) or draw_id.shape != shape or draw_id.dtype.kind not in "iu":
-            self.refuse("draw", f"returned as draw_id {_shown(draw_id)}, not an array of integers of shape {shape}")
+            self.refuse(
+                "draw", f"returned as draw_id {_description(draw_id)}, not an array of integers of shape {shape}"
+            )
         return drawn
 
-    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw_target(self, env_index: Ints, episodes: Ints) -> Floats:
         """Return the values [K, P] of the task that training is for; the arguments are those of :meth:`draw`."""
-        values: NDArray[np.float64] = self._call("draw_target", env_index, episodes)
+        values: Floats = self._call("draw_target", env_index, episodes)
         self._check_values("draw_target", values, env_index, episodes)
         return values
 
@@ -161,21 +163,19 @@ class CheckedCurriculum:
         """Raise PluginError: ``method`` did ``what``."""
         raise PluginError(f"{self.described}: {method} {what}")
 
-    def _call(self, method: str, *given: Any) -> Any:
+    def _call(self, method: str, *arguments: Any) -> Any:
         with blamed(self.described, f"in {method}"):
-            return getattr(self.curriculum, method)(*given)
+            return getattr(self.curriculum, method)(*arguments)
 
     @property
     def _names(self) -> str:
         return ", ".join(self.parameters)
 
-    def _check_values(
-        self, method: str, values: Any, env_index: NDArray[np.int64], episodes: NDArray[np.int64]
-    ) -> tuple[int, int]:
+    def _check_values(self, method: str, values: Any, env_index: Ints, episodes: Ints) -> tuple[int, int]:
         """Returns the shape [K, P] that ``values`` must have, and have."""
         shape = (len(env_index), len(self.parameters))
         if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype.kind != "f":
-            self.refuse(method, f"returned as values {_shown(values)}, not an array of floats of shape {shape}")
+            self.refuse(method, f"returned as values {_description(values)}, not an array of floats of shape {shape}")
         # x . x is finite unless x has a NaN or an infinity, or is huge: only then look closer.
         place = None if isfinite(np.vdot(values, values)) else first_non_finite(values)
         if place is not None:
@@ -188,7 +188,7 @@ class CheckedCurriculum:
         return shape
 
 
-def _shown(value: Any) -> str:
+def _description(value: Any) -> str:
     """What ``value`` is, for messages."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} of shape {value.shape}"

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     Curriculum,
@@ -29,13 +28,14 @@ from rlcore import (
     json_values,
     saved_mapping,
 )
+from rlcore_curriculum.arrays import Ints
 from rlcore_curriculum.run_parameters.checked import CheckedCurriculum
 from rlcore_curriculum.run_parameters.feed import AgentEpisodes, Beginnings, ParameterFeed
 
 log = logging.getLogger(__name__)
 
 # Tags of summaries that are not for curricula to give.
-_TAKEN = frozenset(
+_OF_RLCORE = frozenset(
     {
         Tag.CUMULATIVE_REWARD,
         Tag.GROUP_REWARD,
@@ -43,8 +43,8 @@ _TAKEN = frozenset(
         Tag.EVALUATION_REWARD,
         Tag.EVALUATION_LENGTH,
         Tag.IS_TRAINING,
+        Tag.STEPS_PER_SECOND,
     }
-    | {Tag.STEPS_PER_SECOND}
 )
 
 
@@ -63,21 +63,24 @@ class TrainingCurricula(EpisodeParameters):
         environment_name: str = "environment",
         frozen: bool = False,
     ) -> None:
-        self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
+        self._curricula: dict[str, CheckedCurriculum] = {}
+        for kind, curriculum in curricula.items():
+            self._curricula[kind] = CheckedCurriculum.of(curriculum, kind)
         self._behaviors = behaviors
         self._lesson_changed = lesson_changed
         self._frozen = frozen  # nothing learns: the curricula only draw
         names: list[str] = []
         self._columns: list[slice] = []  # of each curriculum
-        for curriculum in self._curricula.values():
-            self._columns.append(slice(len(names), len(names) + len(curriculum.parameters)))
-            names += curriculum.parameters
+        for checked in self._curricula.values():
+            first = len(names)
+            names += checked.parameters
+            self._columns.append(slice(first, len(names)))
         drawing = environment if isinstance(environment, DrawsParameters) else None
         self._feed = ParameterFeed(environment, names, self._draw, environment_name, self._samplers, drawing)
         self.parameters = self._feed.names
-        self._agents = {
-            name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
-        }
+        self._agents: dict[str, AgentEpisodes] = {}
+        for name, behavior in behaviors.items():
+            self._agents[name] = AgentEpisodes(behavior.spec.env_index, self._feed)
         self._warned_of_late = False
         # What ended in the environment step that `after_step` is yet to close, and what it began with.
         self._finished: list[tuple[Any, FinishedEpisodes, Beginnings]] = []
@@ -86,11 +89,11 @@ class TrainingCurricula(EpisodeParameters):
 
     # ------------------------------------------------------------ episodes
 
-    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+    def before_reset(self, episodes: Ints) -> None:
         """Every environment c is about to start episode ``episodes[c]``."""
         self._feed.before_reset(episodes)
 
-    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+    def after_reset(self, episodes: Ints) -> None:
         """The ``episodes`` [N] of all environments have started, and an episode of every agent."""
         self._feed.after_reset(episodes)
         for agents in self._agents.values():
@@ -116,20 +119,42 @@ class TrainingCurricula(EpisodeParameters):
             if began.size or batch.ended.size or batch.aborted is not None:
                 agents.begin(began, batch.ended, batch.aborted)
                 any_began = True
-        if not any_began and not any(each.every_step for each in self._curricula.values()):
-            return False
+        if not any_began:
+            every_step = any(curriculum.every_step for curriculum in self._curricula.values())
+            if not every_step:
+                return False
         finished = self._finished
         self._finished = []
-        for each in finished:
-            self._report(*each)
+        for behavior, episodes, beginnings in finished:
+            self._report(behavior, episodes, beginnings)
         return self._advance(began, any_began)
 
-    def _report(self, behavior: Any, finished: FinishedEpisodes, of: Beginnings) -> None:
-        slots = finished.slots
-        shared = finished.group_returns
+    def _report(self, behavior: Any, finished: FinishedEpisodes, beginnings: Beginnings) -> None:
         agents = self._agents[behavior.name]
-        env_index = behavior.spec.env_index.take(slots)
         settled = agents.settled
+        self._warn_of_late(behavior, agents)
+        slots = finished.slots
+        env_index = behavior.spec.env_index.take(slots)
+        group_returns = finished.group_returns
+        if group_returns is None:
+            group_returns = np.zeros(len(slots))
+        numbers, values, draw_id = beginnings
+        for curriculum, columns in zip(self._curricula.values(), self._columns, strict=True):
+            ended = EndedEpisodes(
+                behavior.name,
+                slots,
+                env_index,
+                numbers,
+                settled,
+                finished.returns,
+                group_returns,
+                finished.lengths,
+                values[:, columns],
+                draw_id[:, columns],
+            )
+            curriculum.episodes_ended(ended)
+
+    def _warn_of_late(self, behavior: Any, agents: AgentEpisodes) -> None:
         late = None if self._warned_of_late else agents.late
         if late is not None:
             self._warned_of_late = True
@@ -141,30 +166,13 @@ class TrainingCurricula(EpisodeParameters):
                 behavior.spec.env_index[late],
                 agents.patience,
             )
-        if shared is None:
-            shared = np.zeros(len(slots))
-        numbers, values, draw_id = of
-        for curriculum, columns in zip(self._curricula.values(), self._columns, strict=True):
-            curriculum.episodes_ended(
-                EndedEpisodes(
-                    behavior.name,
-                    slots,
-                    env_index,
-                    numbers,
-                    settled,
-                    finished.returns,
-                    shared,
-                    finished.lengths,
-                    values[:, columns],
-                    draw_id[:, columns],
-                )
-            )
 
-    def _advance(self, began: NDArray[np.int64], any_began: bool) -> bool:
+    def _advance(self, began: Ints, any_began: bool) -> bool:
         """``began`` are environments [K] that need a new draw; ``any_began``: an episode of an agent ended."""
         steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
         lessons: list[LessonChange] = []
-        redraw = reset = False
+        redraw = False
+        reset = False
         for curriculum in self._curricula.values():
             if any_began or curriculum.every_step:
                 changes = curriculum.advance(steps)
@@ -173,22 +181,25 @@ class TrainingCurricula(EpisodeParameters):
                 reset = reset or changes.reset
         self._feed.restage(None if redraw else began)
         if lessons:
-            self.lessons = {**self.lessons, **{change.parameter: change.lesson for change in lessons}}
+            changed = {change.parameter: change.lesson for change in lessons}
+            self.lessons = {**self.lessons, **changed}
         for change in lessons:
             self._lesson_changed(change)
         return reset
 
-    def _draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def _draw(self, env_index: Ints, episodes: Ints) -> EpisodeDraw:
         """The draws of the curricula, side by side."""
-        drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
-        return EpisodeDraw(
-            np.concatenate([each.values for each in drawn], axis=1),
-            np.concatenate([each.draw_id for each in drawn], axis=1),
-        )
+        draws = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
+        values = np.concatenate([draw.values for draw in draws], axis=1)
+        draw_id = np.concatenate([draw.draw_id for draw in draws], axis=1)
+        return EpisodeDraw(values, draw_id)
 
     def _samplers(self) -> Mapping[str, ParameterSampler]:
         """The distributions of the next values, of parameters that have one."""
-        return {name: each for curriculum in self._curricula.values() for name, each in curriculum.samplers().items()}
+        samplers: dict[str, ParameterSampler] = {}
+        for curriculum in self._curricula.values():
+            samplers |= curriculum.samplers()
+        return samplers
 
     # ------------------------------------------------------------ summaries and status
 
@@ -202,8 +213,11 @@ class TrainingCurricula(EpisodeParameters):
                 _refuse_foreign_tag(tag, curriculum, owners.get(tag))
                 owners[tag] = curriculum
             tags |= stats
-        means = zip(self._feed.names, self._feed.values.mean(axis=0).tolist(), strict=True)
-        return tags | {f"{Tag.PARAMETER}{name}": mean for name, mean in means if name not in self._feed.sampled}
+        means = self._feed.values.mean(axis=0).tolist()
+        for name, mean in zip(self._feed.names, means, strict=True):
+            if name not in self._feed.sampled:
+                tags[f"{Tag.PARAMETER}{name}"] = mean
+        return tags
 
     def episode_described(self, env: int, latest: bool) -> str:
         """Describe what an episode of environment ``env`` began with, as :meth:`ParameterFeed.described` does."""
@@ -230,30 +244,33 @@ class TrainingCurricula(EpisodeParameters):
         for curriculum in self._curricula.values():
             curriculum.load_status(sections)
         self.lessons = lesson_numbers(self.stats())
-        given = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
-        return {name: number for name, number in self.lessons.items() if name in given}
+        with_lesson = set()
+        for name, section in sections.items():
+            if isinstance(section, Mapping) and "lesson_num" in section:
+                with_lesson.add(name)
+        return {name: number for name, number in self.lessons.items() if name in with_lesson}
 
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint saves: every curriculum, staged and open draws."""
-        states = {
-            kind: {
+        curricula = {}
+        for kind, curriculum in self._curricula.items():
+            curricula[kind] = {
                 "reference": curriculum.reference,
                 "parameters": list(curriculum.parameters),
                 "state": curriculum.state_dict(),
             }
-            for kind, curriculum in self._curricula.items()
-        }
-        agents = {name: each.state_dict() for name, each in self._agents.items()}
-        return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
+        agents = {name: episodes.state_dict() for name, episodes in self._agents.items()}
+        return {"curricula": curricula, "feed": self._feed.state_dict(), "agents": agents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
         self.load_learned(state)
         self._feed.load_state_dict(saved_mapping(state, "feed"))
+        saved = saved_mapping(state, "agents")
         for name, agents in self._agents.items():
-            agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
+            agents.load_state_dict(saved_mapping(saved, name))
 
     def load_learned(self, state: Mapping[str, Any]) -> None:
         """Load the curricula alone, without the episodes that were open.
@@ -261,17 +278,23 @@ class TrainingCurricula(EpisodeParameters):
         Raises RunStateError if the parameters had other curricula.
         """
         # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
-        states = {each["reference"]: each["state"] for each in state["curricula"].values()}
-        saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
-        ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
+        states = {}
+        saved = {}
+        for curriculum in state["curricula"].values():
+            states[curriculum["reference"]] = curriculum["state"]
+            for name in curriculum["parameters"]:
+                saved[name] = curriculum["reference"]
+        ours = {}
+        for checked in self._curricula.values():
+            for name in checked.parameters:
+                ours[name] = checked.reference
         if saved != ours:
-            then, now = (", ".join(f"{name} ({each[name]})" for name in sorted(each)) for each in (saved, ours))
             raise RunStateError(
-                f"environment_parameters: the checkpoint has {then}, this configuration {now}; resume with the "
-                "configuration of the run"
+                f"environment_parameters: the checkpoint has {_references(saved)}, this configuration "
+                f"{_references(ours)}; resume with the configuration of the run"
             )
-        for curriculum in self._curricula.values():
-            curriculum.load_state_dict(states[curriculum.reference])
+        for checked in self._curricula.values():
+            checked.load_state_dict(states[checked.reference])
         self.lessons = lesson_numbers(self.stats())
 
     def replay(self) -> None:
@@ -321,7 +344,8 @@ class TargetEpisodes:
 
     def after_step(self) -> None:
         """Draw the next episodes of the environments in which one began."""
-        self._feed.restage(self._feed.after_step())
+        began = self._feed.after_step()
+        self._feed.restage(began)
 
 
 def make_curricula(parameters: Mapping[str, EnvironmentParameter], run: RunContext) -> dict[str, Curriculum]:
@@ -333,14 +357,17 @@ def make_curricula(parameters: Mapping[str, EnvironmentParameter], run: RunConte
     specs: dict[str, CurriculumSpec] = {}
     for name, parameter in sorted(parameters.items()):
         spec = run.plugins.record(CurriculumSpec, parameter.curriculum.type)
-        kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
+        kind = parameter.curriculum.type
+        for name_of_spec, other in specs.items():
+            if other is spec:  # one curriculum under two names, with and without its distribution
+                kind = name_of_spec
         specs[kind] = spec
         blocks.setdefault(kind, {})[name] = parameter.curriculum
-    made: dict[str, Any] = {}
+    curricula: dict[str, Any] = {}
     for kind, spec in specs.items():
         curriculum = run.plugins.create(spec, settings=blocks[kind], run=run)
-        made[kind] = CheckedCurriculum(curriculum, tuple(blocks[kind]), spec.described, spec.reference)
-    return made
+        curricula[kind] = CheckedCurriculum(curriculum, tuple(blocks[kind]), spec.described, spec.reference)
+    return curricula
 
 
 def target_feed(
@@ -355,16 +382,22 @@ def target_feed(
     ``drawing`` is the environment if it draws parameters by itself.
     """
     curricula = make_curricula(parameters, run).values()
-    checked = [CheckedCurriculum.of(each, "target") for each in curricula]
+    checked = [CheckedCurriculum.of(curriculum, "target") for curriculum in curricula]
 
-    def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        values = np.concatenate([curriculum.draw_target(env_index, episodes) for curriculum in curricula], axis=1)
+    def draw(env_index: Ints, episodes: Ints) -> EpisodeDraw:
+        parts = [curriculum.draw_target(env_index, episodes) for curriculum in curricula]
+        values = np.concatenate(parts, axis=1)
         return EpisodeDraw(values, np.zeros(values.shape, np.int64))
 
     def samplers() -> Mapping[str, ParameterSampler]:
-        return {name: each for curriculum in checked for name, each in curriculum.samplers(target=True).items()}
+        distributions: dict[str, ParameterSampler] = {}
+        for curriculum in checked:
+            distributions |= curriculum.samplers(target=True)
+        return distributions
 
-    names = [name for each in curricula for name in each.parameters]
+    names: list[str] = []
+    for curriculum in curricula:
+        names += curriculum.parameters
     return ParameterFeed(environment, names, draw, named, samplers, drawing)
 
 
@@ -377,9 +410,13 @@ def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
     return numbers
 
 
+def _references(curricula: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({curricula[name]})" for name in sorted(curricula))
+
+
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:
     """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
-    if tag in _TAKEN or tag.startswith(Tag.PARAMETER):
+    if tag in _OF_RLCORE or tag.startswith(Tag.PARAMETER):
         curriculum.refuse("stats", f"returned the tag {tag!r}, which is rlcore's own; call it something else")
     if tag.startswith(Tag.LESSON_NUMBER) and tag.removeprefix(Tag.LESSON_NUMBER) not in curriculum.parameters:
         curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")

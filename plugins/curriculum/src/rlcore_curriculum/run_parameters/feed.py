@@ -25,13 +25,14 @@ from rlcore import (
     fill,
     saved_count,
 )
+from rlcore_curriculum.arrays import Bools, Floats, Ints
 
 # An open episode is not waited for after this many later ones began: for each agent, and in all at least.
 WAITS = 64
 WAITS_AT_LEAST = 256
 
 # Environments [K] and episode numbers [K] to the draws of all P parameters.
-Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
+Draw = Callable[[Ints, Ints], EpisodeDraw]
 
 
 class ParameterFeed:
@@ -58,34 +59,34 @@ class ParameterFeed:
         self._draw = draw
         self.names = tuple(names)
         num_envs = environment.num_envs
-        columns = len(self.names)
-        self._env_index: NDArray[np.int64] = _read_only(np.arange(num_envs))
-        self._none: NDArray[np.int64] = self._env_index[:0]
-        self.playing: NDArray[np.int64] = np.full(num_envs, -1, np.int64)  # [N] the episode of each environment
-        self.values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of that episode
-        self.draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)  # [N, P]
-        self._next_values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of the next episode
-        self._next_draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)
+        shape = (num_envs, len(self.names))
+        self._env_index: Ints = _read_only(np.arange(num_envs))
+        self._none: Ints = self._env_index[:0]
+        self.playing: Ints = np.full(num_envs, -1, np.int64)  # [N] the episode of each environment
+        self.values = np.zeros(shape)  # [N, P] of that episode
+        self.draw_id: Ints = np.zeros(shape, np.int64)  # [N, P]
+        self._next_values = np.zeros(shape)  # [N, P] of the next episode
+        self._next_draw_id: Ints = np.zeros(shape, np.int64)
         # Read-only views of what is staged.
         self._staged: Parameters = self._columns(self._next_values)
 
-    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+    def before_reset(self, episodes: Ints) -> None:
         """Every environment is about to start an episode, with the numbers ``episodes`` [N]."""
         self._stage(self._env_index, episodes.copy())
 
-    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+    def after_reset(self, episodes: Ints) -> None:
         """The ``episodes`` [N] of all environments have started."""
         self.playing[:] = episodes
         self.values[:] = self._next_values
         self.draw_id[:] = self._next_draw_id
         self._stage(self._env_index, episodes + 1)
 
-    def after_step(self) -> NDArray[np.int64]:
+    def after_step(self) -> Ints:
         """Return the environments [K] that started their next episode; :meth:`restage` draws what follows."""
         episodes = self._environment.episodes
         if episodes.tobytes() == self.playing.tobytes():  # as in most steps; a fifth of the time of what follows
             return self._none
-        began: NDArray[np.int64] = (episodes != self.playing).nonzero()[0]
+        began = np.flatnonzero(episodes != self.playing)
         if began.size:
             self.playing[began] = episodes[began]
             self.values[began] = self._next_values[began]
@@ -98,17 +99,20 @@ class ParameterFeed:
         Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
         """
         began = self._environment.episodes[env] != self.playing[env]
-        values = (self._next_values if latest and began else self.values)[env].tolist()
-        known = [(name, value) for name, value in zip(self.names, values, strict=True) if name not in self.sampled]
-        return ", ".join(f"{name} {value:g}" for name, value in known)
+        values = self._next_values if latest and began else self.values
+        texts = []
+        for name, value in zip(self.names, values[env].tolist(), strict=True):
+            if name not in self.sampled:
+                texts.append(f"{name} {value:g}")
+        return ", ".join(texts)
 
-    def restage(self, env_index: NDArray[np.int64] | None = None) -> None:
+    def restage(self, env_index: Ints | None = None) -> None:
         """Draw the next episodes of these environments, or of all."""
         env_index = self._env_index if env_index is None else env_index
         if env_index.size:
             self._stage(_read_only(env_index), self.playing[env_index] + 1)
 
-    def _stage(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
+    def _stage(self, env_index: Ints, episodes: Ints) -> None:
         drawn = self._draw(env_index, episodes)
         self._next_values[env_index] = drawn.values
         self._next_draw_id[env_index] = drawn.draw_id
@@ -118,7 +122,7 @@ class ParameterFeed:
         return {
             "playing": self.playing.copy(),
             "values": self.values.copy(),
-            "stamp": self.draw_id.copy(),  # the name in checkpoints of format 4
+            "stamp": self.draw_id.copy(),  # the name in checkpoints
             "next_values": self._next_values.copy(),
             "next_stamp": self._next_draw_id.copy(),
         }
@@ -139,7 +143,7 @@ class ParameterFeed:
         """Every environment is in the episode it was in when the state was saved."""
         self._set(self._staged)
 
-    def _columns(self, values: NDArray[np.float64]) -> Parameters:
+    def _columns(self, values: Floats) -> Parameters:
         """Read-only columns of ``values`` [N, P], by name."""
         return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
 
@@ -153,21 +157,21 @@ class ParameterFeed:
 
 
 # Numbers [K], values [K, P] and draw_id [K, P] of K agents' episodes.
-Beginnings = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
+Beginnings = tuple[Ints, Floats, Ints]
 
 
 class AgentEpisodes:
     """The draw of the open episode of each agent of a behavior, and its number among all of the behavior."""
 
-    def __init__(self, env_index: NDArray[np.int64], feed: ParameterFeed) -> None:
+    def __init__(self, env_index: Ints, feed: ParameterFeed) -> None:
         """``env_index`` [S] says in which environment each agent is."""
         self._feed = feed
         self._env_index = env_index
         slots = len(env_index)
-        columns = len(feed.names)
-        self._values: NDArray[np.float64] = np.zeros((slots, columns))  # [S, P]
-        self._draw_id: NDArray[np.int64] = np.zeros((slots, columns), np.int64)  # [S, P]
-        self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
+        shape = (slots, len(feed.names))
+        self._values = np.zeros(shape)  # [S, P]
+        self._draw_id: Ints = np.zeros(shape, np.int64)  # [S, P]
+        self._numbers: Ints = np.zeros(slots, np.int64)  # [S]
         self._begun = 0  # episodes, ever
         self.patience = max(WAITS_AT_LEAST, WAITS * slots)  # episodes that may begin while one is waited for
 
@@ -178,23 +182,28 @@ class AgentEpisodes:
         waited_for = self._begun - self.patience
         if oldest >= waited_for:
             return oldest
-        return int(self._numbers[self._numbers >= waited_for].min(initial=self._begun))
+        awaited = self._numbers[self._numbers >= waited_for]
+        return int(awaited.min(initial=self._begun))
 
     @property
     def late(self) -> int | None:
         """The first agent with an open episode that more than :attr:`patience` later ones have outrun, if any."""
         late = self._numbers < self._begun - self.patience
-        return int(late.argmax()) if late.any() else None
+        if not late.any():
+            return None
+        return int(late.argmax())
 
-    def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
+    def beginnings(self, rows: Ints) -> Beginnings:
         """Return the draws of the episodes of agents ``rows`` [K], before :meth:`begin` replaces them."""
-        return self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0)
+        values = self._values.take(rows, 0)
+        draw_id = self._draw_id.take(rows, 0)
+        return self._numbers.take(rows), values, draw_id
 
     def begin_all(self) -> None:
         """All agents start an episode."""
         self._begin(np.arange(len(self._numbers)))
 
-    def begin(self, env_index: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
+    def begin(self, env_index: Ints, ended: Ints, aborted: Bools | None) -> None:
         """Start an episode for every agent whose environment started one, and for those in ``ended`` or ``aborted``."""
         fresh = np.zeros(len(self._feed.playing), np.bool_)
         fresh[env_index] = True
@@ -202,11 +211,12 @@ class AgentEpisodes:
         fresh[ended] = True
         if aborted is not None:
             fresh |= aborted
-        self._begin(fresh.nonzero()[0])
+        self._begin(np.flatnonzero(fresh))
 
-    def _begin(self, rows: NDArray[np.intp]) -> None:
-        self._numbers[rows] = np.arange(self._begun, self._begun + len(rows))
+    def _begin(self, rows: Ints) -> None:
+        first = self._begun
         self._begun += len(rows)
+        self._numbers[rows] = np.arange(first, self._begun)
         env_index = self._env_index[rows]
         self._values[rows] = self._feed.values[env_index]
         self._draw_id[rows] = self._feed.draw_id[env_index]
