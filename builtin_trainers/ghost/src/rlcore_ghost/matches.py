@@ -122,11 +122,10 @@ class Match:
         self._played = np.zeros_like(self._left)  # [G] episodes of the share that are over
         self._waiting = np.zeros(games, np.bool_)  # [G] the open episode was cut and still runs
         self._steps = np.zeros_like(self._left)  # [G] of the open episode
-        self.players: dict[str, NDArray[np.int64]] = {}
+        self.players = {name: np.zeros(spec.slots, np.int64) for name, spec in behaviors.items()}
         self._team: dict[str, NDArray[np.int64]] = {}  # [S]
         self._rewards: dict[str, NDArray[np.float64]] = {}  # [S] of the open episode
         for name, spec in behaviors.items():
-            self.players[name] = np.zeros(spec.slots, np.int64)
             self._team[name] = teams_of(spec)
             self._rewards[name] = np.zeros(spec.slots)
         self._returns: list[float] = []
