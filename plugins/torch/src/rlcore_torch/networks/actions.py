@@ -88,23 +88,25 @@ class ActionLayout:
         They are within [-1, 1] where the action has bounds.
         """
         # A part without any range has the same raw action whatever it does.
-        raw = (actions - self.middle) / np.where(self.half_range > 0, self.half_range, np.float32(1))
+        divisor = np.where(self.half_range > 0, self.half_range, np.float32(1))
+        raw = (actions - self.middle) / divisor
         return np.clip(raw, -self.clip, self.clip)
 
     def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return the index of the largest logit of each branch: [R, branches] from [R, logits]."""
         if len(self.branches) == 1:
-            choice: NDArray[np.int64] = logits.argmax(-1)[:, None]
+            choice: NDArray[np.int64] = logits.argmax(-1, keepdims=True)
             return choice
-        columns = [
-            logits[:, offset : offset + size].argmax(-1)
-            for offset, size in zip(self.offsets, self.branches, strict=True)
-        ]
+        columns = []
+        for offset, size in zip(self.offsets, self.branches, strict=True):
+            branch = logits[:, offset : offset + size]
+            columns.append(branch.argmax(-1))
         return np.stack(columns, axis=-1)
 
     def actions(self, raw: NDArray[np.float32] | None, choices: NDArray[np.int64] | None) -> Actions:
         """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
-        return Actions(None if raw is None else self.to_environment(raw), choices)
+        continuous = None if raw is None else self.to_environment(raw)
+        return Actions(continuous, choices)
 
 
 def require_bounds(behavior: BehaviorSpec, what: str, instead: str) -> None:
@@ -112,11 +114,12 @@ def require_bounds(behavior: BehaviorSpec, what: str, instead: str) -> None:
 
     The message advises to choose ``instead``.
     """
-    for part, bounds in enumerate(zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)):
-        if not np.isfinite(bounds).all():
+    bounds = zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)
+    for part, (low, high) in enumerate(bounds):
+        if not (math.isfinite(low) and math.isfinite(high)):
             raise UnsupportedSpace(
                 f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
-                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {what} acts within bounds only; give the "
+                f"has the bounds {low:g} and {high:g}, and {what} acts within bounds only; give the "
                 f"action space finite bounds, or choose {instead}"
             )
 
@@ -125,8 +128,10 @@ def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDAr
     """Standard Gumbel noise: the argmax of logits plus this noise is a draw from their softmax (Gumbel 1954)."""
     # random() is a multiple of 2^-24 in [0, 1), so 1 - random() is in (0, 1] and its logarithm finite. Exactly 1 would
     # give log(0): it stands for all numbers from 1 - 2^-24 on, and the middle of those takes its place.
-    exponential = -np.log(1.0 - generator.random(shape, dtype=np.float32))
-    noise: NDArray[np.float32] = -np.log(np.maximum(exponential, np.float32(2.0**-25)))
+    uniform = generator.random(shape, dtype=np.float32)
+    exponential = -np.log(1.0 - uniform)
+    above_zero = np.maximum(exponential, np.float32(2.0**-25))
+    noise: NDArray[np.float32] = -np.log(above_zero)
     return noise
 
 
@@ -150,16 +155,20 @@ class ActionNoise:
         agent gets the same numbers whichever rank it is in.
         """
         self._generator = generator
-        alone = share is None or share.total == behavior.slots
-        self._total = behavior.slots if alone else share.total  # type: ignore[union-attr]
-        self._own: Any = slice(None) if alone else share.numbers  # type: ignore[union-attr]
         self._hold = hold
-        held = -(-rows // hold)
-        self._continuous = (held, behavior.slots, behavior.continuous if noise_size is None else noise_size)
-        self._logits = (held * hold, behavior.slots, behavior.mask_size)
-        self._row = held * hold
-        self._gaussian = np.empty(self._continuous, np.float32)
-        self._gumbel = np.empty(self._logits, np.float32)
+        self._total = behavior.slots  # agents of all ranks
+        self._slots: Any = slice(None)  # those of this rank among them
+        if share is not None and share.total != behavior.slots:
+            self._total = share.total
+            self._slots = share.numbers
+        if noise_size is None:
+            noise_size = behavior.continuous
+        draws = -(-rows // hold)
+        self._gaussian = np.empty((draws, behavior.slots, noise_size), np.float32)
+        self._gumbel = np.empty((draws * hold, behavior.slots, behavior.mask_size), np.float32)
+        self._gaussian_shape = self._gaussian.shape
+        self._gumbel_shape = self._gumbel.shape
+        self._row = draws * hold  # the step that is next; at the end, the first call draws
 
     def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
@@ -171,19 +180,18 @@ class ActionNoise:
         return self._gaussian[row // self._hold], self._gumbel[row]
 
     def _draw(self) -> None:
-        held, _, noise_size = self._continuous
-        rows, _, logits = self._logits
-        gaussian = self._generator.standard_normal((held, self._total, noise_size), dtype=np.float32)
-        self._gaussian = gaussian[:, self._own]
-        self._gumbel = gumbel_noise(self._generator, (rows, self._total, logits))[:, self._own]
+        draws, _, noise_size = self._gaussian_shape
+        rows, _, logits = self._gumbel_shape
+        gaussian = self._generator.standard_normal((draws, self._total, noise_size), dtype=np.float32)
+        gumbel = gumbel_noise(self._generator, (rows, self._total, logits))
+        self._gaussian = gaussian[:, self._slots]
+        self._gumbel = gumbel[:, self._slots]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the noise that was drawn and not used yet."""
-        held, used = divmod(self._row, self._hold)
-        state: dict[str, Any] = {
-            "gaussian": self._gaussian[held:].copy(),
-            "gumbel": self._gumbel[held * self._hold :].copy(),
-        }
+        draw, used = divmod(self._row, self._hold)
+        first = draw * self._hold  # a draw that is still held is saved with all of its steps
+        state: dict[str, Any] = {"gaussian": self._gaussian[draw:].copy(), "gumbel": self._gumbel[first:].copy()}
         if used:
             state["used"] = used
         return state
@@ -191,10 +199,11 @@ class ActionNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
         # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
-        gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
+        gaussian = saved_array(state, "gaussian", np.float32, (None, *self._gaussian_shape[1:]))
         steps = len(gaussian) * self._hold
-        self._gumbel = saved_array(state, "gumbel", np.float32, (steps, *self._logits[1:])).copy()
+        gumbel = saved_array(state, "gumbel", np.float32, (steps, *self._gumbel_shape[1:]))
         self._gaussian = gaussian.copy()
+        self._gumbel = gumbel.copy()
         self._row = saved_count(state, "used") if "used" in state else 0
 
 
@@ -204,12 +213,14 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
     Forbidden options get :data:`MASKED_LOGIT`, and allowed ones at least :data:`LEAST_LOGIT`: whatever the logits are,
     the largest one, with or without noise, is that of an allowed option, and forbidden ones have the probability 0.
     """
-    return torch.where(mask, logits.clamp(min=LEAST_LOGIT), MASKED_LOGIT)
+    allowed = logits.clamp(min=LEAST_LOGIT)
+    return torch.where(mask, allowed, MASKED_LOGIT)
 
 
 def numpy_mask_logits(logits: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return what :func:`mask_logits` returns, in NumPy."""
-    return np.where(mask, np.maximum(logits, np.float32(LEAST_LOGIT)), np.float32(MASKED_LOGIT))
+    allowed = np.maximum(logits, np.float32(LEAST_LOGIT))
+    return np.where(mask, allowed, np.float32(MASKED_LOGIT))
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
@@ -225,10 +236,11 @@ def categorical_log_prob_entropy(
 ) -> tuple[Tensor, Tensor]:
     """log-probability of ``choice`` [B] and entropy [B] under ``logits`` [B, options]."""
     log_p = log_probabilities(logits)
-    log_prob = log_p.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+    of_choice = log_p.gather(-1, choice.unsqueeze(-1))  # [B, 1]
     if not differentiable_entropy:
         log_p = log_p.detach()
-    return log_prob, -(log_p.exp() * log_p).sum(-1)
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    return of_choice.squeeze(-1), entropy
 
 
 def joint_log_prob_entropy(
@@ -251,7 +263,8 @@ def joint_log_prob_entropy(
     entropy: Tensor | None = None
     if distribution is not None and columns is not None and raw is not None:
         log_prob = distribution.log_prob(columns, raw)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable_entropy):
+        learns = torch.is_grad_enabled() and differentiable_entropy
+        with torch.set_grad_enabled(learns):
             entropy = distribution.entropy(columns)
     if logits is not None and choices is not None:
         branches = logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
@@ -308,26 +321,30 @@ class DiscreteOptions:
     def _weights(self, probabilities: Tensor) -> Tensor:
         if not self.joint:
             return probabilities / len(self.layout.branches)
-        parts = self.branches(probabilities)
-        weights = parts[0]
-        for part in parts[1:]:
-            weights = (weights.unsqueeze(2) * part.unsqueeze(1)).flatten(1)
+        # Branches are independent given the observation: a combination has the product of their probabilities.
+        weights, *others = self.branches(probabilities)
+        for branch in others:
+            product = weights.unsqueeze(2) * branch.unsqueeze(1)  # [B, combinations so far, options]
+            weights = product.flatten(1)
         return weights
 
     def chosen(self, values: Tensor, choices: Tensor | None) -> Tensor:
         """Select the value [B, R] of ``choices`` [B, branches] from ``values`` [B, R, columns]."""
         if choices is None:
             return values.squeeze(2)
-        return values.gather(2, self._columns(choices, values.shape[1])).mean(2)
+        columns = self._columns(choices, rewards=values.shape[1])
+        return values.gather(2, columns).mean(2)
 
     def _columns(self, choices: Tensor, rewards: int) -> Tensor:
         """[B, R, n]: the columns whose mean is the value of ``choices`` [B, branches]."""
         if self.joint:
+            # Digits with the last branch changing fastest, in the order in which `_weights` multiplies.
             columns = choices[:, :1]
             for k, size in enumerate(self.layout.branches[1:], start=1):
                 columns = columns * size + choices[:, k : k + 1]
         else:
-            columns = choices + torch.tensor(self.layout.offsets, device=choices.device)
+            offsets = torch.tensor(self.layout.offsets, device=choices.device)
+            columns = choices + offsets
         return columns.unsqueeze(1).expand(-1, rewards, -1)
 
     def branches(self, columns: Tensor) -> tuple[Tensor, ...]:

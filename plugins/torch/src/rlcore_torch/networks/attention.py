@@ -29,7 +29,7 @@ class EntityEmbedding(nn.Module):
     def __init__(self, size: int, width: int, beside: int = 0) -> None:
         """Embed F = ``size`` numbers of an entity and ``beside`` numbers of the whole in ``width`` numbers."""
         super().__init__()
-        self.linear = _linear(size + beside, width, width)
+        self.linear = _linear(size + beside, width)
 
     def forward(self, entities: Tensor, beside: Tensor | None = None) -> Tensor:
         """Return the embeddings [B, E, width] of ``entities`` [B, E, F], beside ``beside`` [B, numbers] if given.
@@ -37,9 +37,11 @@ class EntityEmbedding(nn.Module):
         All numbers must be finite, also those of entities that are absent: NaN there would enter the gradient.
         """
         if beside is not None:
-            shared = beside.unsqueeze(1).expand(-1, entities.shape[1], -1)
+            count = entities.shape[1]
+            shared = beside.unsqueeze(1).expand(-1, count, -1)  # [B, E, numbers]
             entities = torch.cat((shared, entities), dim=2)
-        return functional.silu(self.linear(entities))
+        embedded = self.linear(entities)
+        return functional.silu(embedded)
 
 
 class ResidualSelfAttention(nn.Module):
@@ -62,7 +64,10 @@ class ResidualSelfAttention(nn.Module):
             raise ValueError(f"{heads} heads of attention need a width that {heads} divides, not {width}")
         self.width = width
         self.heads = heads
-        self.query, self.key, self.value, self.output = (_linear(width, width, width) for _ in range(4))
+        self.query = _linear(width, width)
+        self.key = _linear(width, width)
+        self.value = _linear(width, width)
+        self.output = _linear(width, width)
 
     def forward(self, entities: Tensor, present: Tensor | None = None) -> Tensor:
         """Return [B, width] of B sets of ``entities`` [B, E, width].
@@ -71,21 +76,33 @@ class ResidualSelfAttention(nn.Module):
         NaN included, changes neither the result nor a gradient.
         """
         if present is None:
-            present = torch.ones(entities.shape[:2], dtype=torch.bool, device=entities.device)
-        entities = torch.where(present.unsqueeze(2), entities, 0.0)
+            everyone = entities.shape[:2]
+            present = torch.ones(everyone, dtype=torch.bool, device=entities.device)
+        present_rows = present.unsqueeze(2)  # [B, E, 1]
+        # Chosen, not multiplied by 0, which would let NaN of an absent entity through.
+        entities = torch.where(present_rows, entities, 0.0)
         entities = functional.layer_norm(entities, (self.width,))
-        query, key, value = (self._heads(layer(entities)) for layer in (self.query, self.key, self.value))
-        # Divided by the root of the whole width, not by that of a head: ML-Agents' scores.
-        scores = query @ key.transpose(2, 3) / math.sqrt(self.width)  # [B, heads, E, E]
-        shares = torch.where(present[:, None, None, :], scores, ABSENT_SCORE).softmax(3)
-        seen = (shares @ value).transpose(1, 2).flatten(2)  # [B, E, width]
-        entities = functional.layer_norm(self.output(seen) + entities, (self.width,))
-        counted = present.unsqueeze(2).to(entities.dtype)
-        return (entities * counted).sum(1) / counted.sum(1).clamp(min=1.0)
+        query = self._heads(self.query(entities))
+        key = self._heads(self.key(entities))
+        value = self._heads(self.value(entities))
+        products = query @ key.transpose(2, 3)  # [B, heads, E, E]
+        # By the root of the whole width, not by that of a head: ML-Agents' scores.
+        scores = products / math.sqrt(self.width)
+        present_keys = present[:, None, None, :]
+        shares = torch.where(present_keys, scores, ABSENT_SCORE).softmax(3)
+        of_heads = (shares @ value).transpose(1, 2)  # [B, E, heads, width / heads]
+        attended = self.output(of_heads.flatten(2))
+        entities = functional.layer_norm(attended + entities, (self.width,))
+        counted = present_rows.to(entities.dtype)
+        total = (entities * counted).sum(1)  # [B, width]
+        # Without any entity the total is 0, and 0 / 1 stays 0.
+        return total / counted.sum(1).clamp(min=1.0)
 
     def _heads(self, x: Tensor) -> Tensor:
         """[B, heads, E, width / heads] of ``x`` [B, E, width]."""
-        return x.view(*x.shape[:2], self.heads, self.width // self.heads).transpose(1, 2)
+        of_head = self.width // self.heads
+        parts = x.view(*x.shape[:2], self.heads, of_head)
+        return parts.transpose(1, 2)
 
 
 class EntityEncoder(nn.Module):
@@ -103,8 +120,14 @@ class EntityEncoder(nn.Module):
         ``beside`` are the numbers of the other observations.
         """
         super().__init__()
-        self.beside = _linear(beside, width, width) if beside else None
-        self.embeddings = nn.ModuleList(EntityEmbedding(size, width, width if beside else 0) for size in sizes)
+        self.beside: nn.Linear | None = None
+        known_size = 0  # numbers beside each entity
+        if beside:
+            self.beside = _linear(beside, width)
+            known_size = width
+        self.embeddings = nn.ModuleList()
+        for size in sizes:
+            self.embeddings.append(EntityEmbedding(size, width, known_size))
         self.attention = ResidualSelfAttention(width)
 
     def forward(self, sets: Sequence[Tensor], beside: Tensor | None) -> Tensor:
@@ -112,14 +135,22 @@ class EntityEncoder(nn.Module):
 
         An entity whose numbers are all 0 is absent.
         """
-        known = None if self.beside is None else functional.silu(self.beside(beside))
-        embedded = [embedding(x, known) for embedding, x in zip(self.embeddings, sets, strict=True)]
-        present = [(x != 0.0).any(2) for x in sets]
-        return self.attention(torch.cat(embedded, dim=1), torch.cat(present, dim=1))  # type: ignore[no-any-return]
+        known: Tensor | None = None
+        if self.beside is not None:
+            known = functional.silu(self.beside(beside))
+        embedded = []
+        present = []
+        for embedding, entities in zip(self.embeddings, sets, strict=True):
+            embedded.append(embedding(entities, known))
+            # ML-Agents' buffer sensors fill up with rows of zeros, and send no count.
+            present.append((entities != 0.0).any(2))
+        everyone = torch.cat(embedded, dim=1)  # of all sets
+        return self.attention(everyone, torch.cat(present, dim=1))  # type: ignore[no-any-return]
 
 
-def _linear(inputs: int, outputs: int, width: int) -> nn.Linear:
-    layer = nn.Linear(inputs, outputs)
+def _linear(inputs: int, width: int) -> nn.Linear:
+    layer = nn.Linear(inputs, width)
+    # T-Fixup's scale, as ML-Agents has it for each layer of its attention.
     nn.init.normal_(layer.weight, std=math.sqrt(0.125 / width))
     nn.init.zeros_(layer.bias)
     return layer

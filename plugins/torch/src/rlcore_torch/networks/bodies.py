@@ -45,25 +45,30 @@ class ObservationEncoders(nn.Module):
         for place, image in enumerate(inputs.images):
             scale = image_scale(image)
             if isinstance(scale, Tensor):
-                self.register_buffer(f"scale_{place}", scale[:, None, None], persistent=False)
+                of_channels = scale[:, None, None]  # [channels, 1, 1]
+                self.register_buffer(f"scale_{place}", of_channels, persistent=False)
             else:  # a number costs a minibatch of images less than a tensor
                 setattr(self, f"scale_{place}", scale)
         flat = [o for o in inputs.vectors if o.kind != "entities"]
-        if settings.vector_encode_type is None:
-            self.vector_encoders = nn.ModuleList()
-            flat_sizes = [o.size for o in flat]
-        else:
+        self.vector_encoders = nn.ModuleList()
+        flat_sizes = [o.size for o in flat]
+        if settings.vector_encode_type is not None:
             self.vector_encoders, flat_sizes = _encoders(settings, flat)
         self._encoded_size = sum(image_sizes) + sum(flat_sizes)  # columns that all make together
         self.entities: EntityEncoder | None = None
         entity_sizes = [o.shape[1] for o in inputs.vectors if o.kind == "entities"]
         if entity_sizes:
-            self.entities = EntityEncoder(entity_sizes, settings.attention_units, beside=self._encoded_size)
-            self._encoded_size += settings.attention_units
+            units = settings.attention_units
+            self.entities = EntityEncoder(entity_sizes, units, beside=self._encoded_size)
+            self._encoded_size += units
         self._goal_size = 0  # columns of goals that make the weights of the last hidden layer
+        # Without a hidden layer there are no weights to make: goals are observations like all others then.
         if settings.goal_conditioning_type == "hyper" and settings.widths:
-            sizes = zip((*inputs.images, *flat), (*image_sizes, *flat_sizes), strict=True)
-            self._goal_size = sum(size for o, size in sizes if o.goal)
+            observations = (*inputs.images, *flat)
+            sizes = (*image_sizes, *flat_sizes)
+            for o, size in zip(observations, sizes, strict=True):
+                if o.goal:
+                    self._goal_size += size
         self.plain = not (self.vector_encoders or self.entities or self._goal_size)
         self._encodes = bool(self.encoders) or not self.plain
 
@@ -85,6 +90,7 @@ class ObservationEncoders(nn.Module):
             with torch.set_grad_enabled(learns), self._autocast(inputs[0]):
                 parts, goals = self._encoded_parts(columns, images)
         if self.bf16:
+            # Columns of several types would not go side by side, and what acts and learns outside is float32.
             parts = [part.float() for part in parts]
             goals = [goal.float() for goal in goals]
         if extra is not None:
@@ -100,20 +106,27 @@ class ObservationEncoders(nn.Module):
             parts += columns
         elif columns:
             encoders = iter(self.vector_encoders)
-            of_each = columns[0].split([o.size for o in self.vectors], dim=1)  # type: ignore[no-untyped-call]
-            for o, x in zip(self.vectors, of_each, strict=True):
+            sizes = [o.size for o in self.vectors]
+            vectors = columns[0].split(sizes, dim=1)  # type: ignore[no-untyped-call]
+            for o, x in zip(self.vectors, vectors, strict=True):
                 if o.kind == "entities":
                     entities.append(x.reshape(-1, *o.shape))
                     continue
-                parts.append(next(encoders)(x) if self.vector_encoders else x)
+                if self.vector_encoders:
+                    encoder = next(encoders)
+                    x = encoder(x)
+                parts.append(x)
                 if o.goal:
-                    goals.append(parts[-1])
-        for place, (encoder, image) in enumerate(zip(self.encoders, images, strict=True)):
-            parts.append(encoder(self._scaled(place, image)))
+                    goals.append(x)
+        for place, encoder in enumerate(self.encoders):
+            pixels = self._scaled(place, images[place])
+            features = encoder(pixels)
+            parts.append(features)
             if self.images[place].goal:
-                goals.append(parts[-1])
+                goals.append(features)
         if self.entities is not None:
-            parts.append(self.entities(entities, beside(parts) if parts else None))
+            others = beside(parts) if parts else None
+            parts.append(self.entities(entities, others))
         return parts, goals
 
     def _scaled(self, place: int, image: Tensor) -> Tensor:
@@ -123,7 +136,7 @@ class ObservationEncoders(nn.Module):
         numbers = pixels.to(torch.float32)
         if numbers is pixels:
             return numbers * scale
-        return numbers.mul_(scale)  # in place, as they are new numbers: a minibatch of images is large
+        return numbers.mul_(scale)  # in place, as it is a copy: a minibatch of images is large
 
     def _autocast(self, x: Tensor) -> AbstractContextManager[Any]:
         """Within it, the layers that get ``x`` compute as :attr:`bf16` says. Each weight is rounded once, where it is
@@ -168,10 +181,14 @@ class Body(ObservationEncoders):
         super().__init__(inputs, settings)
         self.memory_place = memory_place
         self.activation = settings.activation
-        width = self._encoded_size + (extra if settings.memory is None else 0)
+        width = self._encoded_size
+        if settings.memory is None:
+            width += extra
         require_network_memory(width, settings.widths)
         self.layers = nn.ModuleList()
         self.hyper: HyperLinear | None = None
+        self.recurrent: Recurrent | None = None
+        self.later_layers = nn.ModuleList()
         widths = settings.widths[:-1] if self._goal_size else settings.widths
         for units in widths:
             self.layers.append(hidden_layer(width, units, settings))
@@ -182,13 +199,12 @@ class Body(ObservationEncoders):
             self.hyper = HyperLinear(width, units, self._goal_size)
             width = units
         self.features = width
-        self.recurrent: Recurrent | None = None
-        self.later_layers = nn.ModuleList()
         if settings.memory is None:
             return
         self.recurrent = Recurrent(width, settings.memory, settings.init)
-        self.features = self.recurrent.features + extra
+        self.features = self.recurrent.features
         if extra:
+            self.features += extra
             for units in settings.widths:
                 self.later_layers.append(hidden_layer(self.features, units, settings))
                 self.features = units
@@ -204,14 +220,16 @@ class Body(ObservationEncoders):
             return x
         goal = beside(goals)
         x = frozen_call(self.hyper, x, goal) if frozen else self.hyper(x, goal)
-        return ACTIVATIONS[self.activation](x)
+        activate = ACTIVATIONS[self.activation]
+        return activate(x)
 
     def remember(self, inputs: Inputs, sequences: SequenceLayout, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
         assert self.recurrent is not None
         x = sequences.padded(self(inputs))
         memory = memory.index_select(0, sequences.order)
-        return sequences.unpadded(self.recurrent(x, memory, sequences.segments))
+        outputs = self.recurrent(x, memory, sequences.segments)
+        return sequences.unpadded(outputs)
 
     @torch.no_grad()
     def memory_before(self, starts: SequenceStarts) -> Tensor:
@@ -229,11 +247,13 @@ class Body(ObservationEncoders):
         memory = starts.stored.new_zeros(len(starts.stored), size)
         if place is not None and starts.stored.shape[1]:
             memory = starts.stored[:, place * size : (place + 1) * size]
-        if starts.layout is None:
+        layout = starts.layout
+        if layout is None:
             return memory
-        lead = starts.layout.padded(self(starts.lead))
-        led = starts.led.index_select(0, starts.layout.order)
-        after = self.recurrent.after(lead, memory.index_select(0, led), starts.layout.segments)
+        x = layout.padded(self(starts.lead))
+        led = starts.led.index_select(0, layout.order)
+        before = memory.index_select(0, led)
+        after = self.recurrent.after(x, before, layout.segments)
         return memory.index_copy(0, led, after)
 
     def last_features(self, inputs: Inputs, frozen: bool = False) -> Tensor:
@@ -242,8 +262,10 @@ class Body(ObservationEncoders):
             return self(inputs, frozen=frozen)  # type: ignore[no-any-return]
         if not isinstance(inputs, SequenceInputs):
             raise TypeError("a network with memory needs SequenceInputs; BatchReader makes them from sequences")
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            outputs = self.remember(inputs.steps, inputs.layout, self.memory_before(inputs.starts))
+        learns = torch.is_grad_enabled() and not frozen
+        with torch.set_grad_enabled(learns):
+            memory = self.memory_before(inputs.starts)
+            outputs = self.remember(inputs.steps, inputs.layout, memory)
             return outputs.index_select(0, inputs.chosen)
 
     def step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -275,19 +297,22 @@ class Body(ObservationEncoders):
         weights get none. With memory, ``inputs`` are :class:`SequenceInputs`. ``encoded`` is what :meth:`encode_once`
         returned for the ``inputs``.
         """
+        layers = [*self.layers, head]
         if encoded is not None:
             x = encoded.detach() if frozen else encoded
-            layers = self.layers
         elif self.recurrent is not None:
             x = self.last_features(inputs, frozen)
-            layers = self.later_layers
+            layers = [*self.later_layers, head]
         elif self.hyper is not None:
-            return self._dense(self(inputs, extra, frozen), [head], frozen=frozen)
+            x = self(inputs, extra, frozen)
+            layers = [head]
+            extra = None
         else:
-            return self._dense(self.encode(inputs, extra, frozen), [*self.layers, head], frozen=frozen)
+            x = self.encode(inputs, extra, frozen)
+            extra = None
         if extra is not None:
             x = torch.cat([x, extra], dim=1)
-        return self._dense(x, [*layers, head], frozen=frozen)
+        return self._dense(x, layers, frozen=frozen)
 
     def _dense(
         self, x: Tensor, layers: Sequence[nn.Module], activate_last: bool = False, frozen: bool = False

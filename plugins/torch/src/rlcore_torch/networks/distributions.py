@@ -164,10 +164,13 @@ class Gaussian(ActionDistribution):
         return gaussian_entropy(self.log_std)
 
     def numpy_draw(self) -> NumpyDraw:
-        std = np.exp(self.log_std.detach().cpu().numpy())
+        log_std = self.log_std.detach().cpu().numpy()
+        std: FloatArray = np.exp(log_std)
 
         def draw(columns: FloatArray, noise: FloatArray | None) -> FloatArray:
-            return columns if noise is None else columns + std * noise
+            if noise is None:
+                return columns
+            return columns + std * noise
 
         return draw
 
@@ -209,10 +212,12 @@ class StateDependentGaussian(ActionDistribution):
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
         mean, log_std = self.mean_log_std(columns)
         scaled = (raw - mean) * torch.exp(-log_std)
-        return -0.5 * scaled.square().sum(-1) - log_std.sum(-1) - 0.5 * math.log(2 * math.pi) * self.parts
+        distance = -0.5 * scaled.square().sum(-1)
+        return distance - log_std.sum(-1) - HALF_LOG_2PI * self.parts
 
     def entropy(self, columns: Tensor) -> Tensor:
-        return gaussian_entropy(self.mean_log_std(columns)[1])
+        _, log_std = self.mean_log_std(columns)
+        return gaussian_entropy(log_std)
 
     def numpy_draw(self) -> NumpyDraw | None:
         parts = self.parts
@@ -222,7 +227,8 @@ class StateDependentGaussian(ActionDistribution):
             mean: FloatArray = columns[:, :parts]
             if noise is None:
                 return mean
-            std: FloatArray = np.exp(np.clip(columns[:, parts:], *limits))
+            log_std = np.clip(columns[:, parts:], *limits)
+            std: FloatArray = np.exp(log_std)
             return mean + std * noise
 
         return draw
@@ -246,8 +252,9 @@ class SquashedGaussian(StateDependentGaussian):
     def __init__(self, behavior: BehaviorSpec, settings: None = None, initial_log_std: float = 0.0) -> None:
         super().__init__(behavior, None, initial_log_std)
         self.limits = LOG_STD_RANGE
-        self.register_buffer("nodes", torch.tensor(_MIXTURE[0]).square(), persistent=False)
-        self.register_buffer("weights", torch.tensor(_MIXTURE[1]), persistent=False)
+        deviations = torch.tensor(_DEVIATIONS)
+        self.register_buffer("nodes", deviations.square(), persistent=False)
+        self.register_buffer("weights", torch.tensor(_SHARES), persistent=False)
 
     def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
         return super().sample(columns, noise).tanh()
@@ -257,11 +264,15 @@ class SquashedGaussian(StateDependentGaussian):
 
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
         # tanh rounds to 1 from about 9 on, and nothing finite has the tanh 1.
-        u = raw.clamp(-_LARGEST_TANH, _LARGEST_TANH).atanh()
-        return super().log_prob(columns, u) - _log_slope(u).sum(-1) - LOG_4 * self.parts
+        within = raw.clamp(-_LARGEST_TANH, _LARGEST_TANH)
+        u = within.atanh()
+        # log(1 - tanh(u)^2) - log 4, by the identity of `squashed_draw`.
+        log_slope = -2.0 * (u + softplus(-2.0 * u))
+        return super().log_prob(columns, u) - log_slope.sum(-1) - LOG_4 * self.parts
 
     def sample_log_prob(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        return squashed_draw(*self.mean_log_std(columns), noise)
+        mean, log_std = self.mean_log_std(columns)
+        return squashed_draw(mean, log_std, noise)
 
     def entropy(self, columns: Tensor) -> Tensor:
         """Return the entropy [B], the Gaussian's and the mean of log(1 - tanh(u)^2); exact to 1e-5 for each part.
@@ -270,12 +281,15 @@ class SquashedGaussian(StateDependentGaussian):
         is u - v, and E|x| of a Gaussian is known.
         """
         mean, log_std = self.mean_log_std(columns)
-        # [B, C, 6]
-        mean = mean.unsqueeze(2)
-        variance = (2.0 * log_std).exp().unsqueeze(2) + self.nodes
+        mean = mean.unsqueeze(2)  # [B, C, 1]
+        of_draws = (2.0 * log_std).exp().unsqueeze(2)
+        variance = of_draws + self.nodes  # [B, C, 6], of u - v
+        # E|x| of a normal x with this mean and variance.
         ratio = mean * (2.0 * variance).rsqrt()
-        distance = (variance * (2.0 / math.pi)).sqrt() * (-ratio.square()).exp() + mean * ratio.erf()
-        return gaussian_entropy(log_std) - 2.0 * (distance * self.weights).sum((1, 2)) + LOG_4 * self.parts
+        of_zero_mean = (variance * (2.0 / math.pi)).sqrt()
+        distance = of_zero_mean * (-ratio.square()).exp() + mean * ratio.erf()
+        mean_distance = (distance * self.weights).sum((1, 2))  # [B]
+        return gaussian_entropy(log_std) - 2.0 * mean_distance + LOG_4 * self.parts
 
     def numpy_draw(self) -> NumpyDraw | None:
         gaussian = super().numpy_draw()
@@ -304,29 +318,37 @@ class DeterministicTanh(SquashedGaussian):
 
     def numpy_draw(self) -> NumpyDraw:
         std = np.float32(math.exp(self.log_std))
-        return lambda columns, noise: np.tanh(columns if noise is None else columns + std * noise)
+
+        def draw(columns: FloatArray, noise: FloatArray | None) -> FloatArray:
+            if noise is not None:
+                columns = columns + std * noise
+            action: FloatArray = np.tanh(columns)
+            return action
+
+        return draw
 
 
-_LARGEST_TANH = 1.0 - 2.0**-23
+_LARGEST_TANH = 1.0 - 2.0**-23  # just below 1 in float32, so that its atanh is finite
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 LOG_4 = 2.0 * math.log(2.0)
 # Standard deviations, and their shares, of Gaussians whose mixture is logistic with the scale 1/2. Deviations of the
 # exact mixture have Kolmogorov's distribution (Andrews and Mallows 1974, "Scale mixtures of normal distributions");
 # these are the Gauss rule of six nodes for the logarithm of a deviation.
-_MIXTURE = (
-    (0.38375648, 0.52291301, 0.71970643, 1.00573770, 1.40317882, 1.94358906),
-    (0.00748472, 0.13130283, 0.39785672, 0.35767482, 0.10042087, 0.00526004),
-)
+_DEVIATIONS = (0.38375648, 0.52291301, 0.71970643, 1.00573770, 1.40317882, 1.94358906)
+_SHARES = (0.00748472, 0.13130283, 0.39785672, 0.35767482, 0.10042087, 0.00526004)
 
 
 def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
     """log N(raw; mean, diag(exp(log_std))^2), summed over parts: [B] from [B, C], [C], [B, C]."""
     scaled = (raw - mean) * torch.exp(-log_std)
-    return -0.5 * scaled.square().sum(-1) - (log_std.sum() + 0.5 * math.log(2 * math.pi) * mean.shape[-1])
+    constant = log_std.sum() + HALF_LOG_2PI * mean.shape[-1]  # [], equal for all rows
+    return -0.5 * scaled.square().sum(-1) - constant
 
 
 def gaussian_entropy(log_std: Tensor) -> Tensor:
     """Entropy of diagonal Gaussians in nats: a scalar for log_std [C], [B] for [B, C]."""
-    return log_std.sum(-1) + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
+    of_unit_variance = 0.5 * (1.0 + math.log(2 * math.pi))  # of one part
+    return log_std.sum(-1) + of_unit_variance * log_std.shape[-1]
 
 
 def squashed_draw(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -335,14 +357,10 @@ def squashed_draw(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor,
     log(1 - tanh(u)^2) is 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
     """
     u = mean + log_std.exp() * noise
-    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + LOG_4) * noise.shape[1]
-    log_prob = -(log_std - 2.0 * (u + softplus(-2.0 * u))).sum(-1) - constant
+    constant = 0.5 * noise.square().sum(-1) + (HALF_LOG_2PI + LOG_4) * noise.shape[1]
+    shrinking = 2.0 * (u + softplus(-2.0 * u))  # log 4 - log(1 - tanh(u)^2)
+    log_prob = -(log_std - shrinking).sum(-1) - constant
     return u.tanh(), log_prob
-
-
-def _log_slope(u: Tensor) -> Tensor:
-    """log(1 - tanh(u)^2) - log 4: the former is 2 (log 2 - u - softplus(-2u)), which does not cancel for large u."""
-    return -2.0 * (u + softplus(-2.0 * u))
 
 
 # ---------------------------------------------------------------- by name
@@ -369,11 +387,11 @@ def make_distribution(
         return Gaussian(behavior, None, initial_log_std)
     make, described = settings.target("action_distribution", BUILT_IN)
     record = settings.records.get("action_distribution")
-    own: dict[str, Any] = {}
+    arguments = {"behavior": behavior, "settings": settings.action_distribution_settings}
     if record is None or record.initial_log_std:
-        own["initial_log_std"] = initial_log_std
+        arguments["initial_log_std"] = initial_log_std
     with blamed(described, f"for {behavior.continuous} continuous parts of an action"):
-        distribution = make(behavior=behavior, settings=settings.action_distribution_settings, **own)
+        distribution = make(**arguments)
         if not isinstance(distribution, ActionDistribution):
             raise PluginError(f"{described}: returned a {type(distribution).__name__}, not an ActionDistribution")
         problem = _problem(distribution)
@@ -389,11 +407,14 @@ _ROWS = 2  # of the batch that a distribution is tried with
 def _problem(distribution: ActionDistribution) -> str | None:
     """What is wrong with the results of a distribution for columns of zeros; None for nothing."""
     for name in ("columns", "noise_per_part"):
-        if not isinstance(number := getattr(distribution, name), int) or number < 1:
+        number = getattr(distribution, name)
+        if not isinstance(number, int) or number < 1:
             return f"{name} must be a whole number of at least 1, not {number!r}"
+    # A generator of its own: PyTorch's, which initial weights are drawn from, stays where it is.
     generator = torch.Generator().manual_seed(0)
     columns = torch.zeros(_ROWS, distribution.width)
-    raw = distribution.sample(columns, torch.randn(_ROWS, distribution.noise_size, generator=generator))
+    noise = torch.randn(_ROWS, distribution.noise_size, generator=generator)
+    raw = distribution.sample(columns, noise)
     actions = (_ROWS, distribution.parts)
     numbers = (_ROWS,)
     results: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
@@ -403,9 +424,11 @@ def _problem(distribution: ActionDistribution) -> str | None:
         "entropy": (distribution.entropy(columns), [numbers, ()]),
     }
     for name, (result, shapes) in results.items():
-        found = (tuple(result.shape), result.dtype) if isinstance(result, Tensor) else type(result).__name__
-        if found not in [(shape, torch.float32) for shape in shapes]:
-            return f"{name} made {found} of {_ROWS} rows, not torch.float32 {' or '.join(map(str, shapes))}"
+        form: Any = type(result).__name__
+        if isinstance(result, Tensor):
+            form = (tuple(result.shape), result.dtype)
+        if form not in [(shape, torch.float32) for shape in shapes]:
+            return f"{name} made {form} of {_ROWS} rows, not torch.float32 {' or '.join(map(str, shapes))}"
         if not bool(result.isfinite().all()):
             return f"{name} is not finite for columns of zeros"
     return None

@@ -21,6 +21,15 @@ from rlcore_torch.networks.settings import ImpalaSettings, NetworkSettings
 MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1, "impala": 8}
 
 
+# Channels, kernel size and stride of each convolution, as in ML-Agents.
+CONVOLUTIONS = {
+    "simple": [(16, 8, 4), (32, 4, 2)],
+    "nature_cnn": [(32, 8, 4), (64, 4, 2), (64, 3, 1)],  # Mnih et al. 2015, doi:10.1038/nature14236
+    "match3": [(35, 3, 1), (144, 3, 1)],
+}
+RESNET = (16, 32, 32)  # channels of each stage of ML-Agents' resnet
+
+
 class ResidualBlock(nn.Module):
     """Two 3x3 convolutions around which the input is added (Espeholt et al. 2018, IMPALA, arXiv:1802.01561)."""
 
@@ -45,28 +54,21 @@ def leaky() -> nn.Module:
 
 def convolutions(kind: str, channels: int) -> nn.Module:
     """The part of an encoder before its flat layer."""
-    if kind == "simple":
-        return nn.Sequential(nn.Conv2d(channels, 16, 8, 4), leaky(), nn.Conv2d(16, 32, 4, 2), leaky(), nn.Flatten())
-    if kind == "nature_cnn":  # Mnih et al. 2015, doi:10.1038/nature14236
-        return nn.Sequential(
-            nn.Conv2d(channels, 32, 8, 4),
-            leaky(),
-            nn.Conv2d(32, 64, 4, 2),
-            leaky(),
-            nn.Conv2d(64, 64, 3, 1),
-            leaky(),
-            nn.Flatten(),
-        )
-    if kind == "match3":
-        return nn.Sequential(nn.Conv2d(channels, 35, 3, 1), leaky(), nn.Conv2d(35, 144, 3, 1), leaky(), nn.Flatten())
+    if kind == "fully_connected":
+        return nn.Flatten()
+    layers: list[nn.Module] = []
     if kind == "resnet":
-        layers: list[nn.Module] = []
-        for width in (16, 32, 32):
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.MaxPool2d(3, 2), ResidualBlock(width)]
-            layers.append(ResidualBlock(width))
+        for width in RESNET:
+            layers.append(nn.Conv2d(channels, width, 3, padding=1))
+            layers.append(nn.MaxPool2d(3, 2))
+            layers += [ResidualBlock(width), ResidualBlock(width)]
             channels = width
-        return nn.Sequential(*layers, nn.ReLU(), nn.Flatten())
-    return nn.Flatten()
+        layers.append(nn.ReLU())
+    else:
+        for width, kernel, stride in CONVOLUTIONS[kind]:
+            layers += [nn.Conv2d(channels, width, kernel, stride), leaky()]
+            channels = width
+    return nn.Sequential(*layers, nn.Flatten())
 
 
 class ImageEncoder(nn.Module):
@@ -97,14 +99,17 @@ class ImpalaEncoder(nn.Module):
         super().__init__()
         height, width, channels = observation.shape
         layers: list[nn.Module] = []
-        for made in settings.channels:
-            layers += [nn.Conv2d(channels, made, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
-            layers += [ResidualBlock(made), ResidualBlock(made)]
-            channels = made
+        for of_stage in settings.channels:
+            layers.append(nn.Conv2d(channels, of_stage, 3, padding=1))
+            layers.append(nn.MaxPool2d(3, 2, padding=1))
+            layers += [ResidualBlock(of_stage), ResidualBlock(of_stage)]
+            channels = of_stage
+            # Padded, so that pooling rounds a half up: an image of one pixel keeps it.
             height = (height + 1) // 2
             width = (width + 1) // 2
         self.convolutions = nn.Sequential(*layers, nn.Flatten(), nn.ReLU())
-        self.dense = nn.Sequential(nn.Linear(channels * height * width, settings.features), nn.ReLU())
+        flat = nn.Linear(channels * height * width, settings.features)
+        self.dense = nn.Sequential(flat, nn.ReLU())
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the features [B, features] of ``image`` [B, channels, height, width]."""
@@ -131,7 +136,7 @@ def require_size(kind: str, observation: ObservationSpec) -> None:
         )
 
 
-def image_encoder(kind: str, settings: Any, observation: ObservationSpec, features: int) -> ImageEncoder:
+def image_encoder(kind: str, settings: None, observation: ObservationSpec, features: int) -> ImageEncoder:
     """The encoder ``kind`` for one image; refuses images it is too large for. It has no settings."""
     require_size(kind, observation)
     return ImageEncoder(kind, observation, features)
@@ -152,9 +157,10 @@ def image_scale(observation: ObservationSpec) -> float | Tensor:
 
     A number if all channels have the same factor, else a tensor [channels].
     """
-    full_scale = observation.full_scale
-    if (full_scale == full_scale[0]).all():
-        return 1.0 / float(full_scale[0])
+    full_scale = observation.full_scale  # [channels]
+    first = full_scale[0]
+    if (full_scale == first).all():
+        return 1.0 / float(first)
     return torch.from_numpy(1.0 / full_scale)
 
 
@@ -164,21 +170,25 @@ def make_encoder(settings: NetworkSettings, observation: ObservationSpec) -> tup
     Raises PluginError, which names the record and its plugin, if the encoder is not as :class:`EncoderSpec` describes;
     ConfigError if ``settings`` names an encoder that was not found when the configuration was loaded.
     """
-    key = "vis_encode" if observation.kind == "image" else "vector_encode"
-    make, described = settings.target(f"{key}_type", BUILT_IN if observation.kind == "image" else {})
-    own = getattr(settings, f"{key}_settings")
+    if observation.kind == "image":
+        make, described = settings.target("vis_encode_type", BUILT_IN)
+        encoder_settings = settings.vis_encode_settings
+    else:
+        make, described = settings.target("vector_encode_type", {})
+        encoder_settings = settings.vector_encode_settings
     with blamed(described, f"for observation {observation.name!r} of shape {observation.shape}"):
-        encoder = make(settings=own, observation=observation, features=settings.hidden_units)
+        encoder = make(settings=encoder_settings, observation=observation, features=settings.hidden_units)
         if not isinstance(encoder, nn.Module):
             raise PluginError(f"{described}: returned a {type(encoder).__name__}, not a torch.nn.Module")
         output = _output(encoder, observation)
-    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != _ROWS or not output.is_floating_point():
-        found = f"{output.dtype} {list(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-        raise PluginError(
-            f"{described}: made {found} of {_ROWS} rows of observation {observation.name!r}, not numbers "
-            f"[{_ROWS}, features]"
-        )
-    return encoder, output.shape[1]
+    form = type(output).__name__
+    if isinstance(output, Tensor):
+        if output.ndim == 2 and len(output) == _ROWS and output.is_floating_point():
+            return encoder, output.shape[1]
+        form = f"{output.dtype} {list(output.shape)}"
+    raise PluginError(
+        f"{described}: made {form} of {_ROWS} rows of observation {observation.name!r}, not numbers [{_ROWS}, features]"
+    )
 
 
 _ROWS = 2  # of the batch that an encoder is tried with
@@ -187,11 +197,11 @@ _ROWS = 2  # of the batch that an encoder is tried with
 @torch.no_grad()
 def _output(encoder: nn.Module, observation: ObservationSpec) -> Any:
     """What the encoder makes of zeros, without a trace in running statistics."""
-    shape: tuple[int, ...] = (observation.size,)
+    zeros = torch.zeros(_ROWS, observation.size)
     if observation.kind == "image":
         height, width, channels = observation.shape
-        shape = (channels, height, width)
+        zeros = zeros.view(_ROWS, channels, height, width)
     encoder.eval()
-    output = encoder(torch.zeros(_ROWS, *shape))
+    output = encoder(zeros)
     encoder.train()
     return output

@@ -41,7 +41,8 @@ class FeatureNoise(ActionDistribution):
         self.features = features
         self.hold = self.gsde.resample_every
         columns = self.parts if self.gsde.full_std else 1
-        self.log_std = nn.Parameter(torch.full((features, columns), self.gsde.initial_log_std))
+        initial = torch.full((features, columns), self.gsde.initial_log_std)
+        self.log_std = nn.Parameter(initial)
 
     @property
     def held_size(self) -> int:
@@ -50,27 +51,34 @@ class FeatureNoise(ActionDistribution):
 
     def sigma(self) -> Tensor:
         """The standard deviations [d, C] of W, or [d, 1]."""
+        below = self.log_std.exp()
         if not self.gsde.expln:
-            return self.log_std.exp()
+            return below
+        # 1 + log(1 + x) has the value and the slope of exp(x) at 0, and grows slowly. Clamped, because its gradient
+        # at -1 is infinite, and 0 times that, which `where` would pass on, is NaN.
         above = self.log_std.clamp(min=0.0).log1p() + 1.0
-        return torch.where(self.log_std <= 0.0, self.log_std.exp(), above)
+        return torch.where(self.log_std <= 0.0, below, above)
 
     def mean_log_std(self, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Means [B, C] and logarithms of standard deviations [B, C], those of all W."""
         mean = columns[:, : self.parts]
         features = columns[:, self.parts :]
+        # Exploration does not shape the features unless it is asked to, as in Stable-Baselines3.
         if not self.gsde.learn_features:
             features = features.detach()
-        variance = features.square() @ self.sigma().square() + LEAST_VARIANCE
-        return mean, 0.5 * variance.log().expand_as(mean)
+        variance = features.square() @ self.sigma().square() + LEAST_VARIANCE  # [B, C], or [B, 1]
+        log_std = 0.5 * variance.log().expand_as(mean)
+        return mean, log_std
 
     @torch.no_grad()
     def noise_of(self, columns: NDArray[np.float32], held: NDArray[np.float32]) -> NDArray[np.float32]:
         sigma = self.sigma().cpu().numpy()
         features = columns[:, self.parts :]
-        drawn = held.reshape(-1, self.features, self.parts) * sigma
-        noise: NDArray[np.float32] = np.einsum("bd,bdc->bc", features, drawn)
-        noise /= np.sqrt(np.square(features) @ np.square(sigma) + np.float32(LEAST_VARIANCE))
+        matrices = held.reshape(-1, self.features, self.parts) * sigma  # W of each row
+        noise: NDArray[np.float32] = np.einsum("bd,bdc->bc", features, matrices)
+        # `sample` multiplies by the standard deviation again, so that one function makes all draws.
+        variance = np.square(features) @ np.square(sigma) + np.float32(LEAST_VARIANCE)
+        noise /= np.sqrt(variance)
         return noise
 
     def numpy_draw(self) -> NumpyDraw | None:

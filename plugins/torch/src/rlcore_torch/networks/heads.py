@@ -43,13 +43,17 @@ class PolicyHead(nn.Module):
             self.continuous = self.distribution.width
         self.logits = layout.logits
         self.linear = nn.Linear(features, self.columns + layout.logits)
-        initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
+        # Small, so that the first actions hardly depend on the observation (Andrychowicz et al. 2021,
+        # arXiv:2006.05990, section 3.2); 0.01 is OpenAI Baselines'.
+        gain = 0.01 if init == "orthogonal" else 0.1
+        initialize(self.linear, init, gain)
         with torch.no_grad():
             weight = self.linear.weight[: self.columns]
+            bias = self.linear.bias[: self.columns]
             if init == "kaiming":
                 weight *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
             if self.distribution is not None:
-                self.distribution.initialize(weight, self.linear.bias[: self.columns])
+                self.distribution.initialize(weight, bias)
 
     @property
     def noise_size(self) -> int:
@@ -77,7 +81,8 @@ class PolicyHead(nn.Module):
 
         A part that the behavior does not have is None.
         """
-        columns, logits = self.split(self.linear(features))
+        output = self.linear(features)
+        columns, logits = self.split(output)
         if self.reads_features and columns is not None:
             columns = torch.cat((columns, features), dim=1)
         return columns, logits

@@ -44,11 +44,14 @@ class ObservationInputs(nn.Module):
         self.vector_size = sum(o.size for o in self.vectors)
         self.normalizer: RunningNormalizer | None = None
         # One-hot observations are left as they are: scaling an indicator by its rarity does not help. Entities are too:
-        # a row of zeros must stay one.
-        normalized = torch.tensor([o.kind == "vector" for o in self.vectors for _ in range(o.size)], dtype=torch.bool)
+        # a row of zeros must stay one, as it says that the entity is absent.
+        of_columns: list[bool] = []
+        for o in self.vectors:
+            of_columns += [o.kind == "vector"] * o.size
+        normalized = torch.tensor(of_columns, dtype=torch.bool)
         self.register_buffer("normalized_columns", normalized, persistent=False)
-        self._all_normalized = bool(normalized.all())
-        if normalize and bool(normalized.any()):
+        self._all_normalized = all(of_columns)
+        if normalize and any(of_columns):
             self.normalizer = RunningNormalizer(self.vector_size, clip)
 
     def raw(self, observations: Mapping[str, NDArray[Any] | Tensor], lead: int = 1) -> Inputs:
@@ -60,8 +63,10 @@ class ObservationInputs(nn.Module):
         columns = []
         for o in self.vectors:
             rows = _rows(observations[o.name], lead)  # [B, *shape]
-            columns.append(rows.reshape(-1, o.size).to(torch.float32))
-        images = [_rows(observations[o.name], lead) for o in self.images]
+            flat = rows.reshape(-1, o.size)
+            columns.append(flat.to(torch.float32))
+        # Images keep their type until a body scales them: as float32, bytes would take four times the memory.
+        images = [_rows(observations[image.name], lead) for image in self.images]
         if columns:
             return (beside(columns), *images)
         return tuple(images)
@@ -69,19 +74,20 @@ class ObservationInputs(nn.Module):
     def columns(self, observations: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return the vector observations of R rows, not normalized, side by side: [R, vector_size]."""
         parts = [observations[o.name].reshape(-1, o.size) for o in self.vectors]
-        x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        if x.dtype == np.float32:
-            return x
-        return x.astype(np.float32)
+        x = parts[0]
+        if len(parts) > 1:
+            x = np.concatenate(parts, axis=1)
+        return x.astype(np.float32, copy=False)
 
     def forward(self, raw: Inputs) -> Inputs:
         """Normalize the vector part of ``raw``. Called once per rollout or sample, not in every network."""
         if self.normalizer is None:
             return raw
-        scaled = self.normalizer(raw[0])
+        columns, *images = raw
+        scaled = self.normalizer(columns)
         if not self._all_normalized:
-            scaled = torch.where(self.normalized_columns, scaled, raw[0])
-        return (scaled, *raw[1:])
+            scaled = torch.where(self.normalized_columns, scaled, columns)
+        return (scaled, *images)
 
     @property
     def has_statistics(self) -> bool:
@@ -111,7 +117,8 @@ class LearnerInputs:
     """
 
     def __init__(self, of_actor: ObservationInputs, of_critics: ObservationInputs) -> None:
-        self._parts = of_actor, of_critics
+        self._of_actor = of_actor
+        self._of_critics = of_critics
         self.vectors = (*of_actor.vectors, *of_critics.vectors)
         self.images = (*of_actor.images, *of_critics.images)
         self.vector_size = of_actor.vector_size + of_critics.vector_size
@@ -119,40 +126,44 @@ class LearnerInputs:
 
     def raw(self, observations: Mapping[str, NDArray[Any] | Tensor], lead: int = 1) -> Inputs:
         """Return the inputs, not normalized; see :meth:`ObservationInputs.raw`."""
-        of_actor, of_critics = self._parts
-        return self._merged(of_actor.raw(observations, lead), of_critics.raw(observations, lead))
+        of_actor = self._of_actor.raw(observations, lead)
+        of_critics = self._of_critics.raw(observations, lead)
+        return self._merged(of_actor, of_critics)
 
     def __call__(self, raw: Inputs) -> Inputs:
         """Normalize the vector part of ``raw``, each part with its own statistics."""
-        of_actor, of_critics = self._parts
-        actor_raw, critics_raw = self.split(raw)
-        return self._merged(of_actor(actor_raw), of_critics(critics_raw))
+        of_actor, of_critics = self.split(raw)
+        return self._merged(self._of_actor(of_actor), self._of_critics(of_critics))
 
     @property
     def has_statistics(self) -> bool:
         """Whether each normalizer has seen anything yet."""
-        return all(part.has_statistics for part in self._parts)
+        return self._of_actor.has_statistics and self._of_critics.has_statistics
 
     def update_normalizer(self, raw: Inputs, ranks: Ranks | None = None) -> None:
         """Add the vector part of ``raw`` to the statistics; see :meth:`ObservationInputs.update_normalizer`."""
-        for part, part_raw in zip(self._parts, self.split(raw), strict=True):
-            part.update_normalizer(part_raw, ranks)
+        of_actor, of_critics = self.split(raw)
+        self._of_actor.update_normalizer(of_actor, ranks)
+        self._of_critics.update_normalizer(of_critics, ranks)
 
     def split(self, inputs: Inputs) -> tuple[Inputs, Inputs]:
         """Return the inputs of the policy, and those of critics alone."""
-        actor, critics = self._parts
         columns, images = vector_and_images(inputs, self.vectors)
-        count = len(actor.images)
-        of_actor = [x[:, : actor.vector_size] for x in columns if actor.vectors]
-        of_critics = [x[:, actor.vector_size :] for x in columns if critics.vectors]
-        return (*of_actor, *images[:count]), (*of_critics, *images[count:])
+        count = len(self._of_actor.images)
+        of_actor = images[:count]
+        of_critics = images[count:]
+        size = self._of_actor.vector_size
+        if self._of_actor.vectors:
+            of_actor = (columns[0][:, :size], *of_actor)
+        if self._of_critics.vectors:
+            of_critics = (columns[0][:, size:], *of_critics)
+        return of_actor, of_critics
 
     def _merged(self, of_actor: Inputs, of_critics: Inputs) -> Inputs:
-        actor, critics = self._parts
-        actor_columns, actor_images = vector_and_images(of_actor, actor.vectors)
-        critics_columns, critics_images = vector_and_images(of_critics, critics.vectors)
-        columns = (*actor_columns, *critics_columns)
-        images = (*actor_images, *critics_images)
+        actor_columns, actor_images = vector_and_images(of_actor, self._of_actor.vectors)
+        critics_columns, critics_images = vector_and_images(of_critics, self._of_critics.vectors)
+        columns = actor_columns + critics_columns
+        images = actor_images + critics_images
         if columns:
             return (torch.cat(columns, dim=1), *images)
         return images
@@ -184,16 +195,19 @@ def divided_observations(
     Raises ConfigError for a name that the agents do not observe, and if nothing is left for the policy.
     """
     names = [observation.name for observation in behavior.observations]
+    observed = ", ".join(names)
     key = ("behaviors", behavior.name, "network_settings", "critic_observations")
     for name in settings.critic_observations:
         if name not in names:
-            problem = f"agents observe {', '.join(names)}, and not {name!r}{did_you_mean(name, names)}"
-            raise ConfigError(problem, key=key)
-    privileged = tuple(o for o in behavior.observations if o.name in settings.critic_observations)
-    acting = tuple(o for o in behavior.observations if o.name not in settings.critic_observations)
+            raise ConfigError(f"agents observe {observed}, and not {name!r}{did_you_mean(name, names)}", key=key)
+    acting: list[ObservationSpec] = []
+    privileged: list[ObservationSpec] = []
+    for observation in behavior.observations:
+        readers = privileged if observation.name in settings.critic_observations else acting
+        readers.append(observation)
     if not acting:
-        raise ConfigError(f"has all that agents observe ({', '.join(names)}); leave one for the policy", key=key)
-    return acting, privileged
+        raise ConfigError(f"has all that agents observe ({observed}); leave one for the policy", key=key)
+    return tuple(acting), tuple(privileged)
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:

@@ -56,12 +56,10 @@ def frozen_call(layer: nn.Module, *x: Tensor) -> Tensor:
 
 def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether ``layer`` only multiplies by its weight and adds its bias: no hooks, no parametrization, no subclass."""
-    return (
-        type(layer) is nn.Linear
-        and layer.bias is not None
-        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
-        and "forward" not in layer.__dict__
-    )
+    if type(layer) is not nn.Linear or layer.bias is None or "forward" in layer.__dict__:
+        return False
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return not any(hooks)
 
 
 def initialize(layer: nn.Linear, init: str, gain: float) -> None:
@@ -80,7 +78,9 @@ def initialize(layer: nn.Linear, init: str, gain: float) -> None:
 def hidden_layer(width: int, units: int, settings: NetworkSettings) -> nn.Module:
     """Return a linear layer from ``width`` to ``units`` numbers, without the activation that follows it."""
     layer = nn.Linear(width, units)
-    initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+    # Of orthogonal weights, as in OpenAI Baselines; ML-Agents' Kaiming weights have no gain.
+    gain = 2**0.5 if settings.init == "orthogonal" else 1.0
+    initialize(layer, settings.init, gain)
     # In the order of DroQ (Hiraoka et al. 2022, arXiv:2110.02034).
     parts: list[nn.Module] = [layer]
     if settings.dropout:
@@ -121,8 +121,9 @@ class Dropout(nn.Module):
         drawn = derive_seed(int(self.seed), "dropout", int(self.draws))
         self.draws += 1
         generator = torch.Generator(x.device).manual_seed(drawn)
-        kept = torch.empty_like(x).bernoulli_(1.0 - self.share, generator=generator)
-        return x * kept / (1.0 - self.share)
+        kept_share = 1.0 - self.share
+        kept = torch.empty_like(x).bernoulli_(kept_share, generator=generator)
+        return x * kept / kept_share
 
 
 class HyperLinear(nn.Module):
@@ -157,4 +158,6 @@ class HyperLinear(nn.Module):
     def forward(self, x: Tensor, goal: Tensor) -> Tensor:
         """Return [B, outputs] of ``x`` [B, inputs] and the ``goal`` [B, goal] of each row."""
         weights = self.weights(goal).view(-1, self.inputs, self.outputs)
-        return torch.bmm(x.unsqueeze(1), weights).squeeze(1) + self.bias
+        rows = x.unsqueeze(1)  # [B, 1, inputs]
+        outputs = torch.bmm(rows, weights).squeeze(1)
+        return outputs + self.bias

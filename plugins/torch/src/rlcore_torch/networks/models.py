@@ -90,8 +90,11 @@ class Actor(nn.Module):
 
         By default, the bodies of ``critics`` that have a place follow.
         """
-        critics = [each.body for each in getattr(self, "critics", ()) if isinstance(each, Critic)]
-        return (self.actor, *(body for body in critics if body.memory_place is not None))
+        bodies = [self.actor]
+        for critic in getattr(self, "critics", ()):
+            if isinstance(critic, Critic) and critic.body.memory_place is not None:
+                bodies.append(critic.body)
+        return bodies
 
     def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return the output of :meth:`policy` for one step of R rows, and their next memory [R, M].
@@ -125,7 +128,9 @@ class ActorCritic(Actor):
     ) -> None:
         distribution = make_distribution(settings, behavior, initial_log_std) if behavior.continuous else None
         super().__init__(behavior, settings, distribution)
-        self.critic = self.actor if shared else Body(self.learner_inputs, settings.of_critic, memory_place=1)
+        self.critic = self.actor
+        if not shared:
+            self.critic = Body(self.learner_inputs, settings.of_critic, memory_place=1)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
 
@@ -151,16 +156,17 @@ class ActorCritic(Actor):
 
         ``inputs`` are those of a minibatch. With memory, B are the rows of ``sequences``.
         """
-        if self.critic is not self.actor:
+        if self.critic is self.actor:
             if sequences is None:
-                return *self.policy(self.of_actor(inputs)), self.value(inputs)
-            features = self.critic.remember(inputs, sequences, sequences.critic_memory)
-            return *self.policy_of(self.of_actor(inputs), sequences), self.value_head(features)
+                features = self.actor(inputs)
+            else:
+                features = self.actor.remember(inputs, sequences, sequences.actor_memory)
+            return *self.policy_head(features), self.value_head(features)
+        of_actor = self.of_actor(inputs)
         if sequences is None:
-            features = self.actor(inputs)
-        else:
-            features = self.actor.remember(inputs, sequences, sequences.actor_memory)
-        return *self.policy_head(features), self.value_head(features)
+            return *self.policy(of_actor), self.value(inputs)
+        features = self.critic.remember(inputs, sequences, sequences.critic_memory)
+        return *self.policy_of(of_actor, sequences), self.value_head(features)
 
 
 class Critic(nn.Module):
@@ -206,4 +212,6 @@ def min_q(one: Tensor, two: Tensor) -> Tensor:
     Each reward has its own value, and what an action is worth is their sum. The minimum of each value by itself would
     combine two critics, neither of which expects this sum.
     """
-    return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
+    total_of_one = one.sum(1, keepdim=True)
+    total_of_two = two.sum(1, keepdim=True)
+    return torch.where(total_of_one <= total_of_two, one, two)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlcore import Ranks
@@ -17,6 +19,7 @@ from rlcore import Ranks
 __all__ = ["RunningNormalizer"]
 
 CLIP = 5.0  # ML-Agents'
+LEAST_VARIANCE = 1e-8  # added under the root, so that a column that hardly varies is not blown up
 
 
 class RunningNormalizer(nn.Module):
@@ -59,20 +62,24 @@ class RunningNormalizer(nn.Module):
         With ``ranks``, with the batches of all ranks. An empty batch changes nothing.
         """
         x = x.cpu().to(torch.float64)
-        count = x.shape[0]
         mean = x.mean(0)
         m2 = (x - mean).square().sum(0)
-        own: dict[str, Any] = {"count": count, "mean": mean.numpy(), "m2": m2.numpy()}
-        for each in [own] if ranks is None or ranks.size == 1 else ranks.all_gather(own):
-            if each["count"]:
-                self._join(each["count"], torch.from_numpy(each["mean"]), torch.from_numpy(each["m2"]))
+        batch: dict[str, Any] = {"count": len(x), "mean": mean.numpy(), "m2": m2.numpy()}
+        batches = [batch]
+        if ranks is not None:
+            # Every rank joins all batches in the order of the ranks, so that the sums are equal in all of them.
+            batches = ranks.all_gather(batch)
+        for moments in batches:
+            if moments["count"]:  # the mean of no rows is NaN
+                self._join(**moments)
         self.refresh()
 
-    def _join(self, count: int, mean: Tensor, m2: Tensor) -> None:
+    def _join(self, count: int, mean: NDArray[np.float64], m2: NDArray[np.float64]) -> None:
         """Join the moments of a batch."""
         total = self.count + count
-        delta = mean - self.mean
-        self.m2 += m2 + delta.square() * self.count * count / total
+        delta = torch.from_numpy(mean) - self.mean
+        between = delta.square() * self.count * count / total
+        self.m2 += torch.from_numpy(m2) + between
         self.mean += delta * count / total
         self.count.fill_(total)
 
@@ -80,16 +87,22 @@ class RunningNormalizer(nn.Module):
     def refresh(self) -> None:
         """Compute ``shift`` and ``inverse_std``. Call it after ``mean``, ``m2`` or ``count`` changed."""
         variance = self.m2 / self.count.clamp(min=1)
+        inverse_std = (variance + LEAST_VARIANCE).rsqrt()
+        # A constant column has no unit to divide by: 1e4, the factor of the variance 0, would blow up its first change.
+        inverse_std = torch.where(variance > 0, inverse_std, 1.0)
+        # Rounded before they are copied: a device without float64 cannot round them.
         self.shift.copy_(self.mean.to(torch.float32))
-        self.inverse_std.copy_(torch.where(variance > 0, (variance + 1e-8).rsqrt(), 1.0).to(torch.float32))
+        self.inverse_std.copy_(inverse_std.to(torch.float32))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x`` [..., size], normalized and clipped."""
-        return ((x - self.shift) * self.inverse_std).clamp(-self.clip, self.clip)
+        scaled = (x - self.shift) * self.inverse_std
+        return scaled.clamp(-self.clip, self.clip)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert what ``forward`` uses; the sums stay where they are."""
         sums = {name: self._buffers.pop(name) for name in ("mean", "m2", "count")}
+        # Put back whatever happens: without them the model could neither be saved nor updated.
         try:
             moved: Any = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         finally:

@@ -29,10 +29,13 @@ class Recurrent(nn.Module):
         super().__init__()
         self.memory_size = settings.memory_size
         self.has_cell = settings.type == "lstm"
-        self.features = settings.memory_size // 2 if self.has_cell else settings.memory_size
+        self.features = settings.memory_size
+        if self.has_cell:
+            self.features //= 2  # the other half of a row is the cell state
+        # Its name, which the names of saved weights begin with, says which of the two it is.
         self._name = settings.type
-        layer = nn.LSTM if self.has_cell else nn.GRU
-        self.add_module(self._name, layer(features, self.features))
+        kind = nn.LSTM if self.has_cell else nn.GRU
+        self.add_module(self._name, kind(features, self.features))
         if init != "uniform":
             self._initialize(init)
 
@@ -44,25 +47,29 @@ class Recurrent(nn.Module):
     @torch.no_grad()
     def _initialize(self, init: str) -> None:
         """Each gate by itself; the forget gate of an LSTM has a bias of 1 (Jozefowicz et al. 2015)."""
+        fill = nn.init.orthogonal_ if init == "orthogonal" else nn.init.xavier_uniform_
         for name, parameter in self.layer.named_parameters():
-            if name.startswith("weight"):
-                fill = nn.init.orthogonal_ if init == "orthogonal" else nn.init.xavier_uniform_
-                for gate in parameter.split(self.features):
-                    fill(gate)
-            else:
+            if name.startswith("bias"):
                 nn.init.zeros_(parameter)
+                continue
+            for gate in parameter.split(self.features):
+                fill(gate)
         if self.has_cell:
-            self.weights()[2][self.features : 2 * self.features] = 1.0
+            # PyTorch's gates are in the order input, forget, cell, output.
+            forget_gate = slice(self.features, 2 * self.features)
+            self.layer.bias_ih_l0[forget_gate] = 1.0
 
     def weights(self) -> list[Tensor]:
         """The weights of inputs [G, F] and of hidden states [G, features], and the biases [G] of both; G gates."""
-        return [getattr(self.layer, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
+        layer = self.layer
+        return [layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0]
 
     def _state(self, memory: Tensor) -> Any:
         """The state of the layer from ``memory`` [Q, M]."""
+        state = memory.unsqueeze(0)  # [1 layer, Q, M]
         if not self.has_cell:
-            return memory.unsqueeze(0).contiguous()
-        h, c = memory.unsqueeze(0).chunk(2, dim=2)
+            return state.contiguous()
+        h, c = state.chunk(2, dim=2)
         return h.contiguous(), c.contiguous()
 
     def _first(self, state: Any, count: int) -> Any:
@@ -79,26 +86,37 @@ class Recurrent(nn.Module):
         """
         state = self._state(memory)
         outputs = []
-        parts: Any = x.split([steps * count for steps, count in segments])  # type: ignore[no-untyped-call]
+        sizes = [steps * count for steps, count in segments]
+        parts: Any = x.split(sizes)  # type: ignore[no-untyped-call]
         for (steps, count), part in zip(segments, parts, strict=True):
             x_segment = part.view(steps, count, -1)  # [steps, count, F]
-            output, state = self.layer(x_segment, self._first(state, count))
+            # Sequences lie from the longest to the shortest: those that have ended are the last ones.
+            state = self._first(state, count)
+            output, state = self.layer(x_segment, state)
             outputs.append(output.flatten(0, 1))
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        if len(outputs) == 1:
+            return outputs[0]
+        return torch.cat(outputs)
 
     def after(self, x: Tensor, memory: Tensor, segments: Segments) -> Tensor:
         """Return the memory [Q, M] after Q sequences ``x`` [N, F], each of which has its own number of steps.
 
         ``memory`` [Q, M] is the memory before the first step, and ``segments`` are packed: one for each step.
         """
-        counts = torch.tensor([count for _, count in segments])  # on the CPU, whatever the device is
-        _, state = self.layer(PackedSequence(x, counts), self._state(memory))
-        return torch.cat(state, dim=2)[0] if self.has_cell else state[0]
+        counts = [count for _, count in segments]
+        packed = PackedSequence(x, torch.tensor(counts))  # PyTorch wants counts on the CPU, whatever the device is
+        _, state = self.layer(packed, self._state(memory))
+        if self.has_cell:
+            state = torch.cat(state, dim=2)
+        after: Tensor = state[0]
+        return after
 
     def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output [R, features] and the next memory [R, M] of a step ``x`` [R, F] with ``memory`` [R, M]."""
+        # With 64 units on one core, a cell's function takes a third of the time of the layer called with one step.
         if not self.has_cell:
             h = torch.gru_cell(x, memory, *self.weights())
             return h, h
-        h, c = torch.lstm_cell(x, memory.chunk(2, dim=1), *self.weights())
+        state = memory.chunk(2, dim=1)
+        h, c = torch.lstm_cell(x, state, *self.weights())
         return h, torch.cat([h, c], dim=1)

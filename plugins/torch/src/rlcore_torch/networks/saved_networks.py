@@ -24,22 +24,21 @@ def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
 
 def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
     """Raises RunStateError unless every name, shape and type fits."""
-    own = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
-    missing = sorted(own.keys() - state.keys())
-    unknown = sorted(state.keys() - own.keys())
-    others = [
-        f"{name} is {_kind(state[name])} in the checkpoint and {_kind(own[name])} in this run"
-        for name in sorted(own.keys() & state.keys())
-        if _kind(state[name], True) != _kind(own[name], True)
-    ]
-    problems = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown] + others
-    if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise RunStateError(
-            f"behavior {behavior!r}: the saved network does not fit this configuration: {problems[0]}{more}; use the "
-            "trainer_type, network_settings and environment the checkpoint was made with; if the code of "
-            "a plugin has changed since, use its earlier version"
-        )
+    own = model_state(model)
+    problems = [f"missing {name}" for name in sorted(own.keys() - state.keys())]
+    problems += [f"unknown {name}" for name in sorted(state.keys() - own.keys())]
+    for name in sorted(own.keys() & state.keys()):
+        saved = state[name]
+        if _kind(saved, exact=True) != _kind(own[name], exact=True):
+            problems.append(f"{name} is {_kind(saved)} in the checkpoint and {_kind(own[name])} in this run")
+    if not problems:
+        return
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    raise RunStateError(
+        f"behavior {behavior!r}: the saved network does not fit this configuration: {problems[0]}{more}; use the "
+        "trainer_type, network_settings and environment the checkpoint was made with; if the code of "
+        "a plugin has changed since, use its earlier version"
+    )
 
 
 def _kind(value: Any, exact: bool = False) -> str:
@@ -58,12 +57,16 @@ def fitted_normalizers(model: nn.Module, state: Mapping[str, Any]) -> dict[str, 
     are.
     """
     own = model_state(model)
-    here = {name for name in own if name.endswith(_STATISTICS)}
-    saved = {name for name in state if name.endswith(_STATISTICS)}
-    if here == saved:
+    own_names = {name for name in own if name.endswith(_STATISTICS)}
+    saved_names = {name for name in state if name.endswith(_STATISTICS)}
+    if own_names == saved_names:
         return None
-    kept = {name: value for name, value in state.items() if name not in saved - here}
-    return kept | {name: own[name] for name in here - saved}
+    fitted = dict(state)
+    for name in saved_names - own_names:
+        del fitted[name]
+    for name in own_names - saved_names:
+        fitted[name] = own[name]
+    return fitted
 
 
 def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
@@ -76,10 +79,11 @@ def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) 
     diverged = non_finite({"model": state})
     if diverged is not None:
         raise RunStateError(f"behavior {behavior!r}: {diverged} is not finite; the training had diverged")
-    own = model.state_dict()
     with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(torch.from_numpy(np.array(state[name])))
+        for name, tensor in model.state_dict().items():
+            saved = np.array(state[name])  # a copy: arrays of a checkpoint may be read-only
+            tensor.copy_(torch.from_numpy(saved))
+    # Tensors were written into, so that no hook of `load_state_dict` has run.
     for module in model.modules():
         if isinstance(module, RunningNormalizer):
             module.refresh()

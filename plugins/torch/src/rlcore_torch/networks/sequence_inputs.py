@@ -59,16 +59,20 @@ class SequenceLayout:
 
         ``beside`` are the attributes that a derived class adds.
         """
-        longest_first = -np.sort(-lengths)
         if device.type == "cpu":
-            return cls._with(segments_in_cache(longest_first), lengths, device, *beside)
-        return cls._with([(int(longest_first[0]), len(lengths))], lengths, device, *beside)
+            segments = segments_in_cache(-np.sort(-lengths))
+        else:
+            # cuDNN computes all steps in one call.
+            segments = [(int(lengths.max()), len(lengths))]
+        return cls._with(segments, lengths, device, *beside)
 
     @classmethod
     def packed(cls, lengths: NDArray[np.int64], device: torch.device) -> Self:
         """The layout of :meth:`of` with a segment for each step, which is not filled up."""
-        going_on = (lengths > np.arange(lengths.max())[:, None]).sum(1)
-        return cls._with([(1, int(count)) for count in going_on], lengths, device)
+        steps = np.arange(lengths.max())[:, None]
+        going_on = (lengths > steps).sum(1)  # sequences at each step
+        segments = [(1, int(count)) for count in going_on]
+        return cls._with(segments, lengths, device)
 
     @classmethod
     def _with(cls, segments: Segments, lengths: NDArray[np.int64], device: torch.device, *beside: Any) -> Self:
@@ -78,12 +82,13 @@ class SequenceLayout:
         steps, counts = np.transpose(segments)
         widths = np.repeat(counts, steps)  # [steps of all segments]
         first_places = np.cumsum(widths) - widths  # [steps of all segments]
-        places = first_places[steps_within(lengths)] + np.repeat(rank, lengths)
+        places = first_places[steps_within(lengths)]
+        places += np.repeat(rank, lengths)
         rows = np.zeros(widths.sum(), np.int64)
         rows[places] = np.arange(len(places))
-        order = np.resize(ranked, counts[0])
-        at_places, at_rows, first = (torch.from_numpy(array).to(device) for array in (rows, places, order))
-        return cls(at_places, at_rows, first, segments, *beside)
+        order = np.resize(ranked, counts[0])  # repeats sequences where the count was rounded up
+        indices = [torch.from_numpy(array).to(device) for array in (rows, places, order)]
+        return cls(*indices, segments, *beside)
 
     def padded(self, x: Tensor) -> Tensor:
         """Return [P, F] from ``x`` [N, F]."""
@@ -116,39 +121,47 @@ def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
     for each pair of them and keeps it: making one takes longer than a minibatch of a small network.
     """
     longest = int(lengths[0])
-    grid = 1
     if len(lengths) < FEW:
         return [(longest, len(lengths))]
+    # Segments end at edges of a grid of at most 16 parts, of which none is shorter than 8 steps.
+    grid = 1
     while longest > 16 * grid or grid < min(8, longest):
         grid *= 2
-    edges = [*range(0, longest, grid), -(-longest // grid) * grid]
+    parts = -(-longest // grid)
+    edges = [part * grid for part in range(parts + 1)]
     counts = [_rounded_up(int((lengths > edge).sum())) for edge in edges[:-1]]
-    # The least cost from each edge on, and the edge at which the segment that begins there ends.
+    # The least cost from each edge on, and the edge at which the segment that begins there ends: a shortest path,
+    # found from the end.
     cost = [0] * len(edges)
-    until = [0] * len(counts)
-    for begin in reversed(range(len(counts))):
-        cost[begin], until[begin] = min(
-            (CALL + (edges[end] - edges[begin]) * counts[begin] + cost[end], end)
-            for end in range(begin + 1, len(edges))
-        )
+    until = [0] * parts
+    for begin in reversed(range(parts)):
+        options = []
+        for end in range(begin + 1, parts + 1):
+            places = (edges[end] - edges[begin]) * counts[begin]
+            options.append((CALL + places + cost[end], end))
+        cost[begin], until[begin] = min(options)
     segments = []
     begin = 0
-    while begin < len(counts):
-        segments.append((edges[until[begin]] - edges[begin], counts[begin]))
-        begin = until[begin]
+    while begin < parts:
+        end = until[begin]
+        segments.append((edges[end] - edges[begin], counts[begin]))
+        begin = end
     return segments
 
 
 def _rounded_up(count: int) -> int:
     """``count`` or up to an eighth more, so that there are few different numbers."""
-    unit = max(2, 1 << max(0, count.bit_length() - 4))
+    eighth = count.bit_length() - 4  # as a power of two, rounded down
+    unit = max(2, 1 << max(0, eighth))
     return -(-count // unit) * unit
 
 
 def steps_within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """[N] the step within its sequence of each row of sequences with these ``lengths``, one after the other."""
     ends = np.cumsum(lengths)
-    steps: NDArray[np.int64] = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    starts = ends - lengths
+    steps: NDArray[np.int64] = np.arange(ends[-1])
+    steps -= np.repeat(starts, lengths)
     return steps
 
 
