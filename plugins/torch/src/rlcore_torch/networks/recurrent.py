@@ -85,7 +85,7 @@ class Recurrent(nn.Module):
         :class:`~rlcore_torch.networks.sequence_inputs.SequenceLayout`.
         """
         state = self._state(memory)
-        outputs = []
+        outputs: list[Tensor] = []
         sizes = [steps * count for steps, count in segments]
         parts: Any = x.split(sizes)  # type: ignore[no-untyped-call]
         for (steps, count), part in zip(segments, parts, strict=True):

@@ -87,8 +87,10 @@ class SequenceLayout:
         rows = np.zeros(widths.sum(), np.int64)
         rows[places] = np.arange(len(places))
         order = np.resize(ranked, counts[0])  # repeats sequences where the count was rounded up
-        indices = [torch.from_numpy(array).to(device) for array in (rows, places, order)]
-        return cls(*indices, segments, *beside)
+        row_at_places = torch.from_numpy(rows).to(device)
+        place_of_rows = torch.from_numpy(places).to(device)
+        first = torch.from_numpy(order).to(device)
+        return cls(row_at_places, place_of_rows, first, segments, *beside)
 
     def padded(self, x: Tensor) -> Tensor:
         """Return [P, F] from ``x`` [N, F]."""

@@ -39,7 +39,7 @@ class ActorStack:
         self._kind = policy.stack_kind
         self._layout = policy.layout
         self._model = policy.model
-        self._arrays = [np.zeros((2, *array.shape), np.float32) for array in _arrays(policy)]
+        self._arrays = [np.zeros((2, *array.shape), np.float32) for array in _arrays(policy)]  # two places at first
         self._activate = NUMPY_FUNCTIONS[policy.model.actor.activation]
         self._draw = policy.numpy_draw
         self._groups = RowGroups(np.empty(0, np.int64))
@@ -52,10 +52,13 @@ class ActorStack:
             return False
         places = len(self._arrays[0])
         if place >= places:
-            more = max(place + 1, 2 * places) - places
-            self._arrays = [np.concatenate([a, np.zeros((more, *a.shape[1:]), np.float32)]) for a in self._arrays]
-        for own, array in zip(self._arrays, _arrays(policy), strict=True):
-            own[place] = array
+            # At least doubled, so that a league that grows copies each policy a few times only.
+            more = max(place + 1 - places, places)
+            for k, array in enumerate(self._arrays):
+                empty = np.zeros((more, *array.shape[1:]), np.float32)
+                self._arrays[k] = np.concatenate((array, empty))
+        for copies, array in zip(self._arrays, _arrays(policy), strict=True):
+            copies[place] = array
         return True
 
     def assign(self, places: NDArray[np.integer[Any]]) -> None:
@@ -93,8 +96,6 @@ class ActorStack:
             weights = [array[block.places] for array in arrays]
             outputs.append(numpy_network(x[block.rows], weights, self._activate))
         columns, logits = head.split(groups.in_order(outputs))
-        if logits is not None and action_mask is not None:
-            logits = numpy_mask_logits(logits, action_mask[groups.rows])
         raw = choices = None
         if columns is not None:
             raw = columns
@@ -102,8 +103,11 @@ class ActorStack:
             if type(head.distribution) is not Gaussian:
                 raw = self._draw(columns, noise)
             elif noise is not None:
-                raw = columns + np.exp(log_std)[groups.places] * noise
+                std = np.exp(log_std)  # of each place
+                raw = columns + std[groups.places] * noise
         if logits is not None:
+            if action_mask is not None:
+                logits = numpy_mask_logits(logits, action_mask[groups.rows])
             if not deterministic:
                 logits = logits + self._noise("gumbel", gumbel_noise, self._layout.logits)
             choices = self._layout.greedy_choices(logits)
@@ -114,13 +118,17 @@ class ActorStack:
         self, name: str, draw: Callable[[np.random.Generator, tuple[int, int]], FloatArray], size: int
     ) -> FloatArray:
         """Noise [r, size] from the generator ``name``: that of a row does not depend on the places of other rows."""
+        # One for each kind: from one generator, the second noise of a row would depend on how many rows there are.
         if name not in self._generators:
             self._generators[name] = derive_generator(self._seed, name)
         generator = self._generators[name]
         rows = self._groups.rows
-        if self._numbers is None:
-            return draw(generator, (self._rows, size))[rows]
-        return draw(generator, (self._total, size))[self._numbers[rows]]
+        total = self._rows
+        if self._numbers is not None:
+            rows = self._numbers[rows]
+            total = self._total
+        noise = draw(generator, (total, size))
+        return noise[rows]
 
 
 def _standard_normal(generator: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -130,8 +138,11 @@ def _standard_normal(generator: np.random.Generator, shape: tuple[int, int]) -> 
 def _arrays(policy: Any) -> list[FloatArray]:
     """What the networks compute with, each array with an axis for rows if it has none, and log standard deviations."""
     distribution = policy.model.policy_head.distribution
-    log_std = to_numpy(distribution.log_std) if type(distribution) is Gaussian else np.empty(0, np.float32)
-    return [*(np.atleast_2d(array) for array in numpy_layers(policy.model)), log_std]
+    log_std = np.empty(0, np.float32)
+    if type(distribution) is Gaussian:
+        log_std = to_numpy(distribution.log_std)
+    layers = [np.atleast_2d(array) for array in numpy_layers(policy.model)]
+    return [*layers, log_std]
 
 
 def stack_kind(policy: Any) -> Hashable:
@@ -143,11 +154,14 @@ def stack_kind(policy: Any) -> Hashable:
     behavior = policy.behavior
     model = policy.model
     distribution = model.policy_head.distribution
-    plain = () if distribution is None else sorted((k, v) for k, v in vars(distribution).items() if k[0] != "_")
+    plain = {}
+    if distribution is not None:
+        # Parameters and buffers are in attributes of nn.Module that begin with "_".
+        plain = {name: value for name, value in vars(distribution).items() if not name.startswith("_")}
     return (
         tuple((o.name, o.shape, o.dtype.str, o.kind) for o in behavior.observations),
         (behavior.continuous, behavior.discrete, behavior.low.tobytes(), behavior.high.tobytes()),
-        (type(distribution), repr(plain)),
+        (type(distribution), repr(sorted(plain.items()))),
         (model.actor.activation, model.inputs.normalizer is None),
         tuple(array.shape for array in numpy_layers(model)),
     )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.acceleration.numpy_actor import MOST_ROWS, NumpyActor, draws_agree
 from rlcore_torch.acceleration.numpy_memory import NumpyMemory
+from rlcore_torch.acceleration.registry import has_exactly
 from rlcore_torch.backend import Backend
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
@@ -102,9 +103,10 @@ class ActorPolicy:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ActorPolicy:
         """A policy with weights of its own, without the parts of the model that do not act."""
-        made = type(self)(self.behavior, acting_part(self.model).requires_grad_(False), self.backend)
-        made._generator = copy.deepcopy(self._generator, memo)
-        return made
+        model = acting_part(self.model).requires_grad_(False)
+        policy = type(self)(self.behavior, model, self.backend)
+        policy._generator = copy.deepcopy(self._generator, memo)
+        return policy
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the functions that compute in NumPy, which :meth:`refresh` makes of the weights."""
@@ -155,22 +157,22 @@ class ActorPolicy:
         ``mask`` [R, logits] is True for allowed options; forbidden ones get the smallest logit. ``memory`` [R, M] of a
         policy with memory is read and overwritten.
         """
+        rows = len(observations[self.behavior.observations[0].name])
+        if memory is None and self.memory_size:
+            memory = np.zeros((rows, self.memory_size), np.float32)
         inputs = self.model.inputs
-        in_numpy = self._numpy_actor is not None or (self.numpy_memory is not None and self.numpy_memory.acts)
-        if not in_numpy or len(observations[inputs.vectors[0].name]) > MOST_ROWS:
-            columns, logits = self._torch_parameters(observations, memory)
-        elif self._numpy_actor is not None:
+        # NumPy calls cost less than PyTorch's, whose products of many rows are faster.
+        few_rows = rows <= MOST_ROWS
+        if self._numpy_actor is not None and few_rows:
             columns, logits = self._numpy_actor(inputs.columns(observations))
+        elif self.numpy_memory is not None and self.numpy_memory.acts and few_rows:
+            assert memory is not None
+            columns, logits = self.numpy_memory.act(inputs.columns(observations), memory)
         else:
-            columns, logits = self._numpy_step(inputs.columns(observations), memory)
+            columns, logits = self._torch_parameters(observations, memory)
         if mask is not None and logits is not None:
             logits = numpy_mask_logits(logits, mask)
         return columns, logits
-
-    def _numpy_step(self, x: NDArray[np.float32], memory: NDArray[np.float32] | None) -> Parameters:
-        assert self.numpy_memory is not None
-        memory = np.zeros((len(x), self.model.memory_size), np.float32) if memory is None else memory
-        return self.numpy_memory.act(x, memory)
 
     def tensor_parameters(
         self, observations: Mapping[str, NDArray[Any]] | Mapping[str, Tensor]
@@ -180,23 +182,24 @@ class ActorPolicy:
         return columns, logits
 
     def _inputs(self, observations: Mapping[str, NDArray[Any]] | Mapping[str, Tensor]) -> Inputs:
-        inputs: Inputs = self.model.inputs(tuple(x.to(self.device) for x in self.model.inputs.raw(observations)))
-        return inputs
+        raw = self.model.inputs.raw(observations)
+        normalized: Inputs = self.model.inputs(tuple(x.to(self.device) for x in raw))
+        return normalized
 
     @torch.inference_mode()
     def _torch_parameters(
         self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None
     ) -> Parameters:
-        if not self.model.memory_size:
+        if not self.memory_size:
             columns, logits = self.tensor_parameters(observations)
         else:
-            normalized = self._inputs(observations)
-            if memory is None:
-                memory = np.zeros((len(normalized[0]), self.model.memory_size), np.float32)
+            assert memory is not None
             before = torch.from_numpy(memory).to(self.device)
-            columns, logits, after = self.model.policy_step(normalized, before)
+            columns, logits, after = self.model.policy_step(self._inputs(observations), before)
             memory[...] = to_numpy(after)
-        return (None if columns is None else to_numpy(columns), None if logits is None else to_numpy(logits))
+        column_array = None if columns is None else to_numpy(columns)
+        logit_array = None if logits is None else to_numpy(logits)
+        return column_array, logit_array
 
     def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [R, continuous] and choices [R, branches] for what :meth:`parameters` returned.
@@ -205,27 +208,34 @@ class ActorPolicy:
         a deterministic policy does.
         """
         columns, logits = parameters
-        # The choice is made here: a policy that stores its own method is in a reference cycle, and its weights stay.
-        draw = self.numpy_draw or self._torch_draw
-        raw = None if columns is None else draw(columns, None if noise is None else noise[0])
-        if logits is None:
-            return raw, None
-        return raw, self.layout.greedy_choices(logits if noise is None else logits + noise[1])
+        raw: RawActions = None
+        choices: NDArray[np.int64] | None = None
+        if columns is not None:
+            # Decided here: a policy that stores its own method is in a reference cycle, and its weights stay.
+            draw = self.numpy_draw or self._torch_draw
+            raw = draw(columns, None if noise is None else noise[0])
+        if logits is not None:
+            if noise is not None:
+                logits = logits + noise[1]
+            choices = self.layout.greedy_choices(logits)
+        return raw, choices
 
     def explore(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Actions as of :meth:`choose`, of Gaussian numbers [R, held_size] that agents keep for several steps."""
         columns, _ = parameters
         if noise is not None and columns is not None and self._distribution is not None:
-            noise = self._distribution.noise_of(columns, noise[0]), noise[1]
+            held, gumbel = noise
+            noise = self._distribution.noise_of(columns, held), gumbel
         return self.choose(parameters, noise)
 
     @torch.inference_mode()
     def _torch_draw(self, columns: NDArray[np.float32], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
         assert self._distribution is not None
-        at = torch.from_numpy(columns).to(self.device)
+        on_device = torch.from_numpy(columns).to(self.device)
         if noise is None:
-            return to_numpy(self._distribution.deterministic(at))
-        return to_numpy(self._distribution.sample(at, torch.from_numpy(noise).to(self.device)))
+            return to_numpy(self._distribution.deterministic(on_device))
+        drawn = self._distribution.sample(on_device, torch.from_numpy(noise).to(self.device))
+        return to_numpy(drawn)
 
     def act(
         self,
@@ -250,15 +260,23 @@ class ActorPolicy:
         except (LookupError, TypeError, ValueError):
             checked_observations(self.behavior, observations)  # raises an error that says more, if they are the cause
             raise
-        noise = None
+        noise: Noise | None = None
         if not deterministic:
             rows = len(next(iter(observations.values())))
-            numbers, total = (slice(None), rows) if self._numbers is None else self._numbers
-            noise = (
-                self._generator.standard_normal((total, self.model.policy_head.noise_size), dtype=np.float32)[numbers],
-                gumbel_noise(self._generator, (total, self.layout.logits))[numbers],
-            )
-        return self.layout.actions(*self.choose(parameters, noise))
+            noise = self._noise(rows)
+        raw, choices = self.choose(parameters, noise)
+        return self.layout.actions(raw, choices)
+
+    def _noise(self, rows: int) -> Noise:
+        """Standard normal noise [R, noise_size] and Gumbel noise [R, logits], drawn in this order."""
+        numbers: Any = slice(None)
+        total = rows
+        if self._numbers is not None:
+            numbers, total = self._numbers
+        size = self.model.policy_head.noise_size
+        normal = self._generator.standard_normal((total, size), dtype=np.float32)
+        gumbel = gumbel_noise(self._generator, (total, self.layout.logits))
+        return normal[numbers], gumbel[numbers]
 
     def _warn_without_memory(self, memory: NDArray[np.float32] | None) -> None:
         """Warn at the second call in a row without memory. One alone may be the first step of an episode."""
@@ -279,9 +297,9 @@ class ActorPolicy:
 
 def acting_part(model: Actor) -> Actor:
     """A copy of what acts: an :class:`Actor` with parts of ``model``, or all of a model that overrides how to act."""
-    methods = ("policy", "policy_step", "policy_of")
-    if any(getattr(type(model), name) is not getattr(Actor, name) or name in model.__dict__ for name in methods):
+    if not has_exactly(model, (Actor.policy, Actor.policy_step, Actor.policy_of)):
         return copy.deepcopy(model)
+    # Made without its constructor, which would draw weights and move PyTorch's generator.
     actor = Actor.__new__(Actor)
     nn.Module.__init__(actor)
     actor.memory = model.memory
@@ -293,11 +311,11 @@ def acting_part(model: Actor) -> Actor:
 
 def acting_behavior(behavior: BehaviorSpec, model: Actor) -> BehaviorSpec:
     """Return ``behavior`` with the observations that the policy reads."""
-    read = [observation.name for observation in (*model.inputs.vectors, *model.inputs.images)]
-    own = tuple(observation for observation in behavior.observations if observation.name in read)
-    if own == behavior.observations:
+    names = {observation.name for observation in (*model.inputs.vectors, *model.inputs.images)}
+    read = tuple(observation for observation in behavior.observations if observation.name in names)
+    if read == behavior.observations:
         return behavior
-    return attrs.evolve(behavior, observations=own)
+    return attrs.evolve(behavior, observations=read)
 
 
 class ActorSnapshot(ActorPolicy):
@@ -317,13 +335,15 @@ class ActorSnapshot(ActorPolicy):
 
         Those that act in NumPy can, unless their distribution has parameters that NumPy does not know.
         """
-        distribution = self.model.policy_head.distribution
         if self._numpy_actor is None:
             return None
-        if distribution is not None and not self._numpy_draws:
-            return None
-        if distribution is not None and type(distribution) is not Gaussian and distribution.state_dict():
-            return None
+        distribution = self._distribution
+        if distribution is not None:
+            if not self._numpy_draws:
+                return None
+            # The stack draws with the functions of its first policy; it keeps the parameters of Gaussians alone.
+            if type(distribution) is not Gaussian and distribution.state_dict():
+                return None
         return stack_kind(self)
 
     def make_stack(self) -> ActorStack | None:

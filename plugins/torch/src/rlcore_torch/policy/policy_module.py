@@ -56,10 +56,13 @@ class PolicyModule(nn.Module):
         super().__init__()
         self.model = model
         self.branches = tuple(layout.branches)
-        if layout.continuous:  # torch.export cannot load empty tensors that it saved
-            parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
-            for name, array in {**parts, "limit": layout.clip}.items():
-                self.register_buffer(name, torch.from_numpy(array.copy()))
+        if not layout.continuous:  # torch.export cannot load empty tensors that it saved
+            return
+        self.register_buffer("low", torch.from_numpy(layout.low.copy()))
+        self.register_buffer("high", torch.from_numpy(layout.high.copy()))
+        self.register_buffer("middle", torch.from_numpy(layout.middle.copy()))
+        self.register_buffer("half_range", torch.from_numpy(layout.half_range.copy()))
+        self.register_buffer("limit", torch.from_numpy(layout.clip.copy()))
 
     def forward(
         self,
@@ -87,13 +90,16 @@ class PolicyModule(nn.Module):
             # Runtimes of exported programs differ in what they choose beside NaN.
             logits = torch.where(logits < LARGEST_LOGIT, logits, LARGEST_LOGIT)
             branches = logits.split(self.branches, dim=1)  # type: ignore[no-untyped-call]
-            discrete = torch.stack([branch.argmax(1) for branch in branches], dim=1)
+            choices = [branch.argmax(1) for branch in branches]
+            discrete = torch.stack(choices, dim=1)
         return PolicyOutput(continuous, discrete, memory)
 
     def to_environment(self, raw: Tensor) -> Tensor:
         """Return raw continuous actions [R, continuous] in the environment's units, within its bounds."""
         clipped = raw.clamp(-self.limit, self.limit)
-        return (clipped * self.half_range + self.middle).clamp(self.low, self.high)
+        stretched = clipped * self.half_range + self.middle
+        # Clamped again, as ActionLayout does: rounding can step outside of the bounds.
+        return stretched.clamp(self.low, self.high)
 
     @property
     def noise_size(self) -> int:
@@ -116,9 +122,11 @@ class PolicyModule(nn.Module):
         """
         model = self.model
         inputs = self.model.inputs
-        parts = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
-        raw = [torch.cat(parts, dim=1)] if parts else []
-        normalized = inputs((*raw, *(observations[o.name] for o in inputs.images)))
+        columns_of_vectors = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
+        raw = [observations[image.name] for image in inputs.images]
+        if columns_of_vectors:
+            raw.insert(0, torch.cat(columns_of_vectors, dim=1))
+        normalized = inputs(tuple(raw))
         if memory is not None:
             columns, logits, memory = model.policy_step(normalized, memory)
         elif model.memory_size:

@@ -21,20 +21,26 @@ def act_remembering(policy: ActorPolicy, batch: AgentBatch, memory: NDArray[np.f
     ``memory`` [S, K * M] of the K bodies in ``model.remembering`` is read and overwritten: the policy's numbers first.
     """
     model = policy.model
+    observations = batch.observations
+    size = model.memory_size
     after = memory.copy()
-    size, (_, *critics) = model.memory_size, model.remembering
     numpy_memory = policy.numpy_memory if len(memory) <= MOST_ROWS else None
-    seen: Any = None
+    normalized: Any = None  # inputs of critics that PyTorch computes
+    _, *critics = model.remembering
     for place, body in enumerate(critics, 1):
-        own = slice(place * size, (place + 1) * size)
+        columns = slice(place * size, (place + 1) * size)
+        before = memory[:, columns]
         if numpy_memory is not None and body in numpy_memory.steps:
-            _, after[:, own] = numpy_memory.steps[body](model.inputs.columns(batch.observations), memory[:, own])
+            step = numpy_memory.steps[body]
+            _, after[:, columns] = step(model.inputs.columns(observations), before)
             continue
-        if seen is None:
+        if normalized is None:
             inputs = model.learner_inputs
-            seen = inputs(tuple(x.to(policy.device) for x in inputs.raw(batch.observations)))
-        after[:, own] = to_numpy(body.step(seen, torch.from_numpy(memory[:, own]).to(policy.device))[1])
-    drawn_with = policy.parameters(batch.observations, batch.action_mask, after[:, :size])
+            normalized = inputs(tuple(x.to(policy.device) for x in inputs.raw(observations)))
+        _, remembered = body.step(normalized, torch.from_numpy(before).to(policy.device))
+        after[:, columns] = to_numpy(remembered)
+    parameters = policy.parameters(observations, batch.action_mask, after[:, :size])
+    # A slot that waits for its turn has seen nothing new: it remembers what it did.
     acting = slice(None) if batch.needs_action is None else batch.needs_action
     memory[acting] = after[acting]
-    return drawn_with
+    return parameters

@@ -51,27 +51,30 @@ class RowGroups:
         order = self.places.argsort(kind="stable")  # rows with one place side by side
         starts = np.cumsum(counts) - counts
         present = np.flatnonzero(counts)
-        spans = [slice(int(present[0]), len(counts))]
-        if (len(counts) - present[0]) * counts.max() > MOST_PADDING * len(self.rows):
+        first = int(present[0])
+        spans = [slice(first, len(counts))]
+        computed = (len(counts) - first) * counts.max()
+        if computed > MOST_PADDING * len(self.rows):
             spans = [slice(place, place + 1) for place in present.tolist()]
         # positions in the outputs of all blocks, one after the other
-        found = []
+        positions = []
         before = 0
         for span in spans:
-            own = counts[span]
+            count = counts[span]  # [p]
+            filled = np.arange(count.max()) < count[:, None]  # [p, L]
             start = starts[span.start]
-            filled = np.arange(own.max()) < own[:, None]  # [p, L]
-            chosen = np.zeros(filled.shape, np.intp)
-            chosen[filled] = self.rows[order[start : start + own.sum()]]
-            self.blocks.append(Block(span, chosen))
-            found.append(before + np.flatnonzero(filled))
+            of_block = order[start : start + count.sum()]
+            rows = np.zeros(filled.shape, np.intp)
+            rows[filled] = self.rows[of_block]
+            self.blocks.append(Block(span, rows))
+            positions.append(before + np.flatnonzero(filled))
             before += filled.size
-        self._found = np.empty_like(order)
-        self._found[order] = np.concatenate(found)
+        self._positions = np.empty_like(order)  # [r]
+        self._positions[order] = np.concatenate(positions)
 
     def in_order(self, outputs: list[NDArray[np.float32]]) -> NDArray[np.float32]:
         """Return one output of each block, [p, L, size], as [r, size] in the order of ``rows``."""
-        flat = [output.reshape(-1, output.shape[-1]) for output in outputs]
-        whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
-        result: NDArray[np.float32] = whole[self._found]
-        return result
+        blocks = [output.reshape(-1, output.shape[-1]) for output in outputs]
+        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        in_order: NDArray[np.float32] = rows[self._positions]
+        return in_order
