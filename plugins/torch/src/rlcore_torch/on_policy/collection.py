@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -49,6 +49,8 @@ from rlcore_torch.tensors.acting import SharedMemoryActor, TensorActor, TensorNo
 from rlcore_torch.tensors.refusals import refusal_of_tensors
 
 __all__ = ["RolloutTrainer"]
+
+Methods = tuple[Callable[..., Any], ...]
 
 
 class RolloutTrainer(TorchTrainer):
@@ -293,3 +295,6 @@ class RolloutTrainer(TorchTrainer):
             for name in ("acting", "critic"):
                 saved_array(memory, name, np.float32, (slots, self.model.memory_size))
         self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
+
+    # What reads batches or rollouts, and can read tensors in the place of arrays; see refusal_of_tensors.
+    _methods_of_tensors: ClassVar[Methods] = (begin, act, observe, stored, state_dict, load_state_dict)

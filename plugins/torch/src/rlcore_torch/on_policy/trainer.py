@@ -533,3 +533,5 @@ class OnPolicyTrainer(RolloutTrainer):
 
     def _to_device(self, inputs: Inputs) -> Inputs:
         return tuple(x.to(self.device) for x in inputs)
+
+    _methods_of_tensors = (*RolloutTrainer._methods_of_tensors, value, rollout, advantages)

@@ -27,8 +27,9 @@ class SharedMemoryActor:
 
     def parameters(self, observations: Mapping[str, Tensor], mask: Tensor | None) -> Any:
         """Return the columns of the continuous parts and the masked logits of R rows."""
-        seen = {name: tensor.numpy() for name, tensor in observations.items()}
-        return self._policy.parameters(seen, None if mask is None else mask.numpy())
+        arrays = {name: tensor.numpy() for name, tensor in observations.items()}
+        mask_array = None if mask is None else mask.numpy()
+        return self._policy.parameters(arrays, mask_array)
 
     def explore(self, parameters: Any, noise: Any) -> Any:
         """Return raw continuous parts [R, continuous] and choices [R, branches]; the most likely without ``noise``."""
@@ -36,7 +37,8 @@ class SharedMemoryActor:
 
     def actions(self, raw: Any, choices: Any) -> TensorActions:
         """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
-        return TensorActions.of(self._policy.layout.actions(raw, choices), self._policy.device)
+        actions = self._policy.layout.actions(raw, choices)
+        return TensorActions.of(actions, self._policy.device)
 
 
 class TensorActor:
@@ -55,7 +57,9 @@ class TensorActor:
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts and the masked logits of R rows."""
         columns, logits = self._policy.tensor_parameters(observations)
-        return columns, logits if mask is None or logits is None else mask_logits(logits, mask)
+        if mask is not None and logits is not None:
+            logits = mask_logits(logits, mask)
+        return columns, logits
 
     @torch.no_grad()
     def explore(
@@ -71,12 +75,14 @@ class TensorActor:
             if noise is not None:
                 logits = logits + noise[1]
             branches = logits.split(self._policy.layout.branches, dim=1)  # type: ignore[no-untyped-call]
-            choices = torch.stack([branch.argmax(1) for branch in branches], dim=1)
+            of_branches = [branch.argmax(1) for branch in branches]
+            choices = torch.stack(of_branches, dim=1)
         return raw, choices
 
     def actions(self, raw: Tensor | None, choices: Tensor | None) -> TensorActions:
         """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
-        return TensorActions(None if raw is None else self._module.to_environment(raw), choices)
+        continuous = None if raw is None else self._module.to_environment(raw)
+        return TensorActions(continuous, choices)
 
 
 def shares_memory(device: torch.device) -> bool:
@@ -99,7 +105,7 @@ class TensorNoise(ActionNoise):
         super().next()
         if self._copied is not self._gumbel:
             self._copied = self._gumbel
-            self._on_device = tuple(torch.from_numpy(each).to(self.device) for each in (self._gaussian, self._gumbel))
-        gaussian, gumbel = self._on_device
-        row = self._row - 1
-        return gaussian[row // self._hold], gumbel[row]
+            self._device_gaussian = torch.from_numpy(self._gaussian).to(self.device)
+            self._device_gumbel = torch.from_numpy(self._gumbel).to(self.device)
+        row = self._row - 1  # the one that the base class has just returned
+        return self._device_gaussian[row // self._hold], self._device_gumbel[row]

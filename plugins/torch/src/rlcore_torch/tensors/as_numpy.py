@@ -67,7 +67,8 @@ class UnsavedAsNumpy:
         else:
             refusal = take(trainers[0], self.tensors.device)
         if refusal is None:
-            (self._name,), (self._trainer,) = self.behaviors, trainers
+            [self._name] = self.behaviors
+            [self._trainer] = trainers
             return True
         log.info("%s: its tensors go to the trainers as NumPy arrays: %s", self.name, refusal)
         return False
@@ -78,15 +79,19 @@ class UnsavedAsNumpy:
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, Any]:
         """Start an episode in every environment, as :meth:`rlcore.Environment.reset` says."""
-        return self._given(self.tensors.reset(seeds, episodes), "reset")
+        batches = self.tensors.reset(seeds, episodes)
+        return self._received(batches, "reset")
 
     def step(self, actions: Mapping[str, Any]) -> dict[str, Any]:
         """Move every environment once, as :meth:`rlcore.Environment.step` says."""
         if self._trainer is None:
-            actions = {name: TensorActions.of(each, self.tensors.device) for name, each in actions.items()}
-        return self._given(self.tensors.step(actions), "step")
+            device = self.tensors.device
+            actions = {name: TensorActions.of(arrays, device) for name, arrays in actions.items()}
+        batches = self.tensors.step(actions)
+        return self._received(batches, "step")
 
-    def _given(self, batches: dict[str, TensorBatch], method: str) -> dict[str, Any]:
+    def _received(self, batches: dict[str, TensorBatch], method: str) -> dict[str, Any]:
+        """Return what the run gets of ``batches``, which ``method`` of the environment inside returned."""
         self._episodes = None
         self._form.require(batches, method)
         if self._trainer is not None:
@@ -130,4 +135,5 @@ class AsNumpy(UnsavedAsNumpy):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Continue from ``state``, as :meth:`rlcore.SavesState.load_state_dict` says."""
-        return self._given(self.tensors.load_state_dict(state), "load_state_dict")
+        batches = self.tensors.load_state_dict(state)
+        return self._received(batches, "load_state_dict")

@@ -22,9 +22,9 @@ from rlcore_torch.tensors.environment import TensorActions, TensorBatch
 from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
 
 GRAVITY = 9.8  # m/s^2
-# kg
-CART = 1.0
-POLE = 0.1
+CART = 1.0  # kg
+POLE = 0.1  # kg
+TOTAL = CART + POLE
 HALF_LENGTH = 0.5  # m, of the pole
 FORCE = 10.0  # N
 STEP = 0.02  # s, of Euler's method
@@ -56,6 +56,7 @@ class TorchCartPole:
         self.device = torch.device(device)
         self.num_envs = num_envs
         self.max_steps = max_steps
+        # Twice what ends an episode, as Gymnasium's: the last observation lies outside of it.
         bound = np.array([2 * TRACK, np.inf, 2 * FALLEN, np.inf], np.float32)
         observation = ObservationSpec("state", (4,), np.float32, low=-bound, high=bound)
         spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
@@ -64,9 +65,10 @@ class TorchCartPole:
         self._reads_flags = self.device.type == "cpu"
         self._seeds = EpisodeSeeds(0)
         self._state = torch.zeros((4, num_envs), device=self.device)  # columns side by side compute slower
-        self._steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # [N] in the open episode
-        self._episodes = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
-        self._keys = torch.zeros(num_envs, dtype=torch.int64, device=self.device)  # of the environments
+        zeros = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self._steps = zeros  # [N] in the open episode
+        self._episodes = zeros.clone()
+        self._keys = zeros.clone()  # of the environments
         self._reward = torch.ones(num_envs, device=self.device)
 
     @property
@@ -84,7 +86,8 @@ class TorchCartPole:
 
     def _seed(self, seeds: EpisodeSeeds) -> None:
         self._seeds = seeds
-        numbers = torch.arange(seeds.first_env, seeds.first_env + self.num_envs, device=self.device)
+        end = seeds.first_env + self.num_envs
+        numbers = torch.arange(seeds.first_env, end, device=self.device)
         self._keys = environment_keys(seeds.run_seed, numbers)
 
     def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
@@ -92,24 +95,34 @@ class TorchCartPole:
         chosen = actions[self._name].discrete
         assert chosen is not None
         moved = self._moved(chosen[:, 0])  # [4, N]
-        fell = (moved[0].abs() > TRACK) | (moved[2].abs() > FALLEN)
+        position, _, angle, _ = moved
+        left = position.abs() > TRACK
+        fell = angle.abs() > FALLEN
+        terminated = left | fell
         self._steps += 1
-        cut = (self._steps >= self.max_steps) & ~fell
-        self._state = self._restarted(moved, fell | cut)
+        truncated = (self._steps >= self.max_steps) & ~terminated
+        self._state = self._restarted(moved, terminated | truncated)
         last = moved.t().contiguous()
         seen = last if self._state is moved else self._state.t().contiguous()
-        return {self._name: TensorBatch({"state": seen}, self._reward, fell, cut, {"state": last})}
+        batch = TensorBatch({"state": seen}, self._reward, terminated, truncated, {"state": last})
+        return {self._name: batch}
 
     def _moved(self, push: Tensor) -> Tensor:
-        """The states [4, N] after one step of Euler's method; ``push`` [N] is 0 for left and 1 for right."""
+        """The states [4, N] after one step of Euler's method; ``push`` [N] is 0 for left and 1 for right.
+
+        Florian 2007, "Correct equations for the dynamics of the cart-pole system", equations 23 and 24.
+        """
         _, velocity, angle, spin = self._state
         sine = angle.sin()
         cosine = angle.cos()
-        total = CART + POLE
-        drive = (push * (2 * FORCE) - FORCE + POLE * HALF_LENGTH * spin.square() * sine) / total
-        turning = (GRAVITY * sine - cosine * drive) / (HALF_LENGTH * (4.0 / 3.0 - POLE / total * cosine.square()))
-        pushing = drive - POLE * HALF_LENGTH / total * turning * cosine
-        return torch.add(self._state, torch.stack((velocity, pushing, spin, turning)), alpha=STEP)
+        force = push * (2 * FORCE) - FORCE
+        swing = POLE * HALF_LENGTH * spin.square() * sine
+        drive = (force + swing) / TOTAL
+        inertia = HALF_LENGTH * (4.0 / 3.0 - POLE / TOTAL * cosine.square())
+        angular_acceleration = (GRAVITY * sine - cosine * drive) / inertia
+        acceleration = drive - POLE * HALF_LENGTH / TOTAL * angular_acceleration * cosine
+        rates = torch.stack((velocity, acceleration, spin, angular_acceleration))
+        return torch.add(self._state, rates, alpha=STEP)
 
     def _restarted(self, moved: Tensor, ended: Tensor) -> Tensor:
         """The states [4, N] to act on next. Where a value can be read without waiting, only what ended begins."""
@@ -120,19 +133,23 @@ class TorchCartPole:
             self._steps[which] = 0
             episodes = self._episodes[which] + 1
             self._episodes[which] = episodes
-            return moved.index_copy(1, which, self._first_states(self._keys[which], episodes))
+            first = self._first_states(self._keys[which], episodes)
+            return moved.index_copy(1, which, first)
         self._steps.masked_fill_(ended, 0)
         self._episodes += ended
-        return torch.where(ended, self._first_states(self._keys, self._episodes), moved)
+        first = self._first_states(self._keys, self._episodes)
+        return torch.where(ended, first, moved)
 
     def _first_states(self, keys: Tensor, episodes: Tensor) -> Tensor:
         """The first states [4, R] of the episodes numbered ``episodes`` [R] of environments with ``keys`` [R]."""
-        return (uniforms(fold_in(keys, episodes), 4).t() - 0.5) * (2 * START)
+        numbers = uniforms(fold_in(keys, episodes), 4)  # [R, 4]
+        return (numbers.t() - 0.5) * (2 * START)
 
     def _first_batch(self) -> dict[str, TensorBatch]:
-        none = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         seen = {"state": self._state.t().contiguous()}
-        return {self._name: TensorBatch(seen, torch.zeros_like(self._reward), none, none.clone())}
+        never = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        batch = TensorBatch(seen, torch.zeros_like(self._reward), never, never.clone())
+        return {self._name: batch}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as :meth:`rlcore_torch.TensorEnvironment.state_dict` says."""
@@ -146,10 +163,12 @@ class TorchCartPole:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, TensorBatch]:
         """Continue from ``state``, as :meth:`rlcore_torch.TensorEnvironment.load_state_dict` says."""
-        shape = (self.num_envs,)
-        states = saved_array(state, "state", np.float32, (*shape, 4))
-        steps, episodes = (saved_array(state, name, np.int64, shape) for name in ("steps", "episodes"))
-        self._seed(EpisodeSeeds(saved_count(state, "run_seed"), saved_count(state, "first_env")))
+        states = saved_array(state, "state", np.float32, (self.num_envs, 4))
+        steps = saved_array(state, "steps", np.int64, (self.num_envs,))
+        episodes = saved_array(state, "episodes", np.int64, (self.num_envs,))
+        run_seed = saved_count(state, "run_seed")
+        first_env = saved_count(state, "first_env")
+        self._seed(EpisodeSeeds(run_seed, first_env))
         self._state = torch.tensor(states.T.copy(), device=self.device)
         self._steps = torch.tensor(steps, device=self.device)
         self._episodes = torch.tensor(episodes, device=self.device)

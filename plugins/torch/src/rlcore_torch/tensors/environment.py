@@ -38,8 +38,12 @@ class TensorActions:
     @classmethod
     def of(cls, actions: Actions, device: torch.device) -> TensorActions:
         """Return ``actions`` on ``device``. On the CPU they share the memory of ``actions``."""
-        parts = (actions.continuous, actions.discrete)
-        return cls(*(None if part is None else torch.from_numpy(part).to(device) for part in parts))
+        on_device = cls()
+        if actions.continuous is not None:
+            on_device.continuous = torch.from_numpy(actions.continuous).to(device)
+        if actions.discrete is not None:
+            on_device.discrete = torch.from_numpy(actions.discrete).to(device)
+        return on_device
 
 
 @attrs.define(eq=False)
@@ -92,13 +96,15 @@ class TensorBatch:
         finals: dict[str, NDArray[Any]] | None = None
         final_mask: NDArray[np.bool_] | None = None
         if len(ended):
+            # Picked on the device: only the rows that ended are copied.
             rows = torch.from_numpy(ended).to(self.reward.device)
-            picked = self.final_observations or {}
-            finals = {name: _on_host(final.index_select(0, rows)) for name, final in picked.items()}
+            finals = {}
+            for name, final in (self.final_observations or {}).items():
+                finals[name] = _on_host(final.index_select(0, rows))
             if self.final_action_mask is not None:
                 final_mask = _on_host(self.final_action_mask.index_select(0, rows))
         return AgentBatch(
-            {name: _on_host(seen) for name, seen in self.observations.items()},
+            {name: _on_host(observation) for name, observation in self.observations.items()},
             _on_host(self.reward),
             terminated,
             truncated,

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from rlcore import ExtrinsicReward
+from rlcore_torch.acceleration.registry import has_methods
 from rlcore_torch.networks.distributions import ActionDistribution
 
 __all__ = ["refusal_of_tensors"]
 
-# Methods that read batches or rollouts; one that another package overrides may expect arrays.
-METHODS = ("begin", "act", "observe", "stored", "value", "rollout", "advantages", "state_dict", "load_state_dict")
+# A provider that has these methods of the environment's reward reads nothing but the reward.
+READS_REWARD_ALONE = (ExtrinsicReward.evaluate, ExtrinsicReward.update)
 
 
 def refusal_of_tensors(trainer: Any, device: torch.device) -> str | None:
@@ -23,19 +24,23 @@ def refusal_of_tensors(trainer: Any, device: torch.device) -> str | None:
         return "ranks exchange arrays"
     if trainer.model.memory_size:
         return "network_settings.memory remembers arrays"
-    if (own := torch.empty(0, device=trainer.device).device) != torch.empty(0, device=device).device:
-        return f"torch_settings.device is {own}, and the environment computes on {device}"
+    # Tensors have an index in their device: "cuda" is "cuda:0" there.
+    own_device = torch.empty(0, device=trainer.device).device
+    if own_device != torch.empty(0, device=device).device:
+        return f"torch_settings.device is {own_device}, and the environment computes on {device}"
     for name, provider in zip(trainer.provider_names, trainer.providers, strict=True):
-        if any(getattr(type(provider), each) is not getattr(ExtrinsicReward, each) for each in ("evaluate", "update")):
+        if not has_methods(type(provider), READS_REWARD_ALONE):
             return f"the reward {name!r} reads arrays"
         if provider.ignore_done:
             return f"the reward {name!r} ignores the ends of episodes"
     distribution = trainer.model.policy_head.distribution
-    makes_noise = distribution is not None and type(distribution).noise_of is not ActionDistribution.noise_of
+    makes_noise = distribution is not None and not has_methods(type(distribution), [ActionDistribution.noise_of])
     if makes_noise and device.type != "cpu":
         return "the noise of the action_distribution is made of arrays"
-    for name in METHODS:
-        owner = next(each for each in type(trainer).__mro__ if name in each.__dict__)
-        if not owner.__module__.startswith("rlcore_torch."):
+    # A method that a subclass overrides may expect arrays: only those of the template are known to read tensors.
+    for method in trainer._methods_of_tensors:
+        if not has_methods(type(trainer), [method]):
+            name = method.__name__
+            owner = next(each for each in type(trainer).__mro__ if name in vars(each))
             return f"{owner.__name__}.{name} may expect arrays"
     return None

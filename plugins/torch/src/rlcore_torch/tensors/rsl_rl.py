@@ -60,20 +60,25 @@ class RslRlTensors:
         self.env = env
         self.num_envs = int(env.num_envs)
         self.device = torch.device(env.device)
-        self.resume_limits = () if callable(getattr(env, "seed", None)) else (f"{type(env).__name__} takes no seed",)
+        self.resume_limits: tuple[str, ...] = ()
+        if not callable(getattr(env, "seed", None)):
+            self.resume_limits = (f"{type(env).__name__} takes no seed",)
         self._name = behavior
-        self._seen = self._groups(self._first())
+        self._observations = self._first_observations()
+        observations = []
+        for name, tensor in self._observations.items():
+            shape = tuple(tensor.shape[1:])
+            observations.append(ObservationSpec(name, shape, np.float32))
         unbounded = np.full(int(env.num_actions), np.inf, np.float32)
-        self.behaviors: Mapping[str, BehaviorSpec] = {
-            behavior: BehaviorSpec(
-                behavior,
-                tuple(ObservationSpec(name, tuple(each.shape[1:]), np.float32) for name, each in self._seen.items()),
-                continuous=len(unbounded),
-                low=-unbounded,
-                high=unbounded,
-                env_index=np.arange(self.num_envs),
-            )
-        }
+        spec = BehaviorSpec(
+            behavior,
+            tuple(observations),
+            continuous=len(unbounded),
+            low=-unbounded,
+            high=unbounded,
+            env_index=np.arange(self.num_envs),
+        )
+        self.behaviors: Mapping[str, BehaviorSpec] = {behavior: spec}
         self._episodes = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
 
     @property
@@ -84,11 +89,13 @@ class RslRlTensors:
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
         """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
         if not self.resume_limits:
+            # One seed for all environments; the sum differs after any episode that has ended since.
             self.env.seed(seeds(0, int(episodes.sum())))
         self._episodes = torch.tensor(episodes, dtype=torch.int64, device=self.device)
-        self._seen = self._groups(self._first())
-        none = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-        return {self._name: TensorBatch(self._seen, torch.zeros_like(none, dtype=torch.float32), none, none.clone())}
+        self._observations = self._first_observations()
+        reward = torch.zeros(self.num_envs, device=self.device)
+        never = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        return {self._name: TensorBatch(self._observations, reward, never, never.clone())}
 
     def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
         """Move every environment once, as :meth:`rlcore_torch.TensorEnvironment.step` says."""
@@ -96,32 +103,40 @@ class RslRlTensors:
         assert chosen is not None
         observations, reward, *flags, extras = self.env.step(chosen.clone())  # which an environment may keep
         terminated, truncated = self._flags(flags, extras)
-        final = self._seen if extras.get(FINAL) is None else self._groups(extras[FINAL])
-        self._seen = self._groups(observations)
+        final = self._observations  # before the step
+        if extras.get(FINAL) is not None:
+            final = self._groups(extras[FINAL])
+        self._observations = self._groups(observations)
         self._episodes += terminated | truncated
         reward = reward.reshape(-1).to(torch.float32)
-        return {self._name: TensorBatch(self._seen, reward, terminated, truncated, final)}
+        batch = TensorBatch(self._observations, reward, terminated, truncated, final)
+        return {self._name: batch}
 
     def _flags(self, flags: list[Tensor], extras: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         """Return which episodes [N] terminated, and which were cut off and did not terminate."""
-        ended = flags[0].reshape(-1).bool()
-        if len(flags) == 2:
-            return ended, flags[1].reshape(-1).bool() & ~ended
+        first, *second = [flag.reshape(-1).bool() for flag in flags]
+        if second:
+            # Isaac Lab may set both in a step that ends by a task's rule at the time limit.
+            terminated = first
+            return terminated, second[0] & ~terminated
+        done = first
         limits = extras.get("time_outs")
-        cut = torch.zeros_like(ended) if limits is None else limits.reshape(-1).bool() & ended
-        return ended & ~cut, cut
+        if limits is None:
+            return done, torch.zeros_like(done)
+        truncated = limits.reshape(-1).bool() & done
+        return done & ~truncated, truncated
 
-    def _first(self) -> Any:
-        """Return the observations of a reset, which may come with extras."""
-        found = self.env.reset()
-        if isinstance(found, tuple):
-            return found[0]
-        return found
+    def _first_observations(self) -> dict[str, Tensor]:
+        """Reset the environments, and return their observations, which may come with extras."""
+        observations = self.env.reset()
+        if isinstance(observations, tuple):
+            observations = observations[0]
+        return self._groups(observations)
 
     def _groups(self, observations: Any) -> dict[str, Tensor]:
         """Return copies of observations by name: an environment may change its own ones in the next step."""
-        groups = {OBSERVATION: observations} if isinstance(observations, Tensor) else dict(observations.items())
-        return {str(name): each.to(torch.float32, copy=True) for name, each in groups.items()}
+        groups = {OBSERVATION: observations} if isinstance(observations, Tensor) else observations
+        return {str(name): tensor.to(torch.float32, copy=True) for name, tensor in groups.items()}
 
     def close(self) -> None:
         """Close the environment inside, if it has such a method."""

@@ -20,12 +20,14 @@ _SECOND = 0x94D049BB133111EB
 
 def _signed(number: int) -> int:
     """The 64 bits of ``number`` as PyTorch's int64 has them."""
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+    half = 1 << 63
+    return (number + half) % (2 * half) - half
 
 
 def run_key(run_seed: int, device: torch.device) -> Tensor:
     """Return the key of a run, [] int64."""
-    return _mixed(torch.tensor(_signed(run_seed), dtype=torch.int64, device=device))
+    bits = torch.tensor(_signed(run_seed), dtype=torch.int64, device=device)
+    return _mixed(bits)
 
 
 def fold_in(key: Tensor, number: Tensor) -> Tensor:
@@ -43,13 +45,17 @@ def environment_keys(run_seed: int, environments: Tensor) -> Tensor:
 
 def uniforms(key: Tensor, count: int) -> Tensor:
     """Return ``count`` uniform numbers in [0, 1) for each of the keys [N]: [N, count] float32, multiples of 2^-24."""
-    bits = fold_in(key.unsqueeze(-1), torch.arange(count, device=key.device))
-    return _shifted(bits, 40).to(torch.float32) * 2.0**-24
+    numbers = torch.arange(count, device=key.device)
+    bits = fold_in(key.unsqueeze(-1), numbers)
+    # The upper 24 bits, as many as float32 holds: more would be rounded, at times up to 1.
+    upper = _shifted(bits, 64 - 24)
+    return upper.to(torch.float32) * 2.0**-24
 
 
 def _shifted(bits: Tensor, places: int) -> Tensor:
     """Shift to the right with zeros from the left; PyTorch's own shift repeats the sign."""
-    return (bits >> places) & ((1 << (64 - places)) - 1)
+    remaining = (1 << (64 - places)) - 1
+    return (bits >> places) & remaining
 
 
 def _mixed(bits: Tensor) -> Tensor:
