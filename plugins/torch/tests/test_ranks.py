@@ -158,13 +158,13 @@ def test_ranks_exchange_the_numbers_that_environments_report_of_ended_episodes()
     parts = []
     for slots, info in (([0], {"good": np.ones(1)}), ([2, 3], {"far": np.array([5.0, 6.0])})):
         each = RunRanks(0, 2, StopRequests())
-        each._joined = {"B": SimpleNamespace(spec=SimpleNamespace(numbers=numbers))}  # type: ignore[dict-item]
+        each._of_ranks = {"B": SimpleNamespace(spec=SimpleNamespace(numbers=numbers))}  # type: ignore[dict-item]
         each._ended = {"B": []}
         ended = np.array(slots)
         finished = FinishedEpisodes(ended, np.zeros(len(ended)), np.ones(len(ended), np.int64), None, info)
         each.episodes_finished(SimpleNamespace(name="B"), finished)
         parts.append(each._ended["B"])
-    ranks._note("B", parts)
+    ranks._note_finished("B", parts)
     (all_of_step,) = noted
     np.testing.assert_array_equal(all_of_step.info["good"], [1, np.nan, np.nan])
     np.testing.assert_array_equal(all_of_step.info["far"], [np.nan, 5, 6])

@@ -29,19 +29,26 @@ def gather_state(state: dict[str, Any], ranks: RunRanks) -> dict[str, Any]:
     Raises RanksFailed if what is learned differs: the ranks would go on as different runs.
     """
     leaves = _leaves(state)
-    digests = ranks.share({_key(path): _digest(leaf) for path, leaf in leaves.items()} if ranks.rank == 0 else {})
+    digests: dict[str, str] = {}
+    if ranks.rank == 0:
+        digests = {_key(path): _digest(leaf) for path, leaf in leaves.items()}
+    digests = ranks.share(digests)
     parts = ranks.gather(_difference(leaves, digests))
-    differing = [str(rank) for rank, part in enumerate(parts or ()) if any(map(_is_learned, part["paths"]))]
-    failed = ranks.share(differing)
-    if failed:
+    differing = []
+    for rank, part in enumerate(parts or ()):
+        if any(_is_learned(path) for path in part["paths"]):
+            differing.append(str(rank))
+    differing = ranks.share(differing)  # every rank raises, so that none waits for the others
+    if differing:
         raise RanksFailed(
-            f"the weights or optimizers of rank {', '.join(failed)} differ from those of rank 0; ranks on machines of "
-            "different kinds compute differently: run them on machines of one kind"
+            f"the weights or optimizers of rank {', '.join(differing)} differ from those of rank 0; ranks on machines "
+            "of different kinds compute differently: run them on machines of one kind"
         )
     if parts is None:
         return state
     others = {str(rank): part for rank, part in enumerate(parts) if rank}
-    return {**state, "run": {**state["run"], PARTS: {"size": ranks.size, "parts": others}}}
+    run = {**state["run"], PARTS: {"size": ranks.size, "parts": others}}
+    return {**state, "run": run}
 
 
 def scatter_state(state: Mapping[str, Any] | None, ranks: RunRanks) -> dict[str, Any] | None:
@@ -52,10 +59,13 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: RunRanks) -> dict[str,
     if ranks.rank:
         saved: dict[str, Any] | None = ranks.scatter(None)
         return saved
-    parts = {} if state is None else (state["run"].get(PARTS) or {}).get("parts", {})
-    own = [None if state is None else _with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
-    ranks.scatter([None, *own[1:]])  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
-    return own[0]
+    states: list[dict[str, Any] | None] = [None] * ranks.size
+    if state is not None:
+        parts = state["run"].get(PARTS, {}).get("parts", {})
+        states = [_with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
+    own, *others = states
+    ranks.scatter([None, *others])  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
+    return own
 
 
 # ---------------------------------------------------------------- differences
@@ -63,18 +73,21 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: RunRanks) -> dict[str,
 
 def _leaves(tree: Any) -> dict[TreePath, Any]:
     """All leaves of a tree by path; a mark stands for an empty mapping or sequence."""
-    found = dict(leaves_of(tree))
-    for path, leaf in found.items():
-        if isinstance(leaf, Mapping | list | tuple):
-            found[path] = {_EMPTY: "mapping" if isinstance(leaf, Mapping) else "sequence"}
-    return found
+    leaves = dict(leaves_of(tree))
+    for path, leaf in leaves.items():
+        if isinstance(leaf, Mapping):
+            leaves[path] = {_EMPTY: "mapping"}
+        elif isinstance(leaf, list | tuple):
+            leaves[path] = {_EMPTY: "sequence"}
+    return leaves
 
 
 def _digest(leaf: Any) -> str:
     if isinstance(leaf, np.generic):
         leaf = leaf.item()
     if isinstance(leaf, np.ndarray):
-        content = f"{leaf.dtype.str}{leaf.shape}".encode() + np.ascontiguousarray(leaf).tobytes()
+        form = f"{leaf.dtype.str}{leaf.shape}"
+        content = form.encode() + leaf.tobytes()
     else:
         content = json.dumps(leaf).encode()
     return hashlib.sha256(content).hexdigest()
@@ -82,28 +95,30 @@ def _digest(leaf: Any) -> str:
 
 def _difference(leaves: Mapping[TreePath, Any], digests: Mapping[str, str]) -> Part:
     keys = {_key(path): path for path in leaves}
-    changed = [key for key, path in keys.items() if digests.get(key) != _digest(leaves[path])]
+    changed = [path for key, path in keys.items() if digests.get(key) != _digest(leaves[path])]
     return {
-        "paths": [list(keys[key]) for key in changed],
-        "leaves": [leaves[keys[key]] for key in changed],
+        "paths": [list(path) for path in changed],
+        "leaves": [leaves[path] for path in changed],
         "absent": [json.loads(key) for key in digests if key not in keys],
     }
 
 
 def _with_part(state: Mapping[str, Any], part: Part | None) -> dict[str, Any]:
     """``state`` as the rank of ``part`` saved it."""
-    if part is None and "parts" not in state["run"].get(PARTS, {"parts": {}}):
-        return dict(state)  # of another number of ranks
-    run = {key: value for key, value in state["run"].items() if key != PARTS}
+    run = dict(state["run"])
+    if part is None and "parts" not in run.get(PARTS, {"parts": {}}):
+        return dict(state)  # of another number of ranks, which Ranks.other_number reads from the entry
+    run.pop(PARTS, None)
+    state_of_0 = {**state, "run": run}
     if part is None:
-        return {**state, "run": run}
-    leaves = _leaves({**state, "run": run})
+        return state_of_0
+    leaves = _leaves(state_of_0)
     for path in part["absent"]:
         leaves.pop(tuple(path), None)
     for path, leaf in zip(part["paths"], part["leaves"], strict=True):
         leaves[tuple(path)] = leaf
-    whole: dict[str, Any] = _tree(leaves)
-    return whole
+    tree: dict[str, Any] = _tree(leaves)
+    return tree
 
 
 def _tree(leaves: Mapping[TreePath, Any]) -> Any:
@@ -118,11 +133,12 @@ def _tree(leaves: Mapping[TreePath, Any]) -> Any:
     below: dict[str | int, dict[TreePath, Any]] = {}
     for (key, *rest), leaf in leaves.items():
         below.setdefault(key, {})[tuple(rest)] = leaf
-    if all(isinstance(key, int) for key in below):
-        if set(below) != set(range(len(below))):
-            raise RunStateError("the part of a rank in the checkpoint does not fit that of rank 0")
-        return [_tree(below[index]) for index in range(len(below))]
-    return {str(key): _tree(rest) for key, rest in below.items()}
+    if not all(isinstance(key, int) for key in below):
+        return {str(key): _tree(rest) for key, rest in below.items()}
+    indices = range(len(below))
+    if set(below) != set(indices):
+        raise RunStateError("the part of a rank in the checkpoint does not fit that of rank 0")
+    return [_tree(below[index]) for index in indices]
 
 
 def _key(path: TreePath) -> str:

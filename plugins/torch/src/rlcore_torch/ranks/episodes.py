@@ -49,18 +49,19 @@ class EnvironmentOfRanks:
     Attributes:
         num_envs: N*.
         episodes: [N*] the episode that each is in.
-        own: The environments of this rank.
+        of_rank: The environments of this rank.
     """
 
     def __init__(self, environment: Environment, first_env: int, num_envs: int) -> None:
         self.num_envs = num_envs
         self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
-        self.own = environment
-        self._own_rows = slice(first_env, first_env + environment.num_envs)
+        self.of_rank = environment
+        self._rows_of_rank = slice(first_env, first_env + environment.num_envs)
 
     def set_parameters(self, parameters: Parameters) -> None:
         """Set the columns [N*] of ``parameters`` in the environments of this rank."""
-        self.own.set_parameters({name: column[self._own_rows] for name, column in parameters.items()})
+        columns = {name: column[self._rows_of_rank] for name, column in parameters.items()}
+        self.of_rank.set_parameters(columns)
 
 
 @attrs.define
@@ -69,6 +70,17 @@ class BatchOfRanks:
 
     ended: NDArray[np.intp] = _NONE
     aborted: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[Mapping[str, Any]], slots: int) -> BatchOfRanks:
+        """Return the batch of ``parts``, of each rank the numbers of its slots, for the ``slots`` of all ranks."""
+        ended = np.concatenate([part["ended"] for part in parts])
+        batch = cls(np.sort(ended).astype(np.intp))
+        lost = [part["aborted"] for part in parts if part["aborted"] is not None]
+        if lost:
+            batch.aborted = np.zeros(slots, np.bool_)
+            batch.aborted[np.concatenate(lost)] = True
+        return batch
 
 
 class BehaviorOfRanks:
@@ -96,8 +108,8 @@ class RunRanks(Ranks):
         self._environment: Any = None
         self._everywhere: EnvironmentOfRanks
         self._behaviors: Mapping[str, Any] = {}
-        self._joined: dict[str, BehaviorOfRanks] = {}
-        self._known: bytes = b""  # the episodes of the own environments when they were gathered
+        self._of_ranks: dict[str, BehaviorOfRanks] = {}
+        self._gathered: bytes = b""  # the episodes of this rank's environments when they were gathered last
         self._steps = 0  # of the environments
         self._ended: dict[str, list[dict[str, Any]]] = {}  # not gathered yet
         self._agreed_at = 0  # steps
@@ -139,37 +151,38 @@ class RunRanks(Ranks):
         self._environment = environment
         self._behaviors = behaviors
         self._everywhere = EnvironmentOfRanks(environment, first_env, num_envs)
-        self._joined = {
-            name: BehaviorOfRanks(behavior, self.share_slots(behavior.spec.env_index, first_env))
-            for name, behavior in behaviors.items()
-        }
-        self._take()
-        return self._everywhere, self._joined
+        self._of_ranks = {}
+        for name, behavior in behaviors.items():
+            share = self.share_slots(behavior.spec.env_index, first_env)
+            self._of_ranks[name] = BehaviorOfRanks(behavior, share)
+        self._take_ended()
+        return self._everywhere, self._of_ranks
 
     def stand_in(self, environment: Environment) -> LostEnvironments:
         """Return environments in which nothing happens, in place of those of this rank."""
         lost = LostEnvironments(environment)
         self._environment = lost
-        self._everywhere.own = lost
+        self._everywhere.of_rank = lost
         return lost
 
     def episodes_of_all(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the episodes [N*] of all ranks, and note them."""
-        own = np.asarray(episodes, np.int64)
-        self._everywhere.episodes[:] = np.concatenate(self.all_gather(own))
-        self._known = own.tobytes()
+        of_rank = np.asarray(episodes, np.int64)
+        self._note_episodes(of_rank, self.all_gather(of_rank))
         return self._everywhere.episodes.copy()
 
     def episodes_finished(self, behavior: Any, finished: FinishedEpisodes) -> None:
         """Keep the episodes until they are gathered."""
+        numbers = self._of_ranks[behavior.name].spec.numbers
+        count = len(finished.slots)
         group = finished.group_returns
         self._ended[behavior.name].append(
             {
-                "step": np.full(len(finished.slots), self._steps),
-                "slots": self._joined[behavior.name].spec.numbers[finished.slots],
+                "step": np.full(count, self._steps),
+                "slots": numbers[finished.slots],
                 "returns": finished.returns,
                 "lengths": finished.lengths,
-                "group_returns": np.zeros(len(finished.slots)) if group is None else group,
+                "group_returns": np.zeros(count) if group is None else group,
                 "shared": group is not None,
                 "info": dict(finished.info),
             }
@@ -180,34 +193,37 @@ class RunRanks(Ranks):
         self._steps += 1
         if self.report is None:
             return
-        news = self._environment.episodes.tobytes() != self._known or any(
-            behavior.batch.ended.size or behavior.batch.aborted is not None for behavior in behaviors
-        )
-        if not self._counted(int(news))[0]:
-            for joined in self._joined.values():
-                joined.batch = BatchOfRanks()
+        # In most steps nothing ends, and ranks exchange one number; what ended is gathered only where it is not 0.
+        (ranks_with_news,) = self._counted(int(self._has_news(behaviors)))
+        if not ranks_with_news:
+            for of_ranks in self._of_ranks.values():
+                of_ranks.batch = BatchOfRanks()
             return
-        own = np.asarray(self._environment.episodes, np.int64)
-        gathered = self.all_gather(
-            {
-                "episodes": own,
-                "ended": {each.name: self._joined[each.name].spec.numbers[each.batch.ended] for each in behaviors},
-                "aborted": {each.name: self._aborted(each) for each in behaviors},
-                "finished": self._take(),
+        of_rank = np.asarray(self._environment.episodes, np.int64)
+        finished = self._take_ended()
+        of_behaviors = {}
+        for behavior in behaviors:
+            numbers = self._of_ranks[behavior.name].spec.numbers
+            lost = behavior.batch.aborted
+            of_behaviors[behavior.name] = {
+                "ended": numbers[behavior.batch.ended],
+                "aborted": None if lost is None else numbers[lost],
+                "finished": finished[behavior.name],
             }
-        )
-        self._everywhere.episodes[:] = np.concatenate([each["episodes"] for each in gathered])
-        self._known = own.tobytes()
-        for name, joined in self._joined.items():
-            ended = np.sort(np.concatenate([each["ended"][name] for each in gathered])).astype(np.intp)
-            lost = [each["aborted"][name] for each in gathered if each["aborted"][name] is not None]
-            aborted = None
-            if lost:
-                aborted = np.zeros(joined.spec.total, np.bool_)
-                aborted[np.concatenate(lost)] = True
-            joined.batch = BatchOfRanks(ended, aborted)
-            for finished in self._note(name, [each["finished"][name] for each in gathered]):
-                self.report(joined, finished)
+        gathered = self.all_gather({"episodes": of_rank, "behaviors": of_behaviors})
+        self._note_episodes(of_rank, [part["episodes"] for part in gathered])
+        for name, of_ranks in self._of_ranks.items():
+            parts = [part["behaviors"][name] for part in gathered]
+            of_ranks.batch = BatchOfRanks.of(parts, of_ranks.spec.total)
+            for episodes in self._note_finished(name, [part["finished"] for part in parts]):
+                self.report(of_ranks, episodes)
+
+    def _has_news(self, behaviors: Sequence[Any]) -> bool:
+        """Whether an episode of this rank began, ended or was lost that the others do not know of."""
+        if self._environment.episodes.tobytes() != self._gathered:
+            return True
+        batches = [behavior.batch for behavior in behaviors]
+        return any(batch.ended.size or batch.aborted is not None for batch in batches)
 
     def watch(self) -> None:
         """Let the steps of trainers lag behind until they may reach the next boundary of their behavior.
@@ -222,11 +238,11 @@ class RunRanks(Ranks):
         """Gather the episodes that ended since this was called last, for statistics. The steps are exact afterwards."""
         counts = [count for count, _ in self._counts()]
         uncounted = [count.uncounted for count in counts]
-        gathered = self.all_gather({"finished": self._take(), "uncounted": uncounted})
-        for count, *of_ranks in zip(counts, *(each["uncounted"] for each in gathered), strict=True):
-            count.counted(sum(of_ranks))
-        for name in self._joined:
-            self._note(name, [each["finished"][name] for each in gathered])
+        gathered = self.all_gather({"finished": self._take_ended(), "uncounted": uncounted})
+        for k, count in enumerate(counts):
+            count.counted(sum(part["uncounted"][k] for part in gathered))
+        for name in self._of_ranks:
+            self._note_finished(name, [part["finished"][name] for part in gathered])
 
     def agree_to_stop(self, stopping: Callable[[], bool], now: bool = False) -> bool:
         """Whether to stop; the ranks agree in one step of many, because an exchange takes as long as a fast step.
@@ -239,16 +255,20 @@ class RunRanks(Ranks):
         elif steps < self._interval:
             return False
         else:
+            # In whole numbers, which are summed without rounding: the interval must be equal in all ranks.
             microseconds = int((monotonic() - self._since) * 1e6)
             wanted, total = self._counted(int(stopping()), microseconds)
-            mean = total / self.size / steps
-            self._interval = min(MOST_STEPS, max(1, int(SECONDS * 1e6 / max(mean, 1.0))))
+            of_step = max(total / self.size / steps, 1.0)
+            interval = int(SECONDS * 1e6 / of_step)
+            self._interval = min(MOST_STEPS, max(1, interval))
             self._agreed_at = self._steps
             self._since = monotonic()
         if not wanted:
             return False
+        # The first reason of each rank, so that all report the same ones.
         first = self._stops.first
-        for request in self.all_gather(None if first is None else attrs.asdict(first)):
+        requests = self.all_gather(None if first is None else attrs.asdict(first))
+        for request in requests:
             if request is not None:
                 self._stops.add(Stop(**request))
         return True
@@ -269,57 +289,71 @@ class RunRanks(Ranks):
     def _counted(self, *values: int) -> list[int]:
         """Return the sums of ``values`` over all ranks. The steps of all trainers are exact afterwards."""
         counts = [count for count, _ in self._counts()]
-        sums: list[int] = self.sum(np.array([*values, *(count.uncounted for count in counts)])).tolist()
-        for count, total in zip(counts, sums[len(values) :], strict=True):
+        uncounted = [count.uncounted for count in counts]
+        sums: list[int] = self.sum(np.array([*values, *uncounted])).tolist()
+        totals = sums[len(values) :]
+        for count, total in zip(counts, totals, strict=True):
             count.counted(total)
         return sums[: len(values)]
 
-    def _aborted(self, behavior: Any) -> NDArray[np.int64] | None:
-        lost = behavior.batch.aborted
-        if lost is None:
-            return None
-        numbers: NDArray[np.int64] = self._joined[behavior.name].spec.numbers[lost]
-        return numbers
+    def _take_ended(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the ended episodes that were not gathered yet, by behavior, and begin to keep new ones."""
+        ended = self._ended
+        self._ended = {name: [] for name in self._of_ranks}
+        return ended
 
-    def _take(self) -> dict[str, list[dict[str, Any]]]:
-        taken = self._ended
-        self._ended = {name: [] for name in self._joined}
-        return taken
+    def _note_episodes(self, of_rank: NDArray[np.int64], gathered: Sequence[NDArray[np.int64]]) -> None:
+        """Note the episodes that all environments are in; ``of_rank`` are those of this rank among them."""
+        self._everywhere.episodes[:] = np.concatenate(gathered)
+        self._gathered = of_rank.tobytes()
 
-    def _note(self, name: str, of_ranks: Sequence[list[dict[str, Any]]]) -> list[FinishedEpisodes]:
+    def _note_finished(self, name: str, of_ranks: Sequence[list[dict[str, Any]]]) -> list[FinishedEpisodes]:
         """Note the episodes of all ranks in the statistics. Returns those of each step, in the order of the slots."""
         parts = [part for of_rank in of_ranks for part in of_rank]
         if not parts:
             return []
-        own = sum(len(part["slots"]) for part in of_ranks[self.rank])
-        columns = {
-            key: np.concatenate([part[key] for part in parts])
-            for key in ("step", "slots", "returns", "lengths", "group_returns")
-        }
-        names = dict.fromkeys(name for part in parts for name in part["info"])
-        info = {
-            name: np.concatenate([part["info"].get(name, np.full(len(part["slots"]), np.nan)) for part in parts])
-            for name in names
-        }
-        order = np.lexsort((columns["slots"], columns["step"]))
-        info = {name: column[order] for name, column in info.items()}
-        columns = {key: column[order] for key, column in columns.items()}
-        shared = any(part["shared"] for part in parts)
-        edges = np.flatnonzero(np.diff(columns["step"])) + 1
+        columns, info = _in_order(parts)
+        has_groups = any(part["shared"] for part in parts)
         behavior = self._behaviors[name]
+        # The behavior has counted this rank's episodes in their step.
+        counted = sum(len(part["slots"]) for part in of_ranks[self.rank])
+        total = len(columns["slots"])
+        behavior.episodes.finished += total - counted
+        edges = np.flatnonzero(np.diff(columns["step"])) + 1
         steps = []
-        behavior.episodes.finished += len(order) - own
-        for rows in np.split(np.arange(len(order)), edges):
+        for rows in np.split(np.arange(total), edges):
+            numbers = {key: column[rows] for key, column in info.items()}
             finished = FinishedEpisodes(
                 columns["slots"][rows].astype(np.intp),
                 columns["returns"][rows],
                 columns["lengths"][rows],
-                columns["group_returns"][rows] if shared else None,
-                {name: column[rows] for name, column in info.items() if np.isfinite(column[rows]).any()},
+                columns["group_returns"][rows] if has_groups else None,
+                {key: column for key, column in numbers.items() if np.isfinite(column).any()},
             )
             behavior.episodes_finished(finished)
             steps.append(finished)
         return steps
+
+
+def _in_order(parts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Return the columns of ``parts`` and their ``info``, in the order of the steps and in each step of the slots.
+
+    Episodes that do not report a number have NaN there.
+    """
+    columns = {}
+    for key in ("step", "slots", "returns", "lengths", "group_returns"):
+        columns[key] = np.concatenate([part[key] for part in parts])
+    info = {}
+    for key in dict.fromkeys(key for part in parts for key in part["info"]):
+        numbers = []
+        for part in parts:
+            absent = np.full(len(part["slots"]), np.nan)
+            numbers.append(part["info"].get(key, absent))
+        info[key] = np.concatenate(numbers)
+    order = np.lexsort((columns["slots"], columns["step"]))
+    columns = {key: column[order] for key, column in columns.items()}
+    info = {key: column[order] for key, column in info.items()}
+    return columns, info
 
 
 def refuse_wrappers(trainer: Any, behavior: str) -> None:

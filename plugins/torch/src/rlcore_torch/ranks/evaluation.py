@@ -25,7 +25,9 @@ def lead_evaluation(
             ranks.any(stop_requested())  # rank 0 abandons the evaluation then
             message = ranks.share(None)
         result = message["result"]
-        return None if result is None else _evaluation(result)
+        if result is None:
+            return None
+        return _evaluation(result)
     beat = monotonic()
     stop = False
 
@@ -44,18 +46,15 @@ def lead_evaluation(
 
 
 def _evaluation(shared: Mapping[str, Any]) -> EvaluationResult:
-    behaviors = {name: BehaviorEvaluation(**_tuples(each)) for name, each in shared["behaviors"].items()}
-    opponents = {name: OpponentEvaluation(**_tuples(each)) for name, each in shared["opponents"].items()}
+    behaviors = {name: BehaviorEvaluation(**_tuples(fields)) for name, fields in shared["behaviors"].items()}
+    opponents = {name: OpponentEvaluation(**_tuples(fields)) for name, fields in shared["opponents"].items()}
     return EvaluationResult(behaviors, opponents, shared["score_against"])
 
 
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _tuple(value) for name, value in fields.items()}
-
-
-def _tuple(value: Any) -> Any:
+def _tuples(value: Any) -> Any:
+    """Lists in mappings as tuples, which JSON made lists of."""
     if isinstance(value, Mapping):
-        return {name: _tuple(each) for name, each in value.items()}
+        return {name: _tuples(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return tuple(value)
     return value

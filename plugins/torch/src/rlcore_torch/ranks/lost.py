@@ -54,12 +54,12 @@ class LostEnvironments:
 
 def _nothing_for(spec: BehaviorSpec) -> AgentBatch:
     slots = spec.slots
+    observations = {}
+    for observation in spec.observations:
+        observations[observation.name] = np.zeros((slots, *observation.shape), observation.dtype)
     never: NDArray[Any] = np.zeros(slots, np.bool_)
-    return AgentBatch(
-        {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations},
-        np.zeros(slots, np.float32),
-        never,
-        never.copy(),
-        group_reward=None if spec.group is None else np.zeros(slots, np.float32),
-        needs_action=never.copy(),
-    )
+    reward = np.zeros(slots, np.float32)
+    batch = AgentBatch(observations, reward, never, never.copy(), needs_action=never.copy())
+    if spec.group is not None:
+        batch.group_reward = reward.copy()
+    return batch

@@ -18,27 +18,30 @@ def numbered_slots(env_indices: Sequence[NDArray[np.int64]], rank: int) -> SlotS
     Raises EnvironmentFailed for slots in another order than environment by environment, or agent by agent.
     """
     env_index = np.concatenate(env_indices)  # [S*]
+    total = len(env_index)
     first = sum(len(part) for part in env_indices[:rank])
-    own = slice(first, first + len(env_indices[rank]))
-    if all((np.diff(part) >= 0).all() for part in env_indices):
-        return SlotShare(len(env_index), np.arange(own.start, own.stop), env_index)
+    of_rank = slice(first, first + len(env_indices[rank]))
+    numbers = np.arange(total)
+    is_by_environment = all((np.diff(part) >= 0).all() for part in env_indices)
+    if is_by_environment:
+        return SlotShare(total, numbers[of_rank], env_index)
     agents = np.concatenate([_agents(part) for part in env_indices])
     order = np.lexsort((env_index, agents))  # of the run, by agent and then by environment
-    numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.arange(len(order))
-    if not (np.diff(numbers[own]) > 0).all():
+    numbers[order] = np.arange(total)
+    # A rank's slots keep their order in the run, or what is gathered would be in another one than in one process.
+    if not (np.diff(numbers[of_rank]) > 0).all():
         raise EnvironmentFailed(
             "the environment's slots are neither in the order of the environments nor agent by agent, and cannot "
             "be numbered over several ranks; run it in one process"
         )
-    return SlotShare(len(env_index), numbers[own], env_index[order])
+    return SlotShare(total, numbers[of_rank], env_index[order])
 
 
 def _agents(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
     """[S] how many earlier slots are in the same environment."""
     order = np.argsort(env_index, kind="stable")
     ordered = env_index[order]
-    first = np.searchsorted(ordered, ordered)
-    agents = np.empty(len(order), np.int64)
+    first = np.searchsorted(ordered, ordered)  # place of the first slot of the same environment
+    agents = np.empty_like(order)
     agents[order] = np.arange(len(order)) - first
     return agents

@@ -83,20 +83,23 @@ class TorchRanks(RunRanks):
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the value of each rank, to all ranks."""
-        own = encoded(value)
+        encoded_value = encoded(value)
         with self._exchange():
             if self._memory is not None:
-                values = self._memory.exchange(own, lambda messages: list(map(decoded, messages)))
+                values = self._memory.exchange(encoded_value, lambda messages: list(map(decoded, messages)))
                 if values is not None:
                     return values
-            message = _bytes(own)
-            sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-            dist.all_gather(sizes, torch.tensor([len(message)]))
-            padded = torch.zeros(max(map(int, sizes)), dtype=torch.uint8)
+            # gloo gathers tensors of one size: first the sizes, then messages that are filled up to the longest.
+            message = _bytes(encoded_value)
+            lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+            dist.all_gather(lengths, torch.tensor([len(message)]))
+            sizes = [int(length) for length in lengths]
+            padded = torch.zeros(max(sizes), dtype=torch.uint8)
             padded[: len(message)] = message
             parts = [torch.empty_like(padded) for _ in range(self.size)]
             dist.all_gather(parts, padded)
-        return [decoded(part[: int(size)].numpy().data) for part, size in zip(parts, sizes, strict=True)]
+        messages = [part[:size].numpy() for part, size in zip(parts, sizes, strict=True)]
+        return [decoded(message.data) for message in messages]
 
     def gather(self, value: Any) -> list[Any] | None:
         """Return the value of each rank to rank 0, and None to the others."""
@@ -129,15 +132,21 @@ class TorchRanks(RunRanks):
         """
         self._waits += 1
         keys = [f"waits/{self._waits}/{rank}" for rank in range(self.size)]
+
+        def look() -> list[int]:
+            return [rank for rank, key in enumerate(keys) if not self._has(key)]
+
         with suppress(RuntimeError):  # the store is gone; looking into it fails too
             self._store.set(keys[self.rank], "")
-        self._wait(doing, lambda: [rank for rank, key in enumerate(keys) if not self._has(key)])
+        self._wait(doing, look)
 
     def close(self, error: BaseException | None = None) -> None:
         """Leave the others, and tell them the ``error`` that ended this rank."""
+        # A rank whose exchange failed knows no more than the others: the rank at fault gives the reason.
         if error is not None and not self._failed:
+            reason = " ".join(str(error).split()) or type(error).__name__
             with suppress(RuntimeError):
-                self._store.set(f"failed/{self.rank}", " ".join(str(error).split()) or type(error).__name__)
+                self._store.set(f"failed/{self.rank}", reason)
         if self._memory is not None:
             self._memory.close()
         if dist.is_initialized():
@@ -173,14 +182,18 @@ class TorchRanks(RunRanks):
         """Replace ``values``, contiguous in memory, by the sums over all ranks, added in the order of the ranks."""
 
         def add(messages: list[memoryview]) -> bool:
-            first, *others = (np.frombuffer(message, values.dtype).reshape(values.shape) for message in messages)
+            arrays = [np.frombuffer(message, values.dtype).reshape(values.shape) for message in messages]
+            first, *others = arrays
             values[...] = first
-            for each in others:
-                values[...] += each
+            for of_rank in others:
+                values[...] += of_rank
             return True
 
-        if self._memory is None or not self._memory.exchange(values.reshape(-1).view(np.uint8).data, add):
-            dist.all_reduce(torch.from_numpy(values))
+        if self._memory is not None:
+            message = values.reshape(-1).view(np.uint8).data
+            if self._memory.exchange(message, add):
+                return
+        dist.all_reduce(torch.from_numpy(values))
 
     def _meet(self) -> str:
         """Return the name that rank 0 gives this run, when all ranks know it.
@@ -188,28 +201,29 @@ class TorchRanks(RunRanks):
         The store has the names of earlier runs, and of attempts whose processes are gone. Therefore each rank answers
         with a word of its own, which only a rank 0 that still waits repeats. PyTorch would handle no signal meanwhile.
         """
-        own = uuid4().hex
-        name = own
+        word = uuid4().hex
+        name = word  # in rank 0
         others = range(1, self.size)
 
         def look() -> list[int]:
             nonlocal name
             if self.rank == 0:
-                missing = [rank for rank in others if not self._has(f"{own}/{rank}")]
+                missing = [rank for rank in others if not self._has(f"{name}/{rank}")]
                 if not missing:
                     for rank in others:
-                        self._store.set(f"{own}/{self._store.get(f'{own}/{rank}').decode()}", "")
+                        answer = self._store.get(f"{name}/{rank}").decode()
+                        self._store.set(f"{name}/{answer}", "")
                 return missing
             if not self._has("name"):
                 return [0]
             name = self._store.get("name").decode()
-            self._store.set(f"{name}/{self.rank}", own)
-            if self._has(f"{name}/{own}"):
+            self._store.set(f"{name}/{self.rank}", word)
+            if self._has(f"{name}/{word}"):
                 return []
             return [0]
 
         if self.rank == 0:
-            self._store.set("name", own)
+            self._store.set("name", name)
         self._wait("meeting", look)
         return name
 
@@ -275,14 +289,20 @@ class TorchRanks(RunRanks):
                 if not missing or monotonic() > deadline:
                     break
                 sleep(LOOK_SECONDS)
+            if missing and "timed out" in str(error).lower():
+                return f"{_named(missing)} did not answer for {self.timeout:g} seconds"
             if missing:
-                hangs = "timed out" in str(error).lower()
-                return f"{_named(missing)} {f'did not answer for {self.timeout:g} seconds' if hangs else 'ended'}"
+                return f"{_named(missing)} ended"
         return f"an exchange between the ranks failed: {one_line(error)}"
 
     def _reasons(self, missing: Sequence[int]) -> dict[int, str]:
         """What the ranks among ``missing`` said that failed."""
-        return {rank: self._store.get(f"failed/{rank}").decode() for rank in missing if self._has(f"failed/{rank}")}
+        reasons = {}
+        for rank in missing:
+            key = f"failed/{rank}"
+            if self._has(key):
+                reasons[rank] = self._store.get(key).decode()
+        return reasons
 
     def _has(self, key: str) -> bool:
         return bool(self._store.check([key]))
@@ -318,21 +338,23 @@ def sum_gradients(ranks: Ranks, parameters: Sequence[nn.Parameter], share: float
     """
     if ranks.size == 1:
         return
-    gradients = [parameter.grad for parameter in parameters]
-    kind = parameters[0]
-    parts = [
-        torch.zeros_like(p).reshape(-1) if gradient is None else gradient.reshape(-1)
-        for p, gradient in zip(parameters, gradients, strict=True)
-    ]
-    there = torch.tensor([float(gradient is not None) for gradient in gradients], dtype=kind.dtype, device=kind.device)
-    flat = torch.cat([torch.cat(parts) * share, there])
+    gradients = []
+    has_gradient = []
+    for parameter in parameters:
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        gradients.append(gradient.reshape(-1))
+        has_gradient.append(float(parameter.grad is not None))
+    gradient = torch.cat(gradients) * share
+    flat = torch.cat([gradient, gradient.new_tensor(has_gradient)])
     sum_over_ranks(ranks, flat)
-    *sums, counts = flat.split([*(parameter.numel() for parameter in parameters), len(parameters)])  # type: ignore[no-untyped-call]
+    sizes = [parameter.numel() for parameter in parameters]
+    *sums, counts = flat.split([*sizes, len(sizes)])  # type: ignore[no-untyped-call]
     for parameter, total, count in zip(parameters, sums, counts.tolist(), strict=True):
+        of_all = total.view_as(parameter)
         if parameter.grad is not None:
-            parameter.grad.copy_(total.view_as(parameter))
+            parameter.grad.copy_(of_all)
         elif count:
-            parameter.grad = total.view_as(parameter).clone()
+            parameter.grad = of_all.clone()
 
 
 def gather_slots(
@@ -346,12 +368,14 @@ def gather_slots(
     for k, numbers in enumerate(lists):
         numbers[:] = [number for part in parts for number in part["lists"][k]]
     longest = max(len(part["arrays"][0]) for part in parts)
-    joined = []
+    of_all = []
     for k, array in enumerate(arrays):
-        joined.append(np.zeros((longest, share.total, *array.shape[2:]), array.dtype))
+        everyone = np.zeros((longest, share.total, *array.shape[2:]), array.dtype)
         for part in parts:
-            joined[k][: len(part["arrays"][k]), part["slots"]] = part["arrays"][k]
-    return joined
+            of_rank = part["arrays"][k]
+            everyone[: len(of_rank), part["slots"]] = of_rank
+        of_all.append(everyone)
+    return of_all
 
 
 def gather_rows(ranks: Ranks, values: Tensor) -> Tensor:
