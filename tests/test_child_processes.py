@@ -150,6 +150,7 @@ def about(run: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.distributed
 def test_a_run_with_workers_and_a_tracker_and_what_it_reports(place: Path) -> None:
     workers = CONFIG["environment"] | {"workers": {"count": 2}}
     ended = rlcore(place, "run", "config.yaml", environment=workers, stats=REPORTED)
@@ -158,6 +159,7 @@ def test_a_run_with_workers_and_a_tracker_and_what_it_reports(place: Path) -> No
     assert "warning" not in ended.stderr
 
 
+@pytest.mark.distributed
 def test_seeds(place: Path) -> None:
     rlcore(place, "run", "config.yaml", "--seeds", "1-2")
     for seed in ("1", "2"):

@@ -15,6 +15,7 @@ from rlcore import EnvironmentFailed, Run
 DUEL = {"environment": {"type": "duel", "num_envs": 4, "options": {"saves": False, "deaths": True}}}
 SMALL: dict[str, Any] = {"batch_size": 32, "buffer_size": 128}
 STORED: dict[str, Any] = {"batch_size": 32, "buffer_size": 1000, "buffer_init_steps": 64, "save_replay_buffer": True}
+DAILY = ("ppo", "ppo with memory", "sac")
 # Entries about the actions of the step that failed: what was drawn for them, how many there were, and what mates chose.
 DRAWN = {"generators", "noise", "acts", "ghost_steps", "unshared", "/actions", "acted"}
 
@@ -50,7 +51,9 @@ def leaves(value: Any, path: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in DAILY else pytest.mark.learning) for case in CASES]
+)
 def test_a_run_goes_on_as_if_it_had_been_stopped_before_the_step_that_failed(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

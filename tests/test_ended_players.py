@@ -120,7 +120,12 @@ def checkpoints(where: Path) -> list[int]:
     ("fault", "code", "said"),
     [
         ("quits@40", 0, "environment ended (the player ./Reach.x86_64 ended the session)"),
-        ("leaves@40", 0, "environment ended (the player ./Reach.x86_64 was closed in a step)"),
+        pytest.param(
+            "leaves@40",
+            0,
+            "environment ended (the player ./Reach.x86_64 was closed in a step)",
+            marks=pytest.mark.faults,
+        ),
         ("crashes@40", 3, "failed: "),
     ],
 )
@@ -154,7 +159,7 @@ def test_a_game_of_godot_that_is_closed_or_fails_loses_nothing(
     assert "done: " in ended("walk.yaml", "--resume", code=0)
 
 
-@pytest.mark.parametrize(("fault", "code"), [("ends", 0), ("dies", 3)])
+@pytest.mark.parametrize(("fault", "code"), [("ends", 0), pytest.param("dies", 3, marks=pytest.mark.faults)])
 def test_an_environment_in_a_worker_that_ends_or_fails_loses_nothing(
     fault: str, code: int, where: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +192,7 @@ def read_until(run: subprocess.Popen[str], wanted: str) -> str:
     return text
 
 
-@pytest.mark.long
+@pytest.mark.faults
 def test_play_that_is_stopped_in_the_editor_ends_the_run_with_what_it_learned(where: Path) -> None:
     words = editor_run(where)
     player = make_player(where, world="continuous", agents=3, behavior="Reach", delay=0.02)
@@ -216,7 +221,7 @@ def test_ctrl_c_is_heard_while_the_editor_is_waited_for(where: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["unity", "godot"])
+@pytest.mark.parametrize("kind", ["unity", pytest.param("godot", marks=pytest.mark.faults)])
 def test_ctrl_c_is_heard_while_a_player_hangs_and_loses_nothing(kind: str, where: Path) -> None:
     if kind == "unity":
         make_player(where, "Reach.x86_64", world="continuous", agents=3, behavior="Reach", fault="hangs@40")

@@ -39,7 +39,7 @@ MATRIX: dict[str, dict[str, Any]] = {
     },
 }
 TRIALS = int(os.environ.get("RLCORE_ATTACK_TRIALS", len(MATRIX)))
-DAILY = ("PPO, CartPole-v1", "saves often")
+DAILY = ("PPO, CartPole-v1",)
 HARMLESS = ("no episode ended in the last", "a replay buffer of", "do not add up to 0")
 
 

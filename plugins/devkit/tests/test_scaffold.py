@@ -27,6 +27,7 @@ TOGETHER = ("hooks", "env", "curriculum", "reward", "recording", "opponent", "sc
 WITH_TORCH = ("exporter", "replay-sampler", "encoder", "distribution", "optimizer", "torch-trainer")
 OFF_POLICY = ("off-policy-trainer", "hooks")
 CONTINUOUS = ("continuous-trainer", "reward")
+DAILY = ("trainer", "env", "stats", "encoder", "torch-trainer")
 LONG = "a23456789-123456789-123456789b"  # of the most characters
 
 
@@ -58,10 +59,8 @@ def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
 
 @pytest.mark.long
 def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
-    """Tests of every kind, but few of the longest classes; tests/packaging runs all, and has the trainers learn."""
-    kinds = [kind for kind in KINDS if kind not in TORCH or find_spec("torch")]
-    kinds = [kind for kind in kinds if kind != "sampler" or find_spec("rlcore_curriculum")]
-    kinds.remove("hooks")  # of two such packages, each would ask for an owner
+    """Tests of some kinds, but few of the longest classes; tests/packaging runs all, and has the trainers learn."""
+    kinds = [kind for kind in DAILY if kind not in TORCH or find_spec("torch")]
     made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in kinds]
     made.append(written(tmp_path, "hooks", "reward", "schedule", name="walker", distribution="acme-rl-walker"))
     long = "TestPlugin or TestTrainer or TestDistribution or TestEncoder or TestExporter or among_several"

@@ -36,6 +36,7 @@ def stored(folder: Path) -> list[tuple[str, int, float]]:
     )
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_twice_has_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "trackio"
     expected = killed_twice("trackio", TRACKER, TrackioSettings(directory=str(folder)), tmp_path / "run", monkeypatch)
