@@ -40,13 +40,13 @@ class Ends:
 
     def read_finals(self, policy: Policy) -> dict[int, dict[str, NDArray[Any]]]:
         """Return the final observations, each [*shape], of the agents of a policy by their rows. Raises BadGame."""
-        found = {}
+        finals = {}
         for row, agent in enumerate(policy.agents):
             if agent in self.observed:
-                one = attrs.evolve(policy, agents=(agent,))
-                read = one.read({agent: self.observed[agent]}, FINAL)
-                found[row] = {name: values[0] for name, values in read.items()}
-        return found
+                policy_of_agent = attrs.evolve(policy, agents=(agent,))
+                observations = policy_of_agent.read({agent: self.observed[agent]}, FINAL)
+                finals[row] = {name: values[0] for name, values in observations.items()}
+        return finals
 
 
 def read_ends(message: Mapping[str, Any], done: list[Any], means_truncated: bool) -> Ends | None:
@@ -72,10 +72,14 @@ def read_ends(message: Mapping[str, Any], done: list[Any], means_truncated: bool
         if cut not in (None, False, True):
             raise BadGame(f"sent {short(cut)} as {TRUNCATED} of agent {agent}, which must be true or false")
         final = info.get(FINAL)
-        told = cut is not None or final is not None
-        truncated = bool(cut) if told else means_truncated
-        (ends.truncated if truncated else ends.terminated)[agent] = True
-        ends.untold |= not told
+        is_told = cut is not None or final is not None
+        # A game that sends final observations, and does not say that it cut the episode off, means a terminal state.
+        is_truncated = bool(cut) if is_told else means_truncated
+        if is_truncated:
+            ends.truncated[agent] = True
+        else:
+            ends.terminated[agent] = True
+        ends.untold |= not is_told
         ends.without_final |= bool(cut) and final is None
         if final is not None:
             ends.observed[agent] = final

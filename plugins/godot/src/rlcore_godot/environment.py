@@ -140,7 +140,7 @@ class GodotEnvironment:
         self._players: list[Player] = []
         self._supervisors = [self._supervisor(env) for env in range(num_envs)]
         self._aborted = 0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()  # messages that are given once
         try:
             for env in range(num_envs):
                 with self._supervisors[env].ending_run("its start"):
@@ -151,17 +151,19 @@ class GodotEnvironment:
         except BaseException:
             self.close()
             raise
-        self._policies = dict(zip(_names(self._cast, wanted), self._cast.policies, strict=True))
+        names = _names(self._cast, wanted)
+        self._policies = dict(zip(names, self._cast.policies, strict=True))
         self.behaviors: Mapping[str, BehaviorSpec] = {
             name: policy.behavior(name, num_envs) for name, policy in self._policies.items()
         }
         self._places = {name: np.array(policy.agents) for name, policy in self._policies.items()}
-        self._shown: dict[str, dict[str, NDArray[Any]]] = {}  # the latest observations of each behavior
+        self._latest: dict[str, dict[str, NDArray[Any]]] = {}  # the observations of each behavior in the batch before
 
     # ------------------------------------------------------------ starts
 
     def _player(self, env: int) -> Player:
-        return Player(self._first + env, self._launch, self._seeds(env, int(self.episodes[env])))
+        seed = self._seeds(env, int(self.episodes[env]))
+        return Player(self._first + env, self._launch, seed)
 
     def _greet(self, env: int) -> Cast:
         """Return the agents of a game. Raises EnvironmentFailed."""
@@ -171,12 +173,16 @@ class GodotEnvironment:
     def _supervisor(self, env: int) -> PlayerSupervisor:
         launch = self._launch
         number = self._first + env
-        name = f"{launch.game}: game {number} (environment {number})" if self.num_envs > 1 else launch.game
-        return PlayerSupervisor(name, name, log, launch.log(number), self._limits, launch.command is None)
+        name = launch.game
+        if self.num_envs > 1:
+            name = f"{launch.game}: game {number} (environment {number})"
+        by_hand = launch.command is None  # a game in the editor, which only a person can start again
+        return PlayerSupervisor(name, name, log, launch.log(number), self._limits, by_hand)
 
     def _replace(self, env: int) -> dict[str, Any]:
         """Start a game again in place of one that was closed, and return its first observations."""
-        player = self._players[env] = self._player(env)
+        player = self._player(env)
+        self._players[env] = player
         if player.greet() != self._cast:
             raise player.failed("has other agents than before; a game must begin with equal agents at every start")
         player.send_reset()
@@ -190,15 +196,17 @@ class GodotEnvironment:
         batches = self._batches()
         for env, player in enumerate(self._players):
             with self._supervisors[env].ending_run("reset"):
+                # A game takes its seed at its start: only a new process plays an episode again.
                 if self._settings.repeatable and not self._begins(env):
                     player.close()
-                    player = self._players[env] = self._player(env)
+                    player = self._player(env)
+                    self._players[env] = player
                     player.greet()
                 player.send_reset()
         for env, player in enumerate(self._players):
             with self._supervisors[env].ending_run("reset"):
                 self._write_first(env, player.first(), batches)
-        self._shown = {name: batch.observations for name, batch in batches.items()}
+        self._latest = {name: batch.observations for name, batch in batches.items()}
         return batches
 
     def _begins(self, env: int) -> bool:
@@ -219,15 +227,19 @@ class GodotEnvironment:
         batches = self._batches()
         ends: list[tuple[int, Ends]] = []
         for env, player in enumerate(self._players):
+            if env in failed:
+                continue
             try:
-                if env not in failed and (found := self._write_step(env, player, batches)):
-                    ends.append((env, found))
+                ends_of_game = self._write_step(env, player, batches)
             except PlayerFailed as failure:
                 failed[env] = failure
+                continue
+            if ends_of_game is not None:
+                ends.append((env, ends_of_game))
         for env, reason in failed.items():
             self._recover(env, reason, batches)
         self._finish(batches, ends)
-        self._shown = {name: batch.observations for name, batch in batches.items()}
+        self._latest = {name: batch.observations for name, batch in batches.items()}
         return batches
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -253,13 +265,18 @@ class GodotEnvironment:
 
     def _batches(self) -> dict[str, AgentBatch]:
         """Return batches to be filled, without rewards and ends."""
-        made = {}
+        batches = {}
         for name, spec in self.behaviors.items():
-            observations = {o.name: np.empty((spec.slots, *o.shape), o.dtype) for o in spec.observations}
-            flags = np.zeros((2, spec.slots), np.bool_)
-            none = np.empty(0, np.intp)
-            made[name] = AgentBatch(observations, np.zeros(spec.slots, np.float32), flags[0], flags[1], none)
-        return made
+            slots = spec.slots
+            # New arrays in every step: those of the step before may be the final observations of this one.
+            batches[name] = AgentBatch(
+                observations={o.name: np.empty((slots, *o.shape), o.dtype) for o in spec.observations},
+                reward=np.zeros(slots, np.float32),
+                terminated=np.zeros(slots, np.bool_),
+                truncated=np.zeros(slots, np.bool_),
+                ended=np.empty(0, np.intp),
+            )
+        return batches
 
     def _write_first(self, env: int, message: Mapping[str, Any], batches: Mapping[str, AgentBatch]) -> None:
         try:
@@ -281,7 +298,8 @@ class GodotEnvironment:
         try:
             self._write_observations(env, _listed(message, "obs", agents), batches)
             rewards = _rewards(_listed(message, "reward", agents))
-            ends = read_ends(message, _listed(message, "done", agents), self._settings.done_means == "truncated")
+            done = _listed(message, "done", agents)
+            ends = read_ends(message, done, self._settings.done_means == "truncated")
             for name, policy in self._policies.items():
                 places = self._places[name]
                 batch = batches[name]
@@ -305,27 +323,27 @@ class GodotEnvironment:
             if not batch.ended.size:
                 continue
             # The last observation of each episode before its end, unless the game sends the final one.
-            batch.final_observations = {key: array[batch.ended] for key, array in self._shown[name].items()}
+            final_observations = {key: array[batch.ended] for key, array in self._latest[name].items()}
             info: dict[str, NDArray[np.float64]] = {}
-            policy = self._policies[name]
-            for env, each in ends:
-                first = env * len(policy.agents)
-                for row, final in each.finals[name].items():
+            agents = self._policies[name].agents
+            for env, ends_of_game in ends:
+                first = env * len(agents)  # slot
+                for row, agent in enumerate(agents):
                     place = int(np.searchsorted(batch.ended, first + row))
-                    for key, value in final.items():
-                        batch.final_observations[key][place] = value
-                for row, agent in enumerate(policy.agents):
-                    for key, number in each.numbers.get(agent, {}).items():
+                    for key, value in ends_of_game.finals[name].get(row, {}).items():
+                        final_observations[key][place] = value
+                    for key, number in ends_of_game.numbers.get(agent, {}).items():
                         values = info.setdefault(key, np.full(len(batch.ended), np.nan))
-                        values[int(np.searchsorted(batch.ended, first + row))] = number
+                        values[place] = number
+            batch.final_observations = final_observations
             batch.final_info = info or None
-        for env, each in ends:
+        for env, ends_of_game in ends:
             self.episodes[env] += 1
-            if each.untold and "untold" not in self._told:
-                self._told.add("untold")
+            if ends_of_game.untold and UNTOLD not in self._reported:
+                self._reported.add(UNTOLD)
                 log.info(UNTOLD, self._settings.done_means)
-            if each.without_final and "final" not in self._told:
-                self._told.add("final")
+            if ends_of_game.without_final and NO_FINAL not in self._reported:
+                self._reported.add(NO_FINAL)
                 log.warning(NO_FINAL)
 
     def _recover(self, env: int, failure: PlayerFailed, batches: Mapping[str, AgentBatch]) -> None:
@@ -340,7 +358,8 @@ class GodotEnvironment:
             batch = batches[name]
             rows = _rows(policy, env)
             batch.reward[rows] = 0.0
-            batch.terminated[rows] = batch.truncated[rows] = False
+            batch.terminated[rows] = False  # the step may be half written
+            batch.truncated[rows] = False
             if batch.aborted is None:
                 batch.aborted = np.zeros(len(batch.reward), np.bool_)
             batch.aborted[rows] = True
@@ -360,17 +379,17 @@ def _rows(policy: Policy, env: int) -> slice:
 
 
 def _listed(message: Mapping[str, Any], key: str, agents: int) -> list[Any]:
-    found = message.get(key)
-    if not isinstance(found, list) or len(found) != agents:
-        what = f"{len(found)} entries" if isinstance(found, list) else f"a {type(found).__name__}"
+    entries = message.get(key)
+    if not isinstance(entries, list) or len(entries) != agents:
+        what = f"{len(entries)} entries" if isinstance(entries, list) else f"a {type(entries).__name__}"
         raise BadGame(f"sent {what} as {key!r}, which must be a list with one entry for each of {agents} agents")
-    return found
+    return entries
 
 
 def _rewards(values: list[Any]) -> NDArray[np.float32]:
-    if not {int, float}.issuperset(map(type, values)):
-        agent = next(agent for agent, value in enumerate(values) if type(value) not in (int, float))
-        raise BadGame(f"sent {values[agent]!r:.100} as the reward of agent {agent}, which must be a number")
+    for agent, value in enumerate(values):
+        if type(value) not in (int, float):  # isinstance would take true and false for numbers
+            raise BadGame(f"sent {value!r:.100} as the reward of agent {agent}, which must be a number")
     try:
         rewards = np.array(values, np.float64)
     except OverflowError:

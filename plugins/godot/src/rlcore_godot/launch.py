@@ -68,14 +68,15 @@ def command_of(settings: GodotSettings, base: Path) -> tuple[tuple[str, ...] | N
     ticks = settings.physics_ticks or TICKS
     if settings.project is not None:
         folder, text = _project(base / Path(settings.project).expanduser())
-        found = _TICKS.search(text)
-        own = int(found[1]) if found else TICKS
-        if settings.physics_ticks not in (None, own):
+        line = _TICKS.search(text)
+        ticks_of_project = int(line[1]) if line else TICKS
+        if settings.physics_ticks not in (None, ticks_of_project):
             raise ConfigError(
-                f"is {ticks}, and {folder / PROJECT} has {own}; leave it out, or change the project's physics ticks",
+                f"is {ticks}, and {folder / PROJECT} has {ticks_of_project}; leave it out, or change the project's "
+                "physics ticks",
                 key=("environment", "physics_ticks"),
             )
-        ticks = own
+        ticks = ticks_of_project
         program = [_engine(settings, base, folder, text), "--path", str(folder)]
     elif settings.executable is not None:
         program = [str(_executable(base / Path(settings.executable).expanduser()))]
@@ -129,11 +130,11 @@ def _near(path: Path) -> str:
 def _engine(settings: GodotSettings, base: Path, folder: Path, text: str) -> str:
     """Return the program that plays a project, of the version that the project is for."""
     key = ("environment", "engine")
-    found = _CONFIG_VERSION.search(text)
-    wanted = 3 if found and int(found[1]) <= 4 else 4  # Godot 3 writes 4, and Godot 4 writes 5
+    line = _CONFIG_VERSION.search(text)
+    wanted = 3 if line and int(line[1]) <= 4 else 4  # Godot 3 writes 4, and Godot 4 writes 5
     if settings.engine is None:
         names = ENGINES[wanted]
-        engine = next((path for name in names if (path := shutil.which(name))), None)
+        engine = next(filter(None, map(shutil.which, names)), None)
         if engine is None:
             raise ConfigError(
                 f"missing: {folder} is a project of Godot {wanted}, and none of {', '.join(names)} is on the PATH; "
@@ -164,4 +165,6 @@ def _version(engine: str) -> str | None:
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return said.splitlines()[-1][:60] if re.search(r"^\d+\.\d+[^\n]*\Z", said, re.MULTILINE) else None
+    # The last line, because some engines print warnings before it.
+    *_, last = said.splitlines() or [""]
+    return last[:60] if re.match(r"\d+\.\d+", last) else None

@@ -85,15 +85,17 @@ class Policy:
 
     def behavior(self, name: str, copies: int) -> BehaviorSpec:
         """Return the behavior for ``copies`` of the game, slots game by game."""
-        continuous = sum(each.size for each in self.done if not each.discrete)
+        continuous = sum(action.size for action in self.done if not action.discrete)
+        branches = tuple(action.size for action in self.done if action.discrete)
+        games = np.arange(copies, dtype=np.int64)
         return BehaviorSpec(
             name,
-            tuple(each.spec for each in self.seen),
+            tuple(observation.spec for observation in self.seen),
             continuous,
-            tuple(each.size for each in self.done if each.discrete),
+            branches,
             np.full(continuous, -1, np.float32),
             np.full(continuous, 1, np.float32),
-            env_index=np.repeat(np.arange(copies, dtype=np.int64), len(self.agents)),
+            env_index=np.repeat(games, len(self.agents)),
         )
 
     def read(self, observations: Sequence[Any] | Mapping[int, Any], place: str) -> dict[str, NDArray[Any]]:
@@ -101,10 +103,8 @@ class Policy:
 
         Raises BadGame; ``place`` is where the list is in the message.
         """
-        return {
-            each.spec.name: _values(each, [observations[agent] for agent in self.agents], self.agents, place)
-            for each in self.seen
-        }
+        entries = [observations[agent] for agent in self.agents]
+        return {seen.spec.name: _values(seen, entries, self.agents, place) for seen in self.seen}
 
     def write(self, actions: Actions, rows: slice, message: list[dict[str, Any]]) -> None:
         """Write the actions of slots, one for each agent, into the game's list of actions."""
@@ -112,13 +112,13 @@ class Policy:
         discrete = None if actions.discrete is None else actions.discrete[rows].tolist()
         for row, agent in enumerate(self.agents):
             entry = message[agent]
-            for each in self.done:
-                if each.discrete:
+            for action in self.done:
+                if action.discrete:
                     assert discrete is not None
-                    entry[each.key] = discrete[row][each.first]
+                    entry[action.key] = discrete[row][action.first]
                 else:
                     assert continuous is not None
-                    entry[each.key] = continuous[row][each.first : each.first + each.size]
+                    entry[action.key] = continuous[row][action.first : action.first + action.size]
 
 
 @attrs.frozen
@@ -143,7 +143,7 @@ def read_cast(info: Mapping[str, Any]) -> Cast:
     Older games send one description for all agents, and no names of policies.
     """
     agents = info.get("n_agents")
-    if not _whole(agents) or not 1 <= agents <= MAX_AGENTS:
+    if not _is_whole(agents) or not 1 <= agents <= MAX_AGENTS:
         raise BadGame(
             f"says it has {short(agents)} agents, and 1 to {MAX_AGENTS} are allowed; add its AIControllers to the "
             "group AGENT"
@@ -162,26 +162,27 @@ def read_cast(info: Mapping[str, Any]) -> Cast:
         groups.setdefault(name, []).append(agent)
     policies = []
     for name, places in groups.items():
-        for agent in places[1:]:
-            for what, each in (("observation_space", observing), ("action_space", acting)):
-                if each[agent] != each[places[0]]:
+        first, *others = places
+        for agent in others:
+            for what, spaces in (("observation_space", observing), ("action_space", acting)):
+                if spaces[agent] != spaces[first]:
                     raise BadGame(
-                        f"agents {places[0]} and {agent} of policy {name!r} differ in {what}: {short(each[places[0]])} "
-                        f"and {short(each[agent])}; give them different policy names"
+                        f"agents {first} and {agent} of policy {name!r} differ in {what}: {short(spaces[first])} "
+                        f"and {short(spaces[agent])}; give them different policy names"
                     )
-        seen = _observations(name, observing[places[0]])
-        done = _actions(name, acting[places[0]])
+        seen = _observations(name, observing[first])
+        done = _actions(name, acting[first])
         policies.append(Policy(name, tuple(places), seen, done))
     return Cast(agents, tuple(policies))
 
 
 def _per_agent(info: Mapping[str, Any], key: str, agents: int) -> list[Any]:
-    found = info.get(key)
-    if isinstance(found, dict):
-        return [found] * agents
-    if not isinstance(found, list) or len(found) != agents:
-        raise BadGame(f"has the {key} {short(found)}, which must be a list with one entry for each of {agents} agents")
-    return found
+    spaces = info.get(key)
+    if isinstance(spaces, dict):
+        return [spaces] * agents
+    if not isinstance(spaces, list) or len(spaces) != agents:
+        raise BadGame(f"has the {key} {short(spaces)}, which must be a list with one entry for each of {agents} agents")
+    return spaces
 
 
 def _observations(policy: str, space: Any) -> tuple[Seen, ...]:
@@ -191,14 +192,16 @@ def _observations(policy: str, space: Any) -> tuple[Seen, ...]:
         kind = entry.get("space")
         where = f"policy {policy!r}: observation {key!r}"
         if kind == "discrete":
-            if not _whole(size) or not 1 <= size <= MAX_ACTIONS:
+            if not _is_whole(size) or not 1 <= size <= MAX_ACTIONS:
                 raise BadGame(f"{where} has the size {short(size)}, which must be its number of options")
-            seen.append(Seen(ObservationSpec(key, (int(size),), np.float32, "one_hot"), options=int(size)))
+            options = int(size)
+            spec = ObservationSpec(key, (options,), np.float32, "one_hot")
+            seen.append(Seen(spec, options=options))
             continue
         if kind != "box":
             raise BadGame(f"{where} is of space {short(kind)}; box and discrete are known")
         sizes: list[Any] = size if isinstance(size, list) else [size]
-        if not 1 <= len(sizes) <= MAX_DIMENSIONS or not all(_whole(each) and each >= 1 for each in sizes):
+        if not 1 <= len(sizes) <= MAX_DIMENSIONS or not all(_is_whole(each) and each >= 1 for each in sizes):
             raise BadGame(f"{where} has the size {short(size)}, which must be a list of numbers of at least 1")
         shape = tuple(int(each) for each in sizes)
         if math.prod(shape) > MAX_SIZE:
@@ -219,7 +222,7 @@ def _actions(policy: str, space: Any) -> tuple[Done, ...]:
         where = f"policy {policy!r}: action {key!r}"
         if kind not in ("continuous", "discrete"):
             raise BadGame(f"{where} has the action_type {short(kind)}; continuous and discrete are known")
-        if not _whole(size) or not 1 <= size <= MAX_ACTIONS:
+        if not _is_whole(size) or not 1 <= size <= MAX_ACTIONS:
             raise BadGame(f"{where} has the size {short(size)}, which must be from 1 to {MAX_ACTIONS}")
         discrete = kind == "discrete"
         done.append(Done(key, int(size), discrete, firsts[discrete]))
@@ -240,7 +243,7 @@ def _entries(policy: str, what: str, space: Any) -> list[tuple[str, dict[str, An
     return list(space.items())
 
 
-def _whole(value: Any) -> TypeGuard[float]:
+def _is_whole(value: Any) -> TypeGuard[float]:
     """Whether a number of JSON is whole; Godot writes 3 as 3 or 3.0."""
     return type(value) is int or (type(value) is float and value.is_integer())
 
@@ -262,18 +265,21 @@ def _values(seen: Seen, agents: Sequence[Any], places: Sequence[int], place: str
                 raise BadGame(f"{place}: agent {number} has no {name!r}, which is in its observation_space") from None
         raise
     if seen.hexadecimal:
-        pixels = [_pixels(value, seen.spec, f"{place}: agent {n}") for n, value in zip(places, values, strict=True)]
-        return np.stack(pixels)
+        images = []
+        for number, value in zip(places, values, strict=True):
+            images.append(_pixels(value, seen.spec, f"{place}: agent {number}"))
+        return np.stack(images)
     if seen.options:
         return _indicators(values, seen, places, place)
     try:
         numbers = np.array(values)
     except ValueError:  # lists of several lengths
         numbers = np.empty(0, object)
+    # All agents at once. Where something does not fit, each is looked at, to say which one it is.
     if numbers.dtype.kind in "iuf" and numbers.size == len(values) * seen.spec.size:
         if np.abs(numbers).max(initial=0) <= LARGEST_FLOAT:
             return numbers.reshape(len(values), *shape).astype(np.float32)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, which the problem names
             values = numbers.reshape(len(values), -1).astype(np.float32).tolist()
     for number, value in zip(places, values, strict=True):
         problem = _problem(value, seen.spec)
@@ -292,8 +298,12 @@ def _problem(value: Any, spec: ObservationSpec) -> str | None:
         return f"is {short(value)}, which must be {spec.size} numbers"
     if numbers.size != spec.size:
         return f"has {numbers.size} numbers, and its observation_space says {list(spec.shape)}"
-    wrong = np.flatnonzero(~np.isfinite(numbers.astype(np.float32).reshape(-1)))
-    return f"is not finite: number {wrong[0]} is {numbers.reshape(-1)[wrong[0]]}" if wrong.size else None
+    flat = numbers.reshape(-1)
+    wrong = np.flatnonzero(~np.isfinite(flat.astype(np.float32)))
+    if not wrong.size:
+        return None
+    first = wrong[0]
+    return f"is not finite: number {first} is {flat[first]}"
 
 
 def _pixels(value: Any, spec: ObservationSpec, place: str) -> NDArray[np.uint8]:
@@ -313,8 +323,9 @@ def _pixels(value: Any, spec: ObservationSpec, place: str) -> NDArray[np.uint8]:
 def _indicators(values: Sequence[Any], seen: Seen, places: Sequence[int], place: str) -> NDArray[np.float32]:
     array = np.zeros((len(values), seen.options), np.float32)
     for row, (number, value) in enumerate(zip(places, values, strict=True)):
+        # Games send an option alone, or as a list of one.
         chosen = value[0] if isinstance(value, list) and len(value) == 1 else value
-        if not _whole(chosen) or not 0 <= chosen < seen.options:
+        if not _is_whole(chosen) or not 0 <= chosen < seen.options:
             raise BadGame(
                 f"{place}: {seen.spec.name!r} of agent {number} is {short(value)}, which must be from 0 to "
                 f"{seen.options - 1}"

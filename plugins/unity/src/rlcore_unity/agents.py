@@ -35,8 +35,12 @@ class BehaviorArrays:
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
         slots = spec.slots
-        self.observations = {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations}
-        self.finals = {each.name: np.zeros((slots, *each.shape), each.dtype) for each in spec.observations}
+        self.observations: dict[str, NDArray[Any]] = {}
+        self.finals: dict[str, NDArray[Any]] = {}
+        for observation in spec.observations:
+            shape = (slots, *observation.shape)
+            self.observations[observation.name] = np.zeros(shape, observation.dtype)
+            self.finals[observation.name] = np.zeros(shape, observation.dtype)
         self.reward = np.zeros(slots, np.float32)
         self.group_reward = np.zeros(slots, np.float32)
         self.terminated = np.zeros(slots, np.bool_)
@@ -46,7 +50,7 @@ class BehaviorArrays:
         self.mask = np.ones((slots, spec.mask_size), np.bool_)
         self.final_mask = np.ones((slots, spec.mask_size), np.bool_)
         self.masked = False  # whether an agent ever had a mask
-        self._branches = np.cumsum((0, *spec.discrete))[:-1]
+        self._branches = np.cumsum((0, *spec.discrete))[:-1]  # the first option of each
 
     def begin(self) -> None:
         """Begin a step, in which no agent has received anything yet."""
@@ -83,13 +87,16 @@ class BehaviorArrays:
             if len(forbidden) != size:
                 return f"has an action mask of {len(forbidden)} options, and {size} in its branches"
             self.masked = True
+            # ML-Agents marks what is forbidden, rlcore what is allowed.
             allowed = ~np.fromiter(forbidden, np.bool_, size)
             empty = ~np.logical_or.reduceat(allowed, self._branches)
             if empty.any() and not final:
                 return f"forbids all options of branch {int(empty.argmax())}"
+            # Nothing is chosen where an episode ended, so nothing need be allowed there.
             for branch in empty.nonzero()[0].tolist():
                 first = self._branches[branch]
-                allowed[first : first + self.spec.discrete[branch]] = True
+                end = first + self.spec.discrete[branch]
+                allowed[first:end] = True
             target[slot] = allowed
         return None
 
@@ -128,12 +135,16 @@ class Seated:
     def abort(self) -> int:
         """Drop the open episodes of all agents, because the player was lost; return how many there were."""
         arrays = self._arrays
+        # Also those that ended in this step: the player was lost before anything learned of their ends.
         lost = arrays.terminated[self._all] | arrays.truncated[self._all]
-        lost[np.fromiter(self._slots.values(), np.intp) - self._all[0]] = True
+        occupied = np.fromiter(self._slots.values(), np.intp)
+        lost[occupied - self._all[0]] = True
         arrays.aborted[self._all] = lost
-        for array in (self._arrays.reward, self._arrays.group_reward, self._arrays.terminated, self._arrays.truncated):
-            array[self._all] = 0
-        self._arrays.needs_action[self._all] = False
+        arrays.reward[self._all] = 0
+        arrays.group_reward[self._all] = 0
+        arrays.terminated[self._all] = False
+        arrays.truncated[self._all] = False
+        arrays.needs_action[self._all] = False
         self.forget()
         return int(lost.sum())
 
@@ -147,9 +158,10 @@ class Seated:
         deciding = [info for info in infos if not info.done]
         ended: set[int] = set()  # numbers of agents
         if len(deciding) < len(infos):
-            gone = [info for info in infos if info.done]
-            self._end(gone)
-            ended = {info.id for info in gone}
+            # First, so that the next agents find their slots free.
+            done = [info for info in infos if info.done]
+            self._end(done)
+            ended = {info.id for info in done}
         numbers = [info.id for info in deciding]
         if len(set(numbers)) < len(numbers):
             raise self._failed("lists an agent twice in one message")
@@ -157,24 +169,32 @@ class Seated:
         slots = [self._slots.get(number, NOWHERE) for number in numbers]
         self.without_slot = []
         if NOWHERE in slots or begun:
-            known = [place for place, slot in enumerate(slots) if slot != NOWHERE and numbers[place] not in begun]
-            self._reward([slots[place] for place in known], [deciding[place] for place in known])
-            sizes = Counter(info.group_id for info in deciding)
-            for place, info in enumerate(deciding):
-                if slots[place] == NOWHERE and numbers[place] not in ended:
-                    slots[place] = self._seat(info, sizes[info.group_id])
-                if slots[place] == NOWHERE:
-                    self.without_slot.append((place, info))
-                    self._note_homeless(info)
+            self._seat_all(deciding, slots, begun, ended)
         else:
             self._reward(slots, deciding)
         self.order = np.array(slots, np.intp)
+        seated = [place for place, slot in enumerate(slots) if slot != NOWHERE]
         if self.without_slot:
-            places = [place for place, slot in enumerate(slots) if slot != NOWHERE]
-            self._decide([slots[place] for place in places], [deciding[place] for place in places])
+            self._decide([slots[place] for place in seated], [deciding[place] for place in seated])
         else:
             self._decide(slots, deciding)
-        return len(slots) > len(self.without_slot)
+        return bool(seated)
+
+    def _seat_all(self, infos: Sequence[Any], slots: list[int], begun: set[int], ended: set[int]) -> None:
+        """Reward agents that had a slot, and give ``slots`` to the others as far as there are some.
+
+        ``begun`` and ``ended`` are numbers of agents: those that have moved, and those whose episode this message ends.
+        """
+        # A reward that comes with the first decision belongs to no transition of its slot.
+        known = [place for place, slot in enumerate(slots) if slot != NOWHERE and infos[place].id not in begun]
+        self._reward([slots[place] for place in known], [infos[place] for place in known])
+        sizes = Counter(info.group_id for info in infos)
+        for place, info in enumerate(infos):
+            if slots[place] == NOWHERE and info.id not in ended:
+                slots[place] = self._seat(info, sizes[info.group_id])
+            if slots[place] == NOWHERE:
+                self.without_slot.append((place, info))
+                self._note_homeless(info)
 
     @property
     def crowded(self) -> bool:
@@ -187,7 +207,8 @@ class Seated:
             return
         self._homeless[info.id] = info.group_id
         here = {number: self._seating.group_of(slot) for number, slot in self._slots.items()}
-        here |= dict.fromkeys(self._alone, NO_GROUP) | self._homeless
+        here |= dict.fromkeys(self._alone, NO_GROUP)  # whose slots may be those of groups
+        here |= self._homeless
         self.seats.counted.recount(here)
 
     @property
@@ -219,7 +240,11 @@ class Seated:
             self._homeless.pop(info.id, None)
             if slot is None:
                 continue
-            (arrays.truncated if info.max_step_reached else arrays.terminated)[slot] = True
+            # ML-Agents: EndEpisode terminates, MaxStep and EpisodeInterrupted set max_step_reached.
+            if info.max_step_reached:
+                arrays.truncated[slot] = True
+            else:
+                arrays.terminated[slot] = True
             slots.append(slot)
             known.append(info)
         self._reward(slots, known)
@@ -272,29 +297,34 @@ class Seated:
         into = arrays.finals if final else arrays.observations
         for sensor in self.brain.sensors:
             try:
-                seen = _seen(sensor, infos)
+                values = _values(sensor, infos)
             except (DamagedObservation, IndexError) as error:
                 problem = str(error) if isinstance(error, DamagedObservation) else "is missing"
                 raise self._failed(f"observation {sensor.name!r} {problem}") from error
-            into[sensor.name][slots] = seen
-        if arrays.spec.mask_size and (barred := arrays.allow(slots, infos, final)):
-            raise self._failed(barred)
+            into[sensor.name][slots] = values
+        if arrays.spec.mask_size:
+            problem_of_mask = arrays.allow(slots, infos, final)
+            if problem_of_mask:
+                raise self._failed(problem_of_mask)
 
     def _failed(self, problem: str) -> PlayerFailed:
         return self.player.failed(f"behavior {self.brain.full_name!r}: {problem}")
 
 
-def _seen(sensor: Sensor, infos: Sequence[Any]) -> NDArray[np.float32]:
+def _values(sensor: Sensor, infos: Sequence[Any]) -> NDArray[np.float32]:
     """Return what agents see with one sensor, [agents, *shape]. Raises DamagedObservation."""
+    observations = [info.observations[sensor.place] for info in infos]
     if not sensor.channels_first:
-        # The bytes of packed numbers are those of an array, behind a tag and a length.
-        packed = [info.observations[sensor.place].float_data.SerializeToString() for info in infos]
-        header = _header(4 * sensor.size)
-        row = header + 4 * sensor.size
-        if set(map(len, packed)) == {row}:
-            rows = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), row)[:, header:]
-            return np.ascontiguousarray(rows).view("<f4").reshape(len(packed), *sensor.shape)
-    return np.stack([sensor.array(info.observations[sensor.place]) for info in infos])
+        # The bytes of packed numbers are those of an array, behind a tag and a length. Otherwise
+        # protobuf would make a Python object of each number.
+        packed = [observation.float_data.SerializeToString() for observation in observations]
+        size = 4 * sensor.size  # bytes
+        header = _header(size)
+        if set(map(len, packed)) == {header + size}:
+            rows = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
+            numbers = np.ascontiguousarray(rows[:, header:])
+            return numbers.view("<f4").reshape(len(packed), *sensor.shape)
+    return np.stack([sensor.array(observation) for observation in observations])
 
 
 def _header(length: int) -> int:

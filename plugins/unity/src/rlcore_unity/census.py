@@ -80,12 +80,12 @@ class Counted:
         """Note the most agents at once; return whether there are more than before."""
         sizes = Counter(group for group in self.here.values() if group != NO_GROUP)
         alone = sum(group == NO_GROUP and number not in on_their_way for number, group in self.here.items())
-        together = [
-            max(pair) for pair in zip_longest(self.of_groups, sorted(sizes.values(), reverse=True), fillvalue=0)
-        ]
-        more = alone > self.most_alone or together != self.of_groups
+        # The largest group is compared with the largest so far: numbers of groups are others in each episode.
+        descending = sorted(sizes.values(), reverse=True)
+        of_groups = list(map(max, zip_longest(self.of_groups, descending, fillvalue=0)))
+        more = alone > self.most_alone or of_groups != self.of_groups
         self.most_alone = max(self.most_alone, alone)
-        self.of_groups = together
+        self.of_groups = of_groups
         return more
 
 
@@ -111,7 +111,8 @@ class Seats:
 
     def enlarged(self) -> Self:
         """Places for all agents that were counted since."""
-        return attrs.evolve(self, groups=_groups(self.counted, max(len(self.groups), self.counted.total)))
+        places = max(len(self.groups), self.counted.total)
+        return attrs.evolve(self, groups=_groups(self.counted, places))
 
 
 class Census:
@@ -120,7 +121,7 @@ class Census:
     def __init__(self, player: Player, channels: Channels) -> None:
         self._player = player
         self._channels = channels
-        self._found: dict[str, Counted] = {}
+        self._counted: dict[str, Counted] = {}
         self._subscribed: set[str] = set()  # behaviors and teams that messages list, also without agents
         # The most agents at once of all behaviors of one kind: any of them may have any of these behaviors, because
         # ``SetModel`` gives an agent another one, with the same sensors and actions, for an episode.
@@ -132,27 +133,29 @@ class Census:
         Further decisions are made with actions of zeros. ``wanted`` are behaviors to wait for, ``agents`` the setting.
         Raises PlayerFailed.
         """
-        quiet = decisions = 0
+        quiet = 0
+        decisions = 0
         while True:
             self._channels.hear(self._player, output.side_channel)
             quiet = 0 if self._add(output) else quiet + 1
-            names = {each.brain.name for each in self._found.values()}
-            missing = wanted - names
+            names = {counted.brain.name for counted in self._counted.values()}
             # Also where ``agents`` has the numbers: agents may join their groups later than they first decide.
-            calm = quiet >= QUIET_DECISIONS and self._subscribed <= self._found.keys()
+            calm = quiet >= QUIET_DECISIONS and self._subscribed <= self._counted.keys()
             enough = calm or decisions >= LATEST_DECISIONS
-            if names and ((enough and not missing) or decisions >= LATEST_BEHAVIORS):
+            if names and enough and wanted <= names:
                 break
             if decisions >= LATEST_BEHAVIORS:
+                if names:
+                    break
                 raise self._player.failed(f"has no agents that ask for decisions, in {decisions} steps")
             self._player.send(RLInput(agent_actions=self._actions(output), side_channel=self._channels.outgoing()))
             output = self._player.receive()
             decisions += 1
-        found = [counted for _, counted in sorted(self._found.items())]
-        for each in found:
-            if not each.of_groups:
-                each.most_alone = max(each.most_alone, self._alike[each.kind])
-        return tuple(Seats.of(each, agents) for each in found)
+        by_name = [counted for _, counted in sorted(self._counted.items())]
+        for counted in by_name:
+            if not counted.of_groups:
+                counted.most_alone = max(counted.most_alone, self._alike[counted.kind])
+        return tuple(Seats.of(counted, agents) for counted in by_name)
 
     def _add(self, output: Any) -> bool:
         grew = False
@@ -162,22 +165,23 @@ class Census:
                 raise self._player.failed(f"has {len(listed.value)} agents in one message; {MAX_AGENTS} are allowed")
             if not listed.value:  # Unity lists each behavior from the moment on when it is subscribed
                 continue
-            if name not in self._found:
-                self._found[name] = Counted(self._player.brain(name, listed.value))
-            grew |= self._found[name].add(listed.value)
+            if name not in self._counted:
+                self._counted[name] = Counted(self._player.brain(name, listed.value))
+            grew |= self._counted[name].add(listed.value)
         alike = Counter[Hashable]()
-        for each in self._found.values():
-            alike[each.kind] += len(each.here)
+        for counted in self._counted.values():
+            alike[counted.kind] += len(counted.here)
         self._alike |= alike  # the most of each kind
         return grew
 
     def _actions(self, output: Any) -> dict[str, Any]:
         """Actions of zeros for the agents that wait for one."""
-        return {
-            name: neutral(self._found[name].brain, [info for info in listed.value if not info.done])
-            for name, listed in output.agentInfos.items()
-            if listed.value
-        }
+        actions = {}
+        for name, listed in output.agentInfos.items():
+            if listed.value:
+                waiting = [info for info in listed.value if not info.done]
+                actions[name] = neutral(self._counted[name].brain, waiting)
+        return actions
 
 
 def _groups(counted: Counted, places: int | None) -> tuple[int, ...]:
@@ -190,6 +194,6 @@ def _groups(counted: Counted, places: int | None) -> tuple[int, ...]:
     if places is None:
         return tuple(numbered) or (-1,)
     groups = len(counted.of_groups)
-    while len(numbered) < places:
+    while len(numbered) < places:  # in turn, so that each group has some of what is left
         numbered.append(len(numbered) % groups if groups else -1)
     return tuple(numbered[:places])

@@ -128,7 +128,7 @@ class UnityEnvironment:
         except BaseException:
             self.close()
             raise
-        self.behaviors: Mapping[str, BehaviorSpec] = {name: each.spec for name, each in self._arrays.items()}
+        self.behaviors: Mapping[str, BehaviorSpec] = {name: arrays.spec for name, arrays in self._arrays.items()}
         self.statistics.begin(list(self.behaviors))
 
     # ------------------------------------------------------------ starts
@@ -149,7 +149,8 @@ class UnityEnvironment:
                 game.channels.begin()
                 self._send_reset(game)
                 output = game.player.receive()
-                seats.append(Census(game.player, game.channels).take(output, wanted, self._settings.agents))
+                census = Census(game.player, game.channels)
+                seats.append(census.take(output, wanted, self._settings.agents))
         return seats
 
     def _player(self, number: int) -> Player:
@@ -170,10 +171,11 @@ class UnityEnvironment:
         """Divide the slots of each behavior: player by player, and within one team by team."""
         firsts = dict.fromkeys(self._arrays, 0)
         for game, of_player in zip(self._games, seats, strict=True):
-            for each in of_player:
-                name = each.brain.name
-                game.agents[each.brain.full_name] = Seated(game.player, each, self._arrays[name], firsts[name])
-                firsts[name] += len(each.groups)
+            for places in of_player:
+                brain = places.brain
+                arrays = self._arrays[brain.name]
+                game.agents[brain.full_name] = Seated(game.player, places, arrays, firsts[brain.name])
+                firsts[brain.name] += len(places.groups)
 
     def _restart(self, game: _Game, doing: str, failure: PlayerFailed) -> None:
         """Replace a player that failed, within the limits, and begin its first episodes."""
@@ -220,11 +222,10 @@ class UnityEnvironment:
         batches = {name: arrays.batch() for name, arrays in self._arrays.items()}
         began = np.zeros(self.num_envs, np.bool_)
         for name, batch in batches.items():
-            if batch.ended.size or batch.aborted is not None:
-                over = batch.terminated | batch.truncated
-                if batch.aborted is not None:
-                    over = over | batch.aborted
-                began[self.behaviors[name].env_index[over]] = True
+            has_ended = batch.terminated | batch.truncated
+            if batch.aborted is not None:
+                has_ended |= batch.aborted
+            began[self.behaviors[name].env_index[has_ended]] = True
         self.episodes[began] += 1
         return batches
 
@@ -241,7 +242,7 @@ class UnityEnvironment:
             game.strangers = {}
         self._arrays = _arrays_of(seats)
         self._seat(seats)
-        self.behaviors = {name: each.spec for name, each in self._arrays.items()}
+        self.behaviors = {name: arrays.spec for name, arrays in self._arrays.items()}
 
     def set_parameters(self, parameters: Parameters) -> None:
         self._parameters = parameters
@@ -286,9 +287,10 @@ class UnityEnvironment:
             if len(others) == agents.order.size:
                 parts[name] = neutral(agents.brain, [info for _, info in others])
                 continue
-            part = parts[name] = actions_of(actions[agents.brain.name], agents.order, hybrid)
-            for place, info in others:
+            part = actions_of(actions[agents.brain.name], agents.order, hybrid)
+            for place, info in others:  # their row is that of the last slot, NOWHERE, until here
                 part.value[place].CopyFrom(neutral(agents.brain, [info]).value[0])
+            parts[name] = part
         game.channels.set_parameters(self._parameters, self._samplers, self._seed_of(game))
         game.player.send(RLInput(agent_actions=parts, side_channel=game.channels.outgoing()))
 
@@ -333,7 +335,8 @@ class UnityEnvironment:
         """Let agents of a behavior or team that has no places do nothing."""
         brain = self._brains.get((game.number, name))
         if brain is None:
-            brain = self._brains[game.number, name] = game.player.brain(name, agents)
+            brain = game.player.brain(name, agents)
+            self._brains[game.number, name] = brain
             log.warning(
                 "player %d has agents of %r, which it did not have in its first decisions; they act with zeros and are "
                 "not learned from%s; list the behavior in behaviors, so that the start waits for it (reported once)",
@@ -343,7 +346,8 @@ class UnityEnvironment:
             )
         if brain.name in self.behaviors and not spec_mismatch(self.behaviors[brain.name], brain.spec):
             game.newcomers.setdefault(name, Counted(brain)).add(agents)
-        game.strangers[name] = neutral(brain, [info for info in agents if not info.done])
+        waiting = [info for info in agents if not info.done]
+        game.strangers[name] = neutral(brain, waiting)
 
 
 def _nobody_has_a_place(game: _Game, exchanges: int) -> str:
@@ -358,13 +362,15 @@ def _nobody_has_a_place(game: _Game, exchanges: int) -> str:
 
 def _arrays_of(seats: Sequence[Sequence[Seats]]) -> dict[str, BehaviorArrays]:
     """The arrays of each behavior, with the slots of all players. Raises EnvironmentFailed if players differ."""
-    found: dict[str, list[tuple[int, Seats]]] = {}
+    by_behavior: dict[str, list[tuple[int, Seats]]] = {}
+    teams: set[int] = set()
     for env, of_player in enumerate(seats):
-        for each in of_player:
-            found.setdefault(each.brain.name, []).append((env, each))
+        for places in of_player:
+            by_behavior.setdefault(places.brain.name, []).append((env, places))
+            teams.add(places.brain.team)
     # Teams are those of the game: each may have a behavior of its own, as strikers and a goalkeeper have.
-    teams = {each.brain.team for of_player in seats for each in of_player}
-    return {name: BehaviorArrays(_spec_of(name, places, len(teams) > 1)) for name, places in found.items()}
+    in_teams = len(teams) > 1
+    return {name: BehaviorArrays(_spec_of(name, places, in_teams)) for name, places in by_behavior.items()}
 
 
 def _spec_of(name: str, places: Sequence[tuple[int, Seats]], in_teams: bool) -> BehaviorSpec:
@@ -379,8 +385,10 @@ def _spec_of(name: str, places: Sequence[tuple[int, Seats]], in_teams: bool) -> 
             raise EnvironmentFailed(
                 f"behavior {name!r}: {seats.brain.full_name!r} of player {env} differs from the others: {problem}"
             )
-        env_index += [env] * len(seats.groups)
-        teams += [seats.brain.team] * len(seats.groups)
+        slots = len(seats.groups)
+        env_index += [env] * slots
+        teams += [seats.brain.team] * slots
+        # Groups of two players, or of two teams, are different ones.
         groups += [shared + group if group >= 0 else -1 for group in seats.groups]
         shared += max(seats.groups) + 1
     return attrs.evolve(

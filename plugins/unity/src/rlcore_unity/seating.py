@@ -83,38 +83,48 @@ class Seating:
             return block.take()
         begun = [block for block in self._groups if not block.bound and not block.unused]
         unused = [block for block in self._groups if block.unused]
-        orders = [self._alone], [*begun, *unused], self._groups
-        found = [block for blocks in (orders if not self.joins else (*orders[1:2], *orders)) for block in blocks]
-        return next((block.take() for block in found if block.free), NOWHERE)
+        blocks = [self._alone, *begun, *unused, *self._groups]
+        if self.joins:  # the agent is probably on its way to a group
+            blocks = [*begun, *unused, *blocks]
+        for block in blocks:
+            if block.free:
+                return block.take()
+        return NOWHERE
 
     def join(self, slot: int, group: int) -> int:
         """The agent of a slot has joined a ``group``. Return its slot from now on, another one if it has to move."""
         self.joins = True
         block = self._block_of[slot]
-        of_group = self._of(group)
-        if block is of_group:
+        block_of_group = self._of(group)
+        if block is block_of_group:
             block.bind(group)
-        elif block is not self._alone and not block.bound and (of_group is None or not of_group.bound):
-            if of_group is not None:
-                of_group.group = NO_GROUP
+            return slot
+        # A block whose agents are all on their way becomes the group's, unless the group sits elsewhere already.
+        group_sits = block_of_group is not None and block_of_group.bound
+        if block is not self._alone and not block.bound and not group_sits:
+            if block_of_group is not None:
+                block_of_group.group = NO_GROUP
             block.bind(group)
-        else:
-            moved = self.take(group, 1)
-            if moved != NOWHERE:
-                self.leave(slot)
-                return moved
-        return slot
+            return slot
+        new_slot = self.take(group, 1)
+        if new_slot == NOWHERE:
+            return slot
+        self.leave(slot)
+        return new_slot
 
     def leave(self, slot: int) -> None:
         """The agent of a slot is gone."""
         block = self._block_of[slot]
         block.free.append(slot)
-        block.free.sort(reverse=True)
+        block.free.sort(reverse=True)  # slots are given away in one order, whatever order agents left in
         block.bound &= not block.unused
 
     def _of(self, group: int) -> _Block | None:
         """The block that the group has, or had last."""
-        return next((block for block in self._groups if block.group == group), None)
+        for block in self._groups:
+            if block.group == group:
+                return block
+        return None
 
     def _for_new(self, size: int) -> _Block | None:
         """The block for a new group of this size; None if each has its group.
@@ -125,4 +135,5 @@ class Seating:
         def shortcomings(block: _Block) -> tuple[bool, bool, bool, int]:
             return not block.unused, block.group != NO_GROUP, block.size < size, block.size
 
-        return min((block for block in self._groups if not block.bound and block.free), key=shortcomings, default=None)
+        available = [block for block in self._groups if not block.bound and block.free]
+        return min(available, key=shortcomings, default=None)

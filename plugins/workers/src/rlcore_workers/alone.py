@@ -27,14 +27,17 @@ class StepsAlone:
 
         ``busy`` are the seconds that all workers together have spent in steps so far; 0 if that is unknown.
         """
-        took = busy - self._busy
+        took = busy - self._busy  # the seconds of the latest step
         self._busy = busy
-        if 0 < self._step - SKIPPED <= 2 * MEASURED:
+        if self._is_measured():
             self._seconds[self._step % 2] += took
         self._step += 1
         self.due = self._step - SKIPPED <= 2 * MEASURED
-        measured = 0 < self._step - SKIPPED <= 2 * MEASURED
-        return measured and self._step % 2 == 1 and 0.0 < took < LONGEST
+        # Every second one, so that both kinds see the same part of the run.
+        return self._is_measured() and self._step % 2 == 1 and 0.0 < took < LONGEST
+
+    def _is_measured(self) -> bool:
+        return 0 < self._step - SKIPPED <= 2 * MEASURED
 
     @property
     def share(self) -> float:

@@ -17,6 +17,7 @@ from rlcore_workers.layout import OPTIONAL, OPTIONAL_DEFAULTS, Layout, Rows
 NEEDS_ACTION = OPTIONAL.index("needs_action")
 ACTION_MASK = OPTIONAL.index("action_mask")
 NOTHING_HAPPENED = ("reward", "terminated", "truncated", "group_reward", "aborted")  # if they are zero
+FinalInfo = Mapping[str, NDArray[Any]]  # numbers of K ended episodes by name, each [K]
 
 
 class RunArrays:
@@ -46,14 +47,19 @@ class RunArrays:
         """Fill arrays that a batch may leave out with what leaving them out means; the run calls it, once."""
         for arrays in self._behaviors.values():
             for what, default in OPTIONAL_DEFAULTS.items():
-                arrays.of[what][...] = default
+                arrays.by_name[what][...] = default
 
     def put_actions(self, actions: Mapping[str, Actions], parts: Iterable[int] | None = None) -> None:
         """Store the actions of the slots of these workers, or of all."""
         for name, arrays in self._behaviors.items():
-            for rows in [slice(None)] if parts is None else [self.layout.rows[part][name] for part in parts]:
-                for what in arrays.acts:
-                    arrays.of[what][rows] = getattr(actions[name], what)[rows]
+            blocks: list[Rows] = [slice(None)]
+            if parts is not None:  # the others step: they may read their actions at this moment
+                blocks = [self.layout.rows[part][name] for part in parts]
+            for kind in arrays.acts:
+                chosen = getattr(actions[name], kind)
+                stored = arrays.by_name[kind]
+                for rows in blocks:
+                    stored[rows] = chosen[rows]
 
     def part(self, number: int) -> PartArrays:
         """The rows of one worker."""
@@ -69,16 +75,21 @@ class RunArrays:
         """
         batches = {}
         for name, arrays in self._behaviors.items():
-            batch = batches[name] = arrays.batch()
+            batch = arrays.batch()
             if lost:
-                aborted = np.zeros(arrays.spec.slots, np.bool_) if batch.aborted is None else batch.aborted.copy()
+                # A copy: the array itself says which agents the environments of other workers have lost.
+                aborted = arrays.by_name["aborted"].copy()
                 for part in lost:
                     aborted[self.layout.rows[part][name]] = True
                 batch.aborted = aborted
-            infos = [(self.layout.rows[part][name], info[name]) for part, info in final_info.items() if name in info]
-            if infos and batch.ended.size:
-                batch.final_info = arrays.final_info(batch.ended, infos)
+            if batch.ended.size:
+                batch.final_info = arrays.final_info(batch.ended, self._infos(name, final_info))
+            batches[name] = batch
         return batches
+
+    def _infos(self, name: str, final_info: Mapping[int, Mapping[str, FinalInfo]]) -> list[tuple[Rows, FinalInfo]]:
+        """What workers reported of one behavior, each with its rows."""
+        return [(self.layout.rows[part][name], info[name]) for part, info in final_info.items() if name in info]
 
     def copy_part(self, source: RunArrays, part: int) -> None:
         """Copy what a worker wrote from other arrays of the layout."""
@@ -92,43 +103,45 @@ class RunArrays:
         """Make the agents of a worker wait: no rewards, no ends, and the observations that they had."""
         for arrays, rows in self._of_part(part):
             for what in (*NOTHING_HAPPENED, "needs_action"):
-                arrays.of[what][rows] = 0
+                arrays.by_name[what][rows] = 0
             arrays.present[part, NEEDS_ACTION] = True
 
     def silence(self, part: int) -> None:
         """Make the rows of a worker those of agents that do not act: their environments are not there any more."""
         for arrays, rows in self._of_part(part):
-            for observed in arrays.observations.values():  # the worker may have failed while it wrote
+            for observed in arrays.observations.values():  # the worker may have failed while it wrote them
                 observed[rows] = 0
             for what, default in OPTIONAL_DEFAULTS.items():
-                arrays.of[what][rows] = default
+                arrays.by_name[what][rows] = default
         self.rest(part)
 
     def seen(self) -> dict[str, Any]:
         """Return what agents see, and which of them act, for a checkpoint."""
-        return {
-            name: {
-                "needs_action": arrays.of["needs_action"].copy(),
-                "action_mask": arrays.of["action_mask"].copy(),
+        state = {}
+        for name, arrays in self._behaviors.items():
+            state[name] = {
+                "needs_action": arrays.by_name["needs_action"].copy(),
+                "action_mask": arrays.by_name["action_mask"].copy(),
                 "masked": arrays.present[:, ACTION_MASK].copy(),
-                "observations": {seen: array.copy() for seen, array in arrays.observations.items()},
+                "observations": {key: array.copy() for key, array in arrays.observations.items()},
             }
-            for name, arrays in self._behaviors.items()
-        }
+        return state
 
     def load_seen(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`seen`, without rewards and ends. Raises SavedValueError for other shapes."""
         for name, arrays in self._behaviors.items():
             saved = saved_mapping(state, name)
             for what in NOTHING_HAPPENED:
-                arrays.of[what][:] = 0
+                arrays.by_name[what][:] = 0
             for what in ("needs_action", "action_mask"):
-                fill(arrays.of[what], saved, what)
+                fill(arrays.by_name[what], saved, what)
             arrays.present[:] = False
             arrays.present[:, NEEDS_ACTION] = True
-            arrays.present[:, ACTION_MASK] = saved_array(saved, "masked", np.bool_, (len(arrays.present),))
-            for seen, array in arrays.observations.items():
-                fill(array, saved_mapping(saved, "observations"), seen)
+            parts = len(arrays.present)
+            arrays.present[:, ACTION_MASK] = saved_array(saved, "masked", np.bool_, (parts,))
+            observations = saved_mapping(saved, "observations")
+            for key, array in arrays.observations.items():
+                fill(array, observations, key)
 
     def _of_part(self, part: int) -> Iterator[tuple[BehaviorArrays, Rows]]:
         for name, arrays in self._behaviors.items():
@@ -140,7 +153,7 @@ class BehaviorArrays:
 
     Attributes:
         spec: The behavior of all environments.
-        of: Arrays other than observations, by the name that they have in a batch or in actions.
+        by_name: Arrays other than observations, by the name that they have in a batch or in actions.
         observations: Observations by name.
         finals: Final observations by name, in the rows of the slots that ended.
         present: [parts, optional] whether the batch of each worker has each array that it may leave out.
@@ -150,25 +163,42 @@ class BehaviorArrays:
 
     def __init__(self, fields: Mapping[tuple[str, ...], NDArray[Any]], spec: BehaviorSpec) -> None:
         self.spec = spec
-        mine = {key[1:]: array for key, array in fields.items() if key[0] == spec.name and len(key) > 1}
-        self.of = {key[0]: array for key, array in mine.items() if len(key) == 1}
-        self.observations = {o.name: mine["observations", o.name] for o in spec.observations}
-        self.finals = {o.name: mine["final_observations", o.name] for o in spec.observations}
-        self.present: NDArray[np.bool_] = self.of.pop("present")
-        self.acts = [what for what in ("continuous", "discrete") if getattr(spec, what)]
-        self.written = [(spec.name, *key) for key in mine if key[0] not in ("present", "continuous", "discrete")]
+        self.by_name: dict[str, NDArray[Any]] = {}
+        self.observations: dict[str, NDArray[Any]] = {}
+        self.finals: dict[str, NDArray[Any]] = {}
+        self.written: list[tuple[str, ...]] = []
+        for key, array in fields.items():
+            if key[0] != spec.name or len(key) == 1:  # of another behavior, or of the run
+                continue
+            kind = key[1]
+            if kind == "observations":
+                self.observations[key[2]] = array
+            elif kind == "final_observations":
+                self.finals[key[2]] = array
+            else:
+                self.by_name[kind] = array
+            if kind not in ("present", "continuous", "discrete"):
+                self.written.append(key)
+        self.present: NDArray[np.bool_] = self.by_name.pop("present")
+        self.acts = [kind for kind in ("continuous", "discrete") if getattr(spec, kind)]
 
     def batch(self) -> AgentBatch:
-        of = self.of
-        ended = (of["terminated"] | of["truncated"]).nonzero()[0]
-        finals = {name: array[ended] for name, array in self.finals.items()} if ended.size else None
-        batch = AgentBatch(self.observations, of["reward"], of["terminated"], of["truncated"], ended, finals)
-        anywhere: list[bool] = np.logical_or.reduce(self.present).tolist() if any(self.present.tobytes()) else []
-        for what, there in zip(OPTIONAL, anywhere, strict=False):
-            if there and what != "final_action_mask":
-                setattr(batch, what, of[what])
-            elif there and ended.size:
-                batch.final_action_mask = of[what][ended]
+        terminated = self.by_name["terminated"]
+        truncated = self.by_name["truncated"]
+        ended = (terminated | truncated).nonzero()[0]
+        batch = AgentBatch(self.observations, self.by_name["reward"], terminated, truncated, ended)
+        if ended.size:
+            batch.final_observations = {name: array[ended] for name, array in self.finals.items()}
+        if not any(self.present.tobytes()):  # most environments leave all of them out
+            return batch
+        given_by_any = np.logical_or.reduce(self.present).tolist()
+        for name, is_given in zip(OPTIONAL, given_by_any, strict=True):
+            if not is_given:
+                continue
+            if name != "final_action_mask":
+                setattr(batch, name, self.by_name[name])
+            elif ended.size:
+                batch.final_action_mask = self.by_name[name][ended]
         return batch
 
     def slots(self, rows: Rows) -> NDArray[np.intp]:
@@ -176,33 +206,38 @@ class BehaviorArrays:
         return np.arange(self.spec.slots)[rows]
 
     def final_info(
-        self, ended: NDArray[np.intp], infos: Iterable[tuple[Rows, Mapping[str, NDArray[Any]]]]
-    ) -> dict[str, NDArray[np.float64]]:
-        """``final_info`` [K] of all workers; NaN where a worker did not report a number."""
-        found: dict[str, NDArray[np.float64]] = {}
+        self, ended: NDArray[np.intp], infos: Iterable[tuple[Rows, FinalInfo]]
+    ) -> dict[str, NDArray[np.float64]] | None:
+        """``final_info`` [K] of all workers; NaN where a worker did not report a number; None without any."""
+        columns: dict[str, NDArray[np.float64]] = {}
         for rows, info in infos:
             slots = self.slots(rows)
-            places = np.searchsorted(ended, slots[np.isin(slots, ended)])
+            ended_here = slots[np.isin(slots, ended)]
+            places = np.searchsorted(ended, ended_here)
             for name, values in info.items():
-                found.setdefault(name, np.full(len(ended), np.nan))[places] = values
-        return found
+                column = columns.setdefault(name, np.full(len(ended), np.nan))
+                column[places] = values
+        return columns or None
 
     def put(self, part: int, rows: Rows, batch: AgentBatch) -> None:
         """Store the ``batch`` of a worker that has these ``rows``."""
-        of = self.of
-        for what in ("reward", "terminated", "truncated"):
-            of[what][rows] = getattr(batch, what)
+        self.by_name["reward"][rows] = batch.reward
+        self.by_name["terminated"][rows] = batch.terminated
+        self.by_name["truncated"][rows] = batch.truncated
         for name, array in self.observations.items():
             array[rows] = batch.observations[name]
         ended = self.slots(rows)[batch.ended] if batch.ended.size else batch.ended
-        before = self.present[part].tolist()
-        for column, (what, default) in enumerate(OPTIONAL_DEFAULTS.items()):
-            values = getattr(batch, what)
-            there = values is not None
-            if there or before[column]:
-                self.present[part, column] = there
-                to = ended if there and what == "final_action_mask" else rows
-                of[what][to] = values if there else default
+        was_given = self.present[part].tolist()
+        for column, (name, default) in enumerate(OPTIONAL_DEFAULTS.items()):
+            values = getattr(batch, name)
+            if values is not None:
+                self.present[part, column] = True
+                # A final mask has a row for each episode that ended, as final observations have.
+                targets = ended if name == "final_action_mask" else rows
+                self.by_name[name][targets] = values
+            elif was_given[column]:  # else the default is there already
+                self.present[part, column] = False
+                self.by_name[name][rows] = default
         if batch.final_observations is not None:
             for name, array in self.finals.items():
                 array[ended] = batch.final_observations[name]
@@ -225,10 +260,11 @@ class PartArrays:
 
     def actions(self) -> dict[str, Actions]:
         """The actions of this worker's slots. The arrays may be views of the run's."""
-        return {
-            behavior.spec.name: Actions(**{what: behavior.of[what][rows] for what in behavior.acts})
-            for behavior, rows, _ in self._behaviors
-        }
+        actions = {}
+        for behavior, rows, _ in self._behaviors:
+            parts = {kind: behavior.by_name[kind][rows] for kind in behavior.acts}
+            actions[behavior.spec.name] = Actions(**parts)
+        return actions
 
     def put(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> dict[str, Any] | None:
         """Write the batches of this worker's environments, which are in ``episodes`` [number of them].

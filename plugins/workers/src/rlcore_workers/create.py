@@ -39,9 +39,10 @@ def create_environment(executor: Executor, settings: WorkerSettings, run: RunCon
         parts = [made[part] for part in range(supervisor.size)]
         for part in parts:
             run.factories.found |= part.factories
+        without_state, with_state = CLASSES["wait_for" if settings.wait_for is not None else settings.overlap]
         saves_state = all(part.saves_state for part in parts)
-        chosen = CLASSES["wait_for" if settings.wait_for is not None else settings.overlap][saves_state]
-        return chosen(supervisor, executor, parts, counts, settings, run)
+        environment = with_state if saves_state else without_state
+        return environment(supervisor, executor, parts, counts, settings, run)
     except BaseException:
         executor.close()
         raise

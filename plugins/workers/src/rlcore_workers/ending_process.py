@@ -41,20 +41,24 @@ if __name__ != "__main__":
             if not hasattr(os, "fork"):
                 super().__init__(command, **options)
                 return
-            report, theirs = os.pipe()
+            # The guard keeps its end of this pipe until the command runs, or writes why it cannot be started.
+            report, guard_end = os.pipe()
             words = [os.fspath(word) for word in command]
-            guard = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), str(theirs)]
-            options |= {"pass_fds": (*options.get("pass_fds", ()), theirs), "start_new_session": True}
+            # Without site-packages and variables of Python: the guard starts fast, and imports nothing of others.
+            guard = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), str(guard_end)]
+            options["pass_fds"] = (*options.get("pass_fds", ()), guard_end)
+            options["start_new_session"] = True
             options.pop("process_group", None)
             try:
                 super().__init__([*guard, *words], **options)
             finally:
-                os.close(theirs)
+                os.close(guard_end)
                 with os.fdopen(report, "rb") as file:
                     problem = file.read()  # nothing as soon as the command runs
             if problem:
                 self.wait()
-                raise OSError(int(problem), os.strerror(int(problem)), words[0])
+                number = int(problem)
+                raise OSError(number, os.strerror(number), words[0])
 
         def send_signal(self, sig: int) -> None:
             """Send a signal to the command; SIGKILL ends all that it started too."""
@@ -87,21 +91,23 @@ def kill_descendants() -> None:
     with suppress(OSError):  # no /proc
         for name in filter(str.isdigit, os.listdir("/proc")):
             with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-    found = [os.getpid()]
-    for each in found:
-        found += [child for child, parent in parents.items() if parent == each]
-    for each in found[1:]:
+                # proc(5): pid, the name of the program in parentheses, state, parent. A name may have parentheses.
+                _, _, fields = file.read().rpartition(b")")
+                parents[int(name)] = int(fields.split()[1])
+    processes = [os.getpid()]
+    for process in processes:  # the list grows: breadth first
+        processes += [child for child, parent in parents.items() if parent == process]
+    for process in processes[1:]:
         with suppress(OSError):
-            os.kill(each, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
 
 
 def _guard(parent: int, report: int, command: Sequence[str]) -> None:
     """Run ``command`` until it or ``parent`` ends, and end as it does."""
     import select
 
-    os.set_inheritable(report, False)
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    os.set_inheritable(report, False)  # closed by the start of the command, which tells the caller of it
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans of the command become children of the guard, not of init
     news, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -114,10 +120,12 @@ def _guard(parent: int, report: int, command: Sequence[str]) -> None:
         try:
             os.setsid()
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != guard:
+            if os.getppid() != guard:  # the guard ended before the line above
                 os._exit(1)
             signal.set_wakeup_fd(-1)
-            for number, handler in {**before, signal.SIGPIPE: None, signal.SIGXFSZ: None}.items():
+            # Python ignores two signals for itself. The command has what the caller had ignored, and no more.
+            before |= {signal.SIGPIPE: None, signal.SIGXFSZ: None}
+            for number, handler in before.items():
                 signal.signal(number, handler if handler is signal.SIG_IGN else signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             os.execvp(command[0], list(command))
@@ -128,7 +136,7 @@ def _guard(parent: int, report: int, command: Sequence[str]) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):  # whoever reads from the command notices when it closes them
         os.dup2(nothing, number)
-    low, high = sorted((news, wake))
+    low, high = sorted((news, wake))  # all others are the command's alone
     os.closerange(3, low)
     os.closerange(low + 1, high)
     os.closerange(high + 1, os.sysconf("SC_OPEN_MAX"))
@@ -137,8 +145,9 @@ def _guard(parent: int, report: int, command: Sequence[str]) -> None:
         waits.append(os.pidfd_open(parent))
     ended: dict[int, int] = {}
     while child not in ended and os.getppid() == parent:
-        ready = select.select(waits, (), (), LOOK_SECONDS)[0]
-        for number in os.read(news, 4096) if news in ready else b"":
+        ready, _, _ = select.select(waits, (), (), LOOK_SECONDS)
+        numbers_of_signals = os.read(news, 4096) if news in ready else b""  # a byte for each
+        for number in numbers_of_signals:
             if number == KILL:
                 _sweep(child, ended)
             elif number != signal.SIGCHLD and child not in ended:
@@ -147,6 +156,7 @@ def _guard(parent: int, report: int, command: Sequence[str]) -> None:
     _sweep(child, ended)
     code = os.waitstatus_to_exitcode(ended.get(child, 0))
     if code < 0:
+        # Ends by the signal that ended the command, for who waits for it, and without a core dump of its own.
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -159,11 +169,13 @@ def _guard(parent: int, report: int, command: Sequence[str]) -> None:
 def _collect(ended: dict[int, int]) -> bool:
     """Note how children ended, orphans among them. Return whether there are more."""
     try:
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            ended[found[0]] = found[1]
+        while True:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:  # the children that are left still run
+                return True
+            ended[process] = status
     except ChildProcessError:
         return False
-    return True
 
 
 def _sweep(child: int, ended: dict[int, int]) -> None:

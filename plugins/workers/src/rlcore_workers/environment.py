@@ -64,11 +64,13 @@ class WorkerEnvironment:
         self.num_envs = context.num_envs
         self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
         self.aborted = 0
-        limits = [*self.resume_limits, *(limit for part in parts for limit in part.resume_limits)]
-        self.resume_limits = tuple(dict.fromkeys(limits))
+        # Workers mostly say the same: each text is shown once.
+        limits = [limit for part in parts for limit in part.resume_limits]
+        notes = [note for part in parts for note in part.resume_notes]
+        self.resume_limits = tuple(dict.fromkeys([*self.resume_limits, *limits]))
+        self.resume_notes = tuple(dict.fromkeys(notes))
         supervisor.close_seconds = max(supervisor.close_seconds, *(part.close_seconds for part in parts))
         self.close_seconds = supervisor.close_seconds + 1.0  # in which workers are killed
-        self.resume_notes = tuple(dict.fromkeys(note for part in parts for note in part.resume_notes))
         self._supervisor = supervisor
         self._parts = parts
         self._layout = layout
@@ -111,7 +113,7 @@ class WorkerEnvironment:
 
         What workers do at this time is waited for and forgotten.
         """
-        failures = self._settle()
+        failures = self._drop_steps()
         self._seeds = seeds
         self._arrays.begin[:] = episodes
         self._fresh.clear()
@@ -131,7 +133,8 @@ class WorkerEnvironment:
 
         The episodes of a worker that fails are aborted, and its environments start their next ones.
         """
-        alone = self._alone is not None and self._alone.due and self._alone.is_next(self.busy_seconds)
+        measured = self._alone
+        alone = measured is not None and measured.due and measured.is_next(self.busy_seconds)
         self._send(actions, alone)
         return self._receive()
 
@@ -144,11 +147,16 @@ class WorkerEnvironment:
         self._arrays.put_actions(actions, parts)
         stale = self._stale.intersection(parts)
         self._put_parameters(stale)
-        arguments = (lambda part: (self._names,) if part in stale else ()) if stale else None
-        for together in [[part] for part in parts] if alone else [parts]:
-            self._supervisor.send(together, arguments)
-            if alone:
+
+        def arguments(part: int) -> tuple[Any, ...]:
+            return (self._names,) if part in stale else ()  # a step without arguments is the shortest message
+
+        if alone:
+            for part in parts:
+                self._supervisor.send([part], arguments)
                 self._supervisor.land()
+        else:
+            self._supervisor.send(parts, arguments)
         self._stale -= stale
 
     def _receive(self) -> dict[str, AgentBatch]:
@@ -162,13 +170,14 @@ class WorkerEnvironment:
         lost = self._fresh & due
         self._fresh -= lost
         for part in lost:
-            rows = self._layout.rows[part]
-            self.aborted += sum(len(np.arange(spec.slots)[rows[name]]) for name, spec in self.behaviors.items())
+            self.aborted += sum(spec.slots for spec in self._parts[part].behaviors.values())
         self._show(due)
         for part in infos:
-            self.episodes[self._envs(part)] = self._arrays.episodes[self._envs(part)]
+            envs = self._envs(part)
+            self.episodes[envs] = self._arrays.episodes[envs]
         self._acting = due - self._gone
-        return self._shown.batches({part: info for part, info in infos.items() if info is not None}, lost)
+        final_info = {part: info for part, info in infos.items() if info is not None}
+        return self._shown.batches(final_info, lost)
 
     def _show(self, parts: Iterable[int]) -> None:
         """Copy what these workers wrote, unless the run sees it where they wrote it."""
@@ -176,7 +185,7 @@ class WorkerEnvironment:
             for part in parts:
                 self._shown.copy_part(self._arrays, part)
 
-    def _settle(self) -> dict[int, Any]:
+    def _drop_steps(self) -> dict[int, Any]:
         """Wait for steps that were sent, and forget them. Return the failures."""
         self._supervisor.land()
         return self._supervisor.steps.take(range(self._supervisor.size))[1]
@@ -199,8 +208,8 @@ class WorkerEnvironment:
     def _started(self, parts: Sequence[int]) -> dict[int, Any]:
         """Start workers again, with the episodes in ``arrays.begin``; return the failures."""
         made, failures = self._supervisor.start(parts)
-        for part, found in made.items():
-            if not _same(found, self._parts[part]):
+        for part, answer in made.items():
+            if not _same(answer, self._parts[part]):
                 raise EnvironmentFailed(f"worker {part} was started again and made other environments than before")
         failures |= self._supervisor.attach(made, self._arrays)
         failures |= self._reset([part for part in made if part not in failures])[1]
@@ -227,10 +236,12 @@ class WorkerEnvironment:
     def _revive(self, failures: Mapping[int, Any], doing: str) -> None:
         """Start workers that failed again, with the next episode of each environment."""
         for part in failures:
-            self._arrays.begin[self._envs(part)] = self.episodes[self._envs(part)]
+            envs = self._envs(part)
+            self._arrays.begin[envs] = self.episodes[envs]
         self._fresh |= self._start_again(failures, doing)
         for part in self._fresh - self._gone:
-            self.episodes[self._envs(part)] = self._arrays.begin[self._envs(part)]
+            envs = self._envs(part)
+            self.episodes[envs] = self._arrays.begin[envs]
 
     def _envs(self, part: int) -> slice:
         return slice(self._layout.bounds[part], self._layout.bounds[part + 1])
@@ -240,19 +251,22 @@ class WorkerEnvironment:
     def set_parameters(self, parameters: Parameters) -> None:
         """Set the parameters of the next episodes; workers get them with the next step or reset."""
         refuse_unknown_parameters(parameters, self._known, "the run")
-        names = (*self._names, *(name for name in parameters if name not in self._names))
-        changed: NDArray[np.bool_] = np.full(self.num_envs, names != self._names)
-        self._names = names
+        new_names = [name for name in parameters if name not in self._names]
+        changed: NDArray[np.bool_] = np.full(self.num_envs, bool(new_names))  # [N]
+        self._names = (*self._names, *new_names)  # appended, so that the columns of the others stay theirs
         for name, values in parameters.items():
-            column = self._parameters[:, names.index(name)]
+            column = self._parameters[:, self._names.index(name)]
             changed |= column != values
             column[:] = values
-        self._stale |= {part for part in range(self._supervisor.size) if changed[self._envs(part)].any()}
+        for part in range(self._supervisor.size):
+            if changed[self._envs(part)].any():
+                self._stale.add(part)
 
     def _put_parameters(self, parts: Iterable[int]) -> None:
         """Give the parameters of the next episodes to workers that do not step."""
         for part in parts:
-            self._arrays.parameters[self._envs(part)] = self._parameters[self._envs(part)]
+            envs = self._envs(part)
+            self._arrays.parameters[envs] = self._parameters[envs]
 
     @property
     def busy_seconds(self) -> float:
@@ -264,11 +278,12 @@ class WorkerEnvironment:
 
         Those of steps are what all of them would take one after the other.
         """
+        share = 1.0 if self._alone is None else self._alone.share
         return {
             Tag.WORKER_RESTARTS: float(self._supervisor.restarts),
             Tag.ABORTED_EPISODES: float(self.aborted),
             Tag.WORKER_WAIT: self._supervisor.waited,
-            Tag.WORKER_STEPS: self.busy_seconds * (1.0 if self._alone is None else self._alone.share),
+            Tag.WORKER_STEPS: self.busy_seconds * share,
         }
 
     def close(self) -> None:
@@ -276,10 +291,12 @@ class WorkerEnvironment:
         self._supervisor.close()
 
 
-def _same(found: PartMade, before: PartMade) -> bool:
+def _same(after: PartMade, before: PartMade) -> bool:
     """Whether a worker that was started again made the environments that it had."""
-    return found.behaviors.keys() == before.behaviors.keys() and all(
-        spec_mismatch(spec, found.behaviors[name]) is None
-        and np.array_equal(spec.env_index, found.behaviors[name].env_index)
-        for name, spec in before.behaviors.items()
-    )
+    if after.behaviors.keys() != before.behaviors.keys():
+        return False
+    for name, spec in before.behaviors.items():
+        again = after.behaviors[name]
+        if spec_mismatch(spec, again) is not None or not np.array_equal(spec.env_index, again.env_index):
+            return False
+    return True

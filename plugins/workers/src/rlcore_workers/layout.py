@@ -6,9 +6,10 @@ environments.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import attrs
@@ -61,15 +62,19 @@ class Layout:
             if part.keys() != parts[0].keys():
                 raise EnvironmentFailed(f"worker {number} has behaviors {list(part)}, worker 0 {list(parts[0])}")
         for name in parts[0]:
-            behaviors[name], of_parts = _together([part[name] for part in parts], bounds)
-            for of_part, slots in zip(rows, of_parts, strict=True):
-                of_part[name] = slots
+            specs = [part[name] for part in parts]
+            behaviors[name], slots_of_parts = _together(specs, bounds)
+            for rows_of_part, slots in zip(rows, slots_of_parts, strict=True):
+                rows_of_part[name] = slots
         fields: dict[tuple[str, ...], tuple[int, tuple[int, ...], str]] = {}
         size = 0
-        for key, shape, dtype in _arrays(behaviors, bounds[-1], len(parts), parameters):
-            fields[key] = (size, shape, np.dtype(dtype).str)
-            count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            size += -(-count // ALIGNMENT) * ALIGNMENT
+        for key, shape, kind in _arrays(behaviors, bounds[-1], len(parts), parameters):
+            dtype = np.dtype(kind)
+            fields[key] = (size, shape, dtype.str)
+            count = math.prod(shape) * dtype.itemsize
+            blocks = -(-count // ALIGNMENT)  # rounded up
+            size += blocks * ALIGNMENT
+        # Memory of no bytes cannot be mapped.
         return cls(behaviors, tuple(bounds), tuple(rows), parameters, fields, max(size, ALIGNMENT))
 
 
@@ -105,26 +110,32 @@ def _together(specs: Sequence[BehaviorSpec], bounds: Sequence[int]) -> tuple[Beh
     first = specs[0]
     for number, spec in enumerate(specs[1:], 1):
         problem = spec_mismatch(first, spec)
-        if (spec.team is None, spec.group is None) != (first.team is None, first.group is None):
+        same_teams = (spec.team is None) == (first.team is None)
+        same_groups = (spec.group is None) == (first.group is None)
+        if not same_teams or not same_groups:
             problem = "teams or groups differ"
         if problem is not None:
             raise EnvironmentFailed(f"behavior {first.name!r} of worker {number} is not that of worker 0: {problem}")
-    env_index = [spec.env_index + start for spec, start in zip(specs, bounds, strict=False)]
-    ends = np.cumsum([0, *(spec.slots for spec in specs)]).tolist()
-    rows: list[Rows] = [slice(start, end) for start, end in pairwise(ends)]
-    env_index_of_all = np.concatenate(env_index)
-    order: NDArray[np.intp] | None = None
-    if any((np.diff(spec.env_index) < 0).any() for spec in specs):
-        # Slot by slot of every environment in turn, as [0, 1, 2, 0, 1, 2]: the first slots of all environments first.
-        occurrence = np.concatenate([_occurrence(spec.env_index) for spec in specs])
-        order = np.lexsort((env_index_of_all, occurrence))
-        place = np.empty(len(order), np.intp)
-        place[order] = np.arange(len(order))
-        rows = [place[start:end] for start, end in pairwise(ends)]
-    team = None if first.team is None else np.concatenate([spec.team for spec in specs if spec.team is not None])
-    group = None if first.group is None else _groups([spec.group for spec in specs if spec.group is not None])
-    together = attrs.evolve(first, env_index=env_index_of_all, team=team, group=group)
-    return (together if order is None else together.take(order)), rows
+    env_index = np.concatenate([spec.env_index + start for spec, start in zip(specs, bounds, strict=False)])
+    teams = [spec.team for spec in specs if spec.team is not None]
+    groups = [spec.group for spec in specs if spec.group is not None]
+    together = attrs.evolve(
+        first,
+        env_index=env_index,
+        team=np.concatenate(teams) if teams else None,
+        group=_groups(groups) if groups else None,
+    )
+    bounds_of_slots = list(pairwise(accumulate((spec.slots for spec in specs), initial=0)))
+    if all((np.diff(spec.env_index) >= 0).all() for spec in specs):
+        # Environment by environment, as [0, 0, 1, 1, 2, 2]: the slots of workers follow each other.
+        return together, [slice(start, end) for start, end in bounds_of_slots]
+    # Slot by slot of every environment in turn, as [0, 1, 2, 0, 1, 2]: the first slots of all environments first.
+    # One process has this order, and draws of policies follow it.
+    occurrence = np.concatenate([_occurrence(spec.env_index) for spec in specs])
+    order = np.lexsort((env_index, occurrence))  # by occurrence, then by environment
+    place = np.empty(len(order), np.intp)  # the inverse of the order
+    place[order] = np.arange(len(order))
+    return together.take(order), [place[start:end] for start, end in bounds_of_slots]
 
 
 def _occurrence(env_index: NDArray[np.int64]) -> list[int]:

@@ -65,16 +65,21 @@ class PartMessages:
         for spec, rows in self._behaviors:
             present = self._fields[spec.name, "present"]
             yield present, slice(self._number, self._number + 1)
-            flags = [self._fields[spec.name, what] for what in ("reward", "terminated", "truncated")]
-            for each in flags:
-                yield each, rows
+            terminated = self._fields[spec.name, "terminated"]
+            truncated = self._fields[spec.name, "truncated"]
+            yield self._fields[spec.name, "reward"], rows
+            yield terminated, rows
+            yield truncated, rows
             for observation in spec.observations:
                 yield self._fields[spec.name, "observations", observation.name], rows
-            for what, there in zip(OPTIONAL_DEFAULTS, present[self._number].tolist(), strict=True):
-                if there:
+            # From here on, the reader knows what follows only because it has stored what came before.
+            is_given = present[self._number].tolist()
+            for what, given in zip(OPTIONAL_DEFAULTS, is_given, strict=True):
+                if given:
                     yield self._fields[spec.name, what], rows
             slots = np.arange(spec.slots)[rows]
-            ended = slots[(flags[1] | flags[2])[slots]]
+            has_ended = terminated[slots] | truncated[slots]
+            ended = slots[has_ended]
             if ended.size:
                 for observation in spec.observations:
                     yield self._fields[spec.name, "final_observations", observation.name], ended
@@ -86,14 +91,15 @@ def _concatenated(places: Places) -> bytes:
 
 def _store(message: bytes, places: Places) -> None:
     """Store ``message`` in its ``places``, which may depend on what was stored before."""
-    at = 0
+    start = 0
     for array, rows in places:
-        shape = array[rows].shape
-        size = array[rows].nbytes
-        if at + size > len(message):
+        current = array[rows]
+        end = start + current.nbytes
+        if end > len(message):
             raise ValueError(f"a message of a worker has {len(message)} bytes, too few for its arrays")
-        if size:
-            array[rows] = np.frombuffer(message[at : at + size], array.dtype).reshape(shape)
-        at += size
-    if at != len(message):
-        raise ValueError(f"a message of a worker has {len(message)} bytes, {at} expected")
+        if end > start:  # np.frombuffer refuses an empty buffer
+            values = np.frombuffer(message[start:end], array.dtype)
+            array[rows] = values.reshape(current.shape)
+        start = end
+    if start != len(message):
+        raise ValueError(f"a message of a worker has {len(message)} bytes, {start} expected")

@@ -56,7 +56,11 @@ class HalvesEnvironment(OverlappingEnvironment):
         self._turn = 1 - self._turn
         due = self._halves[self._turn]
         flying = self._supervisor.steps.flying
-        self._supervisor.land(lambda: not any(part in due for part, _ in flying.values()))
+
+        def has_landed() -> bool:
+            return due.isdisjoint(part for part, _ in flying.values())
+
+        self._supervisor.land(has_landed)
         return due
 
 
@@ -67,7 +71,8 @@ class AsynchronousEnvironment(OverlappingEnvironment):
 
     def _landing(self) -> set[int]:
         assert self._settings.wait_for is not None
-        supervisor = self._supervisor
+        landed = self._supervisor.steps.landed
+        # Workers that were started again have their first observations already: they count as answers.
         others = self._settings.wait_for - len(self._fresh)
-        supervisor.land(lambda: len(supervisor.steps.landed) >= others)
-        return {*supervisor.steps.landed, *self._fresh}
+        self._supervisor.land(lambda: len(landed) >= others)
+        return {*landed, *self._fresh}

@@ -48,13 +48,13 @@ class Part:
         environment = self._environment = make_environment(plugins, context)
         self._saves_rows = isinstance(environment, SavesRows) and environment.saves_rows
         return PartMade(
-            dict(environment.behaviors),
-            isinstance(environment, SavesState),
-            self._saves_rows,
-            context.factories.found,
-            tuple(getattr(environment, "resume_limits", ())),
-            float(getattr(environment, "close_seconds", 0.0)),
-            tuple(getattr(environment, "resume_notes", ())),
+            behaviors=dict(environment.behaviors),
+            saves_state=isinstance(environment, SavesState),
+            saves_rows=self._saves_rows,
+            factories=context.factories.found,
+            resume_limits=tuple(getattr(environment, "resume_limits", ())),
+            close_seconds=float(getattr(environment, "close_seconds", 0.0)),
+            resume_notes=tuple(getattr(environment, "resume_notes", ())),
         )
 
     def attach(self, arrays: PartArrays) -> None:
@@ -87,7 +87,9 @@ class Part:
         """
         assert isinstance(self._environment, SavesState)
         state = self._environment.state_dict()
-        return state if self._saves_rows else {ENVIRONMENT: state, GENERATORS: ProcessGenerators.state_dict()}
+        if self._saves_rows:
+            return state
+        return {ENVIRONMENT: state, GENERATORS: ProcessGenerators.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of :meth:`state_dict`."""
@@ -106,8 +108,10 @@ class Part:
         if not names:
             return
         if tuple(self._parameters) != names:
-            columns: list[NDArray[np.float64]] = [self._arrays.parameters[:, column] for column in range(len(names))]
-            for column in columns:
+            self._parameters = {}
+            for number, name in enumerate(names):
+                # A view of what the run writes; an environment that changed it would change other parameters too.
+                column: NDArray[np.float64] = self._arrays.parameters[:, number]
                 column.flags.writeable = False
-            self._parameters = dict(zip(names, columns, strict=True))
+                self._parameters[name] = column
         self._environment.set_parameters(self._parameters)

@@ -126,7 +126,10 @@ class PlayerProcess:
 
     def last_lines(self) -> list[str]:
         """Return the last lines of the output and of the log, without control characters."""
-        return [*_last_lines(self.output), *([] if self.log is None else _last_lines(self.log))][-KEPT_LINES:]
+        lines = _last_lines(self.output)
+        if self.log is not None:
+            lines += _last_lines(self.log)
+        return lines[-KEPT_LINES:]
 
 
 def remove_logs(logs: Iterable[Path]) -> None:
@@ -145,6 +148,7 @@ def _last_lines(path: Path) -> list[str]:
     with suppress(OSError), open(path, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - KEPT_BYTES))
         for line in file.read().decode("utf-8", "replace").splitlines():
+            # Control characters in a message could change what the terminal shows.
             text = "".join(letter for letter in line if letter.isprintable() or letter == "\t").rstrip()
             if text:
                 lines.append(text[:LONGEST_LINE])

@@ -158,9 +158,11 @@ class ProcessWorker:
         return code
 
     def _last_line(self) -> str:
-        fatal = (line for line in self.lines if line.startswith("Fatal Python error"))
-        last = next(fatal, None) or next((line for line in reversed(self.lines) if line.strip()), None)
-        return f" (it wrote: {last.strip()[:200]})" if last else ""
+        written = [line.strip() for line in self.lines if line.strip()]
+        # faulthandler's first line says what happened; a traceback of all threads follows.
+        fatal = [line for line in self.lines if line.startswith("Fatal Python error")]
+        lines = fatal[:1] or written[-1:]
+        return f" (it wrote: {lines[0].strip()[:200]})" if lines else ""
 
     def _tail(self) -> str:
         lines = "\n".join(self.lines)
@@ -169,7 +171,8 @@ class ProcessWorker:
     def overdue(self, doing: str, seconds: float) -> WorkerFailed:
         """Have the process write where it is; it is a signal handler in C that does so."""
         self._overdue = True  # what follows is for the error, not for the terminal
-        before = last = self._written
+        before = self._written
+        last = before
         with suppress(OSError):
             self.process.send_signal(signal.SIGUSR1)
         deadline = monotonic() + TRACEBACK_SECONDS

@@ -32,17 +32,18 @@ def make_tasks(context: RunContext, counts: list[int]) -> list[Task]:
 
 def plugins_recipe(plugins: Any) -> bytes:
     """The choice of plugins, and objects that a program registered, for :func:`plugins_of`."""
-    registered = []
-    for plugin, found in plugins.registered:
-        registered.append((plugin, found.__name__ if isinstance(found, ModuleType) else None, _pickled(found, plugin)))
+    registered: list[tuple[Any, str | None, bytes]] = []
+    for plugin, implementation in plugins.registered:
+        if isinstance(implementation, ModuleType):  # which cannot be pickled; the worker imports it
+            registered.append((plugin, implementation.__name__, b""))
+        else:
+            registered.append((plugin, None, _pickled(implementation, plugin)))
     return pickle.dumps((plugins.selection, plugins.strict, registered))
 
 
-def _pickled(found: object, plugin: Any) -> bytes:
-    if isinstance(found, ModuleType):
-        return b""
+def _pickled(implementation: object, plugin: Any) -> bytes:
     try:
-        return pickle.dumps(found)
+        return pickle.dumps(implementation)
     except Exception as error:
         raise ConfigError(
             f"{plugin.described} was registered as an object that cannot be sent to another process ({error}); "
@@ -59,8 +60,8 @@ def plugins_of(recipe: bytes) -> Plugins:
     plugins = load_plugins(selection, strict=strict)
     for plugin, module, pickled in registered:
         # The run made it.
-        found = import_module(module) if module is not None else pickle.loads(pickled)  # nosec B301
-        plugins.register(found, plugin.name, plugin.distribution, plugin.version)
+        implementation = import_module(module) if module is not None else pickle.loads(pickled)  # nosec B301
+        plugins.register(implementation, plugin.name, plugin.distribution, plugin.version)
     return plugins
 
 

@@ -7,7 +7,7 @@ step ahead, it also has their answers, which no batch has shown yet, and what ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,21 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         steps = self._supervisor.steps
         failed = [part for part, answer in steps.landed.items() if isinstance(answer, WorkerFailed)]
         if failed:
-            self._revive(steps.take(failed)[1], "step")
+            _, failures = steps.take(failed)
+            self._revive(failures, "step")
         environments = self._states()
         if not self.overlaps:
             return environments
-        landed = {part: info for part, info in sorted(steps.landed.items()) if part not in self._fresh}
-        answers = {part: PartMessages(self._arrays, part).answer() for part in landed}
+        # Answers of steps that no batch has shown. A resumed run shows them where this one will.
+        answers: dict[str, Any] = {}
+        infos: dict[str, Any] = {}
+        for part, info in sorted(steps.landed.items()):
+            if part in self._fresh:
+                continue
+            message = PartMessages(self._arrays, part).answer()
+            answers[str(part)] = np.frombuffer(message, np.uint8)
+            if info is not None:
+                infos[str(part)] = info
         return {
             "in_flight": environments,
             "bounds": list(self._layout.bounds),
@@ -47,8 +56,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
             "acting": sorted(self._acting),
             "turn": self._turn,
             "seen": self._shown.seen(),
-            "answers": {str(part): np.frombuffer(answer, np.uint8) for part, answer in answers.items()},
-            "infos": {str(part): info for part, info in landed.items() if info is not None},
+            "answers": answers,
+            "infos": infos,
         }
 
     def _states(self) -> dict[str, Any]:
@@ -57,7 +66,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         states, failures = self._supervisor.call(parts, "state_dict")
         if failures:
             self._revive(failures, "state_dict")
-        if len(states) == self._supervisor.size and all(part.saves_rows for part in self._parts):
+        saves_rows = all(part.saves_rows for part in self._parts)
+        if saves_rows and len(states) == self._supervisor.size:  # a run may resume with another number of workers
             return join_states([states[part] for part in range(self._supervisor.size)])
         return {
             "episodes": self.episodes.copy(),
@@ -81,7 +91,7 @@ class SavingWorkerEnvironment(WorkerEnvironment):
                 "environment.workers.overlap and environment.workers.wait_for"
             )
         self._require_blocks(state)
-        self._settle()
+        self._drop_steps()
         self._load_states(saved_mapping(state, "in_flight"))
         fill(self.episodes, state, "episodes")
         self._shown.load_seen(saved_mapping(state, "seen"))
@@ -107,25 +117,27 @@ class SavingWorkerEnvironment(WorkerEnvironment):
             saved = saved_entry(state, "workers")
             states = {part: saved.get(str(part)) for part in range(count)}
         elif all(part.saves_rows for part in self._parts):  # of one process
-            states = dict(enumerate(split_state(state, np.diff(self._layout.bounds).tolist())))
+            counts = np.diff(self._layout.bounds).tolist()
+            states = dict(enumerate(split_state(state, counts)))
         else:
             raise SavedValueError("the environments were saved in one process; resume with environment.workers: null")
         self._fresh = {part for part in range(count) if states[part] is None}
         loaded = [part for part in range(count) if part not in self._fresh]
-        failures = self._supervisor.call(loaded, "load_state_dict", lambda part: (states[part],))[1]
-        failures |= self._reset(sorted(self._fresh))[1]
-        self._supervisor.refuse(failures, "load_state_dict")
+        _, failures = self._supervisor.call(loaded, "load_state_dict", lambda part: (states[part],))
+        _, failures_of_resets = self._reset(sorted(self._fresh))
+        self._supervisor.refuse(failures | failures_of_resets, "load_state_dict")
         self.episodes[:] = self._arrays.episodes
         self._acting = set(range(count))
 
     def _require_blocks(self, state: Mapping[str, Any]) -> None:
         """Raise SavedValueError unless ``state`` is of workers with the same environments."""
         bounds = list(saved_entry(state, "bounds"))
-        ours = list(self._layout.bounds)
-        if bounds != ours:
+        current = list(self._layout.bounds)
+        if bounds != current:
+            workers = len(bounds) - 1
             raise SavedValueError(
-                f"the environments were saved by {len(bounds) - 1} workers with the blocks {bounds}, and are {ours} "
-                f"now; resume with environment.workers: {len(bounds) - 1}"
+                f"the environments were saved by {workers} workers with the blocks {bounds}, and are {current} "
+                f"now; resume with environment.workers: {workers}"
             )
 
 
@@ -146,19 +158,19 @@ class SavingAsynchronousEnvironment(SavingWorkerEnvironment, AsynchronousEnviron
 
 def join_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The state of all environments, from those of consecutive blocks."""
-    together: dict[str, Any] = {}
+    state_of_all: dict[str, Any] = {}
     first = states[0]
     for name, value in first.items():
         values = [state[name] for state in states]
         if isinstance(value, Mapping):
-            together[name] = join_states(values)
+            state_of_all[name] = join_states(values)
         elif isinstance(value, np.ndarray):
-            together[name] = np.concatenate(values)
+            state_of_all[name] = np.concatenate(values)
         elif isinstance(value, list):
-            together[name] = [row for rows in values for row in rows]
-        else:
-            together[name] = value
-    return together
+            state_of_all[name] = list(chain.from_iterable(values))
+        else:  # what all have, and the number of the first environment, which is that of the first block
+            state_of_all[name] = value
+    return state_of_all
 
 
 def split_state(state: Mapping[str, Any], counts: Sequence[int]) -> list[dict[str, Any]]:
@@ -170,9 +182,14 @@ def split_state(state: Mapping[str, Any], counts: Sequence[int]) -> list[dict[st
             for part, inner in zip(parts, split_state(value, counts), strict=True):
                 part[name] = inner
             continue
-        rows = isinstance(value, np.ndarray | list)
-        if rows and len(value) != bounds[-1]:
+        has_rows = isinstance(value, np.ndarray | list)
+        if has_rows and len(value) != bounds[-1]:
             raise SavedValueError(f"the entry {name!r} has {len(value)} rows, not one for each of {bounds[-1]}")
         for part, (start, end) in zip(parts, pairwise(bounds), strict=True):
-            part[name] = value[start:end] if rows else value + start if name == FIRST else value
+            if has_rows:
+                part[name] = value[start:end]
+            elif name == FIRST:  # seeds follow from the number that an environment has in the run
+                part[name] = value + start
+            else:
+                part[name] = value
     return parts

@@ -78,9 +78,25 @@ class Calls:
 
     def take(self, parts: Iterable[int]) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         """Remove what landed of these workers. Return results and failures, by number."""
-        landed = {part: self.landed.pop(part) for part in list(parts) if part in self.landed}
-        failures = {part: answer for part, answer in landed.items() if isinstance(answer, WorkerFailed)}
-        return {part: answer for part, answer in landed.items() if part not in failures}, failures
+        results: dict[int, Any] = {}
+        failures: dict[int, WorkerFailed] = {}
+        for part in list(parts):
+            if part not in self.landed:
+                continue
+            answer = self.landed.pop(part)
+            if isinstance(answer, WorkerFailed):
+                failures[part] = answer
+            else:
+                results[part] = answer
+        return results, failures
+
+
+Arguments = Callable[[int], tuple[Any, ...]]
+"""The arguments of a call, by the number of the worker."""
+
+
+def _no_arguments(part: int) -> tuple[Any, ...]:
+    return ()
 
 
 class Supervisor:
@@ -135,28 +151,27 @@ class Supervisor:
         """Give workers the arrays of the run. Return the failures, by number."""
         calls = Calls("attach")
         self._begin(calls, parts, lambda worker, part: self._executor.attach(worker, arrays))
-        return self._landed(calls)[1]
+        _, failures = self._landed(calls)
+        return failures
 
     def call(
-        self, parts: Iterable[int], method: str, arguments: Callable[[int], tuple[Any, ...]] | None = None
+        self, parts: Iterable[int], method: str, arguments: Arguments = _no_arguments
     ) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         """Call a method of the parts of these workers, side by side. Return results and failures, by number."""
         calls = Calls(method)
-        self._begin(calls, parts, lambda worker, part: worker.begin(method, *(arguments(part) if arguments else ())))
+        self._begin(calls, parts, lambda worker, part: worker.begin(method, *arguments(part)))
         return self._landed(calls)
 
-    def send(self, parts: Iterable[int], arguments: Callable[[int], tuple[Any, ...]] | None = None) -> None:
+    def send(self, parts: Iterable[int], arguments: Arguments) -> None:
         """Have these workers step; :meth:`land` waits for them."""
-        self._begin(
-            self.steps, parts, lambda worker, part: worker.begin("step", *(arguments(part) if arguments else ()))
-        )
+        self._begin(self.steps, parts, lambda worker, part: worker.begin("step", *arguments(part)))
 
     def land(self, enough: Callable[[], bool] | None = None) -> None:
         """Wait until ``enough`` is true of what landed, or all workers that step have answered, died or are overdue."""
         self._wait(self.steps, enough)
 
     def _begin(self, calls: Calls, parts: Iterable[int], begin: Callable[[Worker, int], None]) -> None:
-        seconds = self._seconds.get(calls.method, self._settings.reset_timeout)
+        seconds = self._limit(calls)
         overdue = inf if seconds is None else monotonic() + seconds
         for part in parts:
             worker = self.workers[part]
@@ -166,6 +181,10 @@ class Supervisor:
                 calls.landed[part] = failure
             else:
                 calls.flying[worker] = (part, overdue)
+
+    def _limit(self, calls: Calls) -> float | None:
+        """The seconds that calls may take; None for no limit. Those that save or load a state may take as a reset."""
+        return self._seconds.get(calls.method, self._settings.reset_timeout)
 
     def _landed(self, calls: Calls) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
         self._wait(calls)
@@ -177,9 +196,10 @@ class Supervisor:
         try:
             while flying and (enough is None or not enough()):
                 first = min(overdue for _, overdue in flying.values())
-                if not self._receive(calls, flying, None if first == inf else max(0.0, first - monotonic())):
+                seconds = None if first == inf else max(0.0, first - monotonic())
+                if not self._receive(calls, flying, seconds):
                     self._give_up(calls)
-            if flying:
+            if flying:  # enough have answered; one of the others may be overdue all the same
                 self._give_up(calls)
         except BaseException:  # Ctrl-C in a program: an answer may be half read, or taken for that of another call
             for part, _ in list(flying.values()):
@@ -202,12 +222,13 @@ class Supervisor:
     def _give_up(self, calls: Calls) -> None:
         """Stop waiting for workers that are overdue, unless their answers are there."""
         now = monotonic()
-        seconds = self._seconds.get(calls.method, self._settings.reset_timeout)
-        while late := [worker for worker, (_, overdue) in calls.flying.items() if overdue <= now]:
-            if not self._receive(calls, late, 0.0):
-                for worker in late:
-                    part = calls.flying.pop(worker)[0]
-                    calls.landed[part] = worker.overdue(calls.method, seconds or 0.0)
+        seconds = self._limit(calls) or 0.0
+        late = _overdue(calls, now)
+        while late and self._receive(calls, late, 0.0):
+            late = _overdue(calls, now)
+        for worker in late:
+            part, _ = calls.flying.pop(worker)
+            calls.landed[part] = worker.overdue(calls.method, seconds)
 
     def recover(self, failures: Mapping[int, WorkerFailed], doing: str) -> tuple[list[int], list[int]]:
         """Kill workers that failed. Return those to start again, and those to do without.
@@ -241,14 +262,16 @@ class Supervisor:
 
     def _called(self, part: int) -> str:
         task = self._tasks[part]
-        last = task.first + task.count - 1
-        which = f"environment {task.first}" if task.count == 1 else f"environments {task.first} to {last}"
-        return f"{self._named}: worker {part} ({which})"
+        environments = f"environment {task.first}"
+        if task.count > 1:
+            environments = f"environments {task.first} to {task.first + task.count - 1}"
+        return f"{self._named}: worker {part} ({environments})"
 
     def _error(self, text: str, failure: WorkerFailed) -> EnvironmentFailed:
         error = EnvironmentFailed(text)
-        error.repeats_cause = bool(failure.details)
-        error.__cause__ = WorkerTraceback(failure.details) if failure.details else None
+        if failure.details:
+            error.repeats_cause = True
+            error.__cause__ = WorkerTraceback(failure.details)
         return error
 
     def refuse(self, failures: Mapping[int, WorkerFailed], doing: str) -> None:
@@ -270,14 +293,21 @@ class Supervisor:
         """Close the environments, as far as workers still answer, and kill all workers."""
         self._seconds["close"] = self.close_seconds
         try:
+            # Steps that are open have as long as closing: a run that ends does not wait for step_timeout.
             soon = monotonic() + CLOSE_SECONDS
-            flying = self.steps.flying
-            flying |= {worker: (part, min(soon, overdue)) for worker, (part, overdue) in flying.items()}
+            for worker, (part, overdue) in self.steps.flying.items():
+                self.steps.flying[worker] = (part, min(soon, overdue))
             self.land()
-            for part in self.steps.take(range(self.size))[1]:
+            _, failures_of_steps = self.steps.take(range(self.size))
+            for part in failures_of_steps:
                 self.kill(part)
             _, failures = self.call(list(self.workers), "close")
         finally:
             self.workers.clear()
             self._executor.close()
         self.refuse(failures, "close")
+
+
+def _overdue(calls: Calls, now: float) -> list[Worker]:
+    """The workers that should have answered by ``now``."""
+    return [worker for worker, (_, overdue) in calls.flying.items() if overdue <= now]

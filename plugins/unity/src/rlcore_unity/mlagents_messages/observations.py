@@ -80,6 +80,7 @@ class Sensor:
         mapping = list(observation.compressed_channel_mapping)
         if mapping:
             return _mapped(np.concatenate(planes, axis=2), mapping, channels)
+        # Without a mapping, as ML-Agents reads them: a gray image is the mean of three equal channels of its PNG file.
         if channels == 1:
             gray: NDArray[np.float32] = planes[0].mean(axis=2, keepdims=True)
             return gray
@@ -95,13 +96,14 @@ def sensors_of(observations: Sequence[Any]) -> tuple[Sensor, ...]:
     A single observation has the name that a single observation has everywhere in rlcore; several have the names of
     Unity's sensors, or numbers if these are missing or not different.
     """
-    kept = [place for place, each in enumerate(observations) if 0 not in each.shape]
+    kept = [place for place, observation in enumerate(observations) if 0 not in observation.shape]
     names = [observations[place].name for place in kept]
     if len(kept) == 1:
         names = [OBSERVATION]
     elif not all(map(_is_name, names)) or len(set(names)) < len(names):
         names = [f"{OBSERVATION}_{number}" for number in range(len(kept))]
-    return tuple(_sensor(place, name, observations[place]) for place, name in zip(kept, names, strict=True))
+    sensors = [_sensor(place, name, observations[place]) for place, name in zip(kept, names, strict=True)]
+    return tuple(sensors)
 
 
 def _is_name(text: str) -> bool:
@@ -110,17 +112,17 @@ def _is_name(text: str) -> bool:
 
 def _sensor(place: int, name: str, observation: Any) -> Sensor:
     stored = tuple(observation.shape)
-    size = 1
-    for length in stored:
-        size *= length
-        if length < 1 or size > MAX_SIZE:
-            raise DamagedObservation(f"has the shape {list(stored)}")
-    image = len(stored) == IMAGE_RANK
-    first = image and list(observation.dimension_properties) == [NONE, EQUIVARIANT, EQUIVARIANT]
-    shape = (*stored[1:], stored[0]) if first else stored
-    kind: Literal["vector", "image", "entities"] = "image" if image else "vector"
-    if list(observation.dimension_properties) == [VARIABLE, NONE] and len(stored) == 2:
+    if any(length < 1 for length in stored) or prod(stored) > MAX_SIZE:
+        raise DamagedObservation(f"has the shape {list(stored)}")
+    properties = list(observation.dimension_properties)
+    kind: Literal["vector", "image", "entities"] = "vector"
+    if len(stored) == IMAGE_RANK:
+        kind = "image"
+    elif len(stored) == 2 and properties == [VARIABLE, NONE]:  # of Unity's BufferSensor
         kind = "entities"
+    # Unity marks the axes along which a convolution moves; the axis that it does not mark has the channels.
+    first = kind == "image" and properties == [NONE, EQUIVARIANT, EQUIVARIANT]
+    shape = (*stored[1:], stored[0]) if first else stored
     goal = observation.observation_type == ObservationType.GOAL_SIGNAL and kind != "entities"
     return Sensor(place, stored, first, name, shape, kind, goal)
 
@@ -138,9 +140,10 @@ def _pixels(png: bytes, height: int, width: int) -> NDArray[np.float32]:
     try:
         with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
             if image.size != (width, height):
-                found = f"{image.height} by {image.width}"
-                raise DamagedObservation(f"has an image of {found} pixels instead of {height} by {width}")
-            pixels = np.asarray(image if image.mode in _MODES else image.convert("RGB"), np.float32) / np.float32(255)
+                size = f"{image.height} by {image.width}"
+                raise DamagedObservation(f"has an image of {size} pixels instead of {height} by {width}")
+            readable = image if image.mode in _MODES else image.convert("RGB")
+            pixels = np.asarray(readable, np.float32) / np.float32(255)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # what Pillow raises for damaged images
         raise DamagedObservation(f"is a PNG image that cannot be read ({error})") from error
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
@@ -150,5 +153,6 @@ def _mapped(stacked: NDArray[np.float32], mapping: Sequence[int], channels: int)
     """Each channel is the mean of the stored ones that ``mapping`` gives it; -1 marks one that is padding."""
     if len(mapping) != stacked.shape[2] or set(mapping) - {-1} != set(range(channels)):
         raise DamagedObservation(f"maps {len(mapping)} channels of {stacked.shape[2]} to {channels}")
-    of = np.array(mapping)
-    return np.stack([stacked[:, :, of == channel].mean(axis=2) for channel in range(channels)], axis=2)
+    targets = np.array(mapping)
+    means = [stacked[:, :, targets == channel].mean(axis=2) for channel in range(channels)]
+    return np.stack(means, axis=2)

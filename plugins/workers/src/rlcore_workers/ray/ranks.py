@@ -83,10 +83,12 @@ class RankJob:
                 except Stopped:
                     return 128 + signals[0]
                 code = exit_code(ended)
-                if code == ExitCode.DONE or signals or any(each.code in SAME_AGAIN for each in ended):
+                fails_again = any(rank.code in SAME_AGAIN for rank in ended)
+                if code == ExitCode.DONE or signals or fails_again:
                     return code
                 left = self.max_restarts - attempt
-                _say(_failures(ended) + (f"; all ranks start again (restarts left: {left - 1})" if left else ""))
+                outlook = f"; all ranks start again (restarts left: {left - 1})" if left else ""
+                _say(_failures(ended) + outlook)
         return code
 
     def _attempt(self, arguments: Sequence[str], attempt: int, signals: list[int]) -> list[Rank]:
@@ -95,12 +97,10 @@ class RankJob:
             variables = _variables(ranks, attempt, self._job)
             if attempt == 0:
                 _say(_described(ranks))
-            _answers(
-                [
-                    rank.actor.start.remote(list(arguments), variables_of_rank, list(sys.path))
-                    for rank, variables_of_rank in zip(ranks, variables, strict=True)
-                ]
-            )
+            starts = []
+            for rank, variables_of_rank in zip(ranks, variables, strict=True):
+                starts.append(rank.actor.start.remote(list(arguments), variables_of_rank, list(sys.path)))
+            _answers(starts)
             _follow(ranks, signals)
             return ranks
 
@@ -112,10 +112,11 @@ class RankJob:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         here = ray.get_runtime_context().get_node_id()
+        anywhere: list[dict[str, str]] = [{}] * (self.count - 1)
         group = placement_group(
-            [dict(self.reserved) or {"CPU": 0.001}] * self.count,
+            [dict(self.reserved) or {"CPU": 0.001}] * self.count,  # Ray refuses an empty bundle
             strategy="PACK",
-            bundle_label_selector=[{"ray.io/node-id": here}, *({} for _ in range(self.count - 1))],
+            bundle_label_selector=[{"ray.io/node-id": here}, *anywhere],
         )
         resources = dict(self.reserved)
         options = {"num_cpus": resources.pop("CPU", 0.0), "num_gpus": resources.pop("GPU", 0.0), "resources": resources}
@@ -132,12 +133,14 @@ class RankJob:
                     scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
                 )
                 actors.append(made.remote())
-            places: list[Place] = _answers([each.place.remote(os.getcwd(), version("rlcore")) for each in actors])
+            answers = [actor.place.remote(os.getcwd(), version("rlcore")) for actor in actors]
+            places: list[Place] = _answers(answers)
             if signals:
                 raise Stopped
+            ranks = [Rank(actor, place) for actor, place in zip(actors, places, strict=True)]
+            # Host by host, as torchrun numbers ranks: a local rank is the place among those of its host.
             nodes = [place.node for place in places]
-            order = sorted(range(self.count), key=lambda number: nodes.index(nodes[number]))
-            yield [Rank(actors[number], places[number]) for number in order]
+            yield sorted(ranks, key=lambda rank: nodes.index(rank.place.node))
         finally:
             for actor in actors:
                 _kill(actor)
@@ -146,7 +149,8 @@ class RankJob:
     def _wait_for_room(self, group: Any, signals: list[int]) -> None:
         import ray
 
-        began = said = monotonic()
+        began = monotonic()
+        said = began
         ready = group.ready()
         while not ray.wait([ready], timeout=LOOK_SECONDS)[0]:
             now = monotonic()
@@ -168,9 +172,12 @@ class RankJob:
 
 def exit_code(ranks: Sequence[Rank]) -> int:
     """The exit code of a run whose ranks have ended: that of rank 0, or of the first rank that failed by itself."""
-    codes = [ExitCode.INTERNAL if each.code is None else each.code for each in ranks]
-    code = next((code for code in codes if code > 0), min(codes, default=ExitCode.DONE))
-    return code if code >= 0 else 128 - code
+    codes = [ExitCode.INTERNAL if rank.code is None else rank.code for rank in ranks]
+    errors = [code for code in codes if code > 0]
+    if errors:  # a rank that a signal ended may have been killed because of them
+        return errors[0]
+    code = min(codes, default=ExitCode.DONE)
+    return code if code >= 0 else 128 - code  # as a shell reports a signal
 
 
 def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
@@ -188,20 +195,22 @@ def _follow(ranks: Sequence[Rank], signals: list[int]) -> None:
             except ray.exceptions.RayError:
                 rank.lost = not rank.killed
                 news = [-signal.SIGKILL]
-            for each in news:
-                if isinstance(each, int):
-                    rank.code = each
+            for entry in news:
+                if isinstance(entry, int):
+                    rank.code = entry
                 else:
-                    _print_line(*each)
+                    _print_line(*entry)
             if rank.code is None:
                 reading[rank.actor.read.remote()] = rank
         for number in signals[passed_on:]:
             passed_on += 1
             for rank in reading.values():
                 rank.actor.send.remote(number)
-        codes = [each.code for each in ranks if each.code]
+        codes = [rank.code for rank in ranks if rank.code]
         if codes and not signals:
-            deadline = min(deadline, monotonic() + (0.0 if min(codes) < 0 else END_SECONDS))
+            # The others wait for a rank that a signal ended, and would do so until a timeout of PyTorch.
+            seconds = 0.0 if min(codes) < 0 else END_SECONDS
+            deadline = min(deadline, monotonic() + seconds)
         if monotonic() >= deadline:
             for rank in reading.values():
                 rank.killed = True
@@ -237,8 +246,10 @@ def _noted_signals() -> Iterator[list[int]]:
     def note(number: int, frame: FrameType | None) -> None:
         noted.append(number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, note) for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            before[number] = signal.signal(number, note)
     try:
         yield noted
     finally:
@@ -251,8 +262,10 @@ def _variables(ranks: Sequence[Rank], attempt: int, job: str) -> list[dict[str, 
 
     The store of the ranks is in the actor of rank 0.
     """
-    places = [each.place for each in ranks]
-    (port,) = _answers([ranks[0].actor.store.remote(places[0].address)]) if len(ranks) > 1 else (0,)
+    places = [rank.place for rank in ranks]
+    port = 0
+    if len(ranks) > 1:
+        (port,) = _answers([ranks[0].actor.store.remote(places[0].address)])
     shared: dict[str, str | None] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     shared |= {name: value for name, value in os.environ.items() if name.startswith("RLCORE_")}
     shared |= {
@@ -263,18 +276,22 @@ def _variables(ranks: Sequence[Rank], attempt: int, job: str) -> list[dict[str, 
         "TORCHELASTIC_RUN_ID": job,
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
-    found = []
+    variables = []
     for rank, place in enumerate(places):
-        same = [number for number, each in enumerate(places) if each.node == place.node]
-        variables_of_rank = {"RANK": str(rank), "LOCAL_RANK": str(same.index(rank)), "LOCAL_WORLD_SIZE": str(len(same))}
-        gpus = dict.fromkeys(gpu for number in same for gpu in places[number].gpus)
+        local = [number for number, other in enumerate(places) if other.node == place.node]
+        variables_of_rank = {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(local.index(rank)),
+            "LOCAL_WORLD_SIZE": str(len(local)),
+        }
+        gpus = dict.fromkeys(gpu for number in local for gpu in places[number].gpus)
         if gpus:
             variables_of_rank["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)  # the rank takes the one with its local number
         if place.interface:  # for gloo and nccl to listen on it alone, unless the variables are set here
             for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
                 variables_of_rank[name] = os.environ.get(name, place.interface)
-        found.append({**shared, **variables_of_rank})
-    return found
+        variables.append({**shared, **variables_of_rank})
+    return variables
 
 
 def _described(ranks: Sequence[Rank]) -> str:
@@ -291,12 +308,15 @@ def _described(ranks: Sequence[Rank]) -> str:
 
 def _failures(ranks: Sequence[Rank]) -> str:
     """What ended by itself: ranks that a signal ended or that were lost, or else those with an exit code."""
-    codes = {number: each.code for number, each in enumerate(ranks) if each.code and not each.killed}
-    failed = {number: code for number, code in codes.items() if code < 0} or codes
+    codes = {number: rank.code for number, rank in enumerate(ranks) if rank.code and not rank.killed}
+    # Where a signal ended one rank, the exit codes of others say that they missed it.
+    by_signal = {number: code for number, code in codes.items() if code < 0}
     parts = []
-    for number, code in failed.items():
+    for number, code in (by_signal or codes).items():
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        parts.append(f"rank {number} ended ({'its host or actor was lost' if ranks[number].lost else how})")
+        if ranks[number].lost:
+            how = "its host or actor was lost"
+        parts.append(f"rank {number} ended ({how})")
     return ", ".join(parts)
 
 
