@@ -14,11 +14,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
+from rlcore_gymnasium.saved_wrappers import Env
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec
 from rlcore_gymnasium.spaces.values import allowed_at_end
 
@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 ACTION_MASK = "action_mask"  # the entry of an info, or of a Dict observation
 METHOD = "action_masks"
+
+Flags = NDArray[np.bool_]
+Rows = NDArray[np.intp]
 
 
 class Masks:
@@ -36,7 +39,7 @@ class Masks:
     """
 
     def __init__(self, acting: ActionCodec, observing: ObservationCodec, num_envs: int) -> None:
-        self.allowed: NDArray[np.bool_] | None = None
+        self.allowed: Flags | None = None
         self._acting = acting
         self._in_observation = observing.has_mask
         self._masked = np.zeros(num_envs, np.bool_)  # whether each episode has masks
@@ -48,10 +51,10 @@ class Masks:
         self.allowed = None
         self._masked[:] = False
 
-    def _everything(self, rows: int) -> NDArray[np.bool_]:
+    def _everything(self, rows: int) -> Flags:
         return np.ones((rows, sum(self._acting.discrete)), np.bool_)
 
-    def _allow(self, rows: Any, masks: NDArray[np.bool_] | None) -> None:
+    def _allow(self, rows: Any, masks: Flags | None) -> None:
         """Store the masks of ``rows``; None allows everything."""
         if self.allowed is None:
             if masks is None:
@@ -74,9 +77,7 @@ class Masks:
 class MaskedEnvironments(Masks):
     """The masks of N environments that are stepped one by one."""
 
-    def __init__(
-        self, acting: ActionCodec, observing: ObservationCodec, envs: Sequence[gymnasium.Env[Any, Any]]
-    ) -> None:
+    def __init__(self, acting: ActionCodec, observing: ObservationCodec, envs: Sequence[Env]) -> None:
         """``envs`` is the list of the environments, which may be replaced in it."""
         super().__init__(acting, observing, len(envs))
         self._envs = envs
@@ -109,7 +110,7 @@ class MaskedEnvironments(Masks):
             mask = self._acting.mask(value)
             self._final[row] = allowed_at_end(mask, self._acting.discrete)
 
-    def final(self, rows: int) -> NDArray[np.bool_] | None:
+    def final(self, rows: int) -> Flags | None:
         """Return the masks [K, options] of the first K = ``rows`` rows that were read; None without masks."""
         return None if self.allowed is None else self._final[:rows]
 
@@ -135,9 +136,7 @@ class MaskedBatches(Masks):
         super().__init__(acting, observing, vector.num_envs)
         self._ask = _method_of(vector)
 
-    def read(
-        self, observations: Any, info: Any, begun: NDArray[np.intp], rows: NDArray[np.bool_] | None = None
-    ) -> None:
+    def read(self, observations: Any, info: Any, begun: Rows, rows: Flags | None = None) -> None:
         """Read the masks of ``rows`` [N], all by default, whose agents act next; those of ``begun`` begin an episode.
 
         ``observations`` and ``info`` have a row for each environment. Raises MismatchedValue for masks that do not fit
@@ -156,7 +155,7 @@ class MaskedBatches(Masks):
         self._masked |= rows & has_one
         self._allow(rows, None if masks is None else masks[rows])
 
-    def read_final(self, observations: Any, info: Any, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+    def read_final(self, observations: Any, info: Any, rows: Rows) -> Flags | None:
         """Return the masks [K, options] at the last observations of the episodes that ended in ``rows`` [K].
 
         ``observations`` and ``info`` have a row for each environment. None without masks.
@@ -169,9 +168,7 @@ class MaskedBatches(Masks):
             return self._everything(len(rows))
         return allowed_at_end(masks[rows], self._acting.discrete)
 
-    def _found(
-        self, observations: Any, info: Any, method: bool = True
-    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_]]:
+    def _found(self, observations: Any, info: Any, method: bool = True) -> tuple[Flags | None, Flags]:
         """Return the masks [N, options], if there are any, and which environments gave one, [N]."""
         has_one = np.ones_like(self._masked)
         if isinstance(info, Mapping) and info.get(ACTION_MASK) is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, ConfigError, Environment, EpisodeSeeds, Parameters, did_you_mean
 from rlcore_gymnasium.native import NativeEnvironment
-from rlcore_gymnasium.saved_wrappers import class_name
+from rlcore_gymnasium.saved_wrappers import Env, class_name
 
 SCREEN = {"img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1}
 # Options of ale-py that would change what an episode is, or what is reported of it, unless they are off.
@@ -30,7 +30,7 @@ def is_atari(spec: EnvSpec) -> bool:
     return spec.vector_entry_point == "ale_py.vector_env:AtariVectorEnv"
 
 
-def raw_screens(env: gymnasium.Env[Any, Any], env_id: str) -> str | None:
+def raw_screens(env: Env, env_id: str) -> str | None:
     """Return what is wrong with an environment that shows whole screens of an Atari game; None for every other one.
 
     Only the vectorized form of ``ALE/Pong-v5`` preprocesses. The single forms, ``PongNoFrameskip-v4`` among them, leave

@@ -29,7 +29,7 @@ from rlcore import (
 from rlcore_gymnasium.cartpole_physics import PARAMETERS, derive
 from rlcore_gymnasium.native import NativeEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
-from rlcore_gymnasium.spaces import OBSERVATION, Observations
+from rlcore_gymnasium.spaces import OBSERVATION, Buffers, Observations
 
 
 class PushLeftOrRight:
@@ -120,7 +120,7 @@ class CartPoleEnvironment(NativeEnvironment):
         observations, self._reward, terminated, truncated, _ = vector.step(action)
         # prev_done marks rows that Gymnasium would reset at the next step; clearing it prevents this.
         ended = vector.prev_done.nonzero()[0]
-        final: dict[str, NDArray[Any]] | None = None
+        final: Buffers | None = None
         if ended.size:
             truncated &= ~terminated
             final = {OBSERVATION: observations[ended]}

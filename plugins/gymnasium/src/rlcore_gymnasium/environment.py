@@ -33,7 +33,7 @@ from rlcore_gymnasium.parameters import WayFinder
 from rlcore_gymnasium.plugin import registered
 from rlcore_gymnasium.repeated_resets import are_tried
 from rlcore_gymnasium.saved_state import SavingEnvironment, is_known
-from rlcore_gymnasium.saved_wrappers import are_known, chain
+from rlcore_gymnasium.saved_wrappers import Env, are_known, chain
 from rlcore_gymnasium.spaces import Observations
 from rlcore_gymnasium.video import filming
 from rlcore_gymnasium.worlds import known_problem
@@ -77,9 +77,9 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     film = {} if run.video is None else filming(env_id, run.video)
     if film and is_atari(spec) and not parameters and not wrappers:
         make_game = partial(gymnasium.make_vec, env_id, num_envs=1, vectorization_mode="vector_entry_point")
-        camera: Callable[..., gymnasium.Env[Any, Any]] = film["wrappers"][0]
+        camera: Callable[..., Env] = film["wrappers"][0]
 
-        def make_film() -> gymnasium.Env[Any, Any]:
+        def make_film() -> Env:
             game = AtariOnFilm(make_game, vector_options(spec, options))
             return camera(game)
 
@@ -93,7 +93,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         vector.close()
         raise ConfigError(f"{env_id} {problem}", key=("environment", "id"))
 
-    def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    def make_env(arguments: Mapping[str, Any]) -> Env:
         """Create one more environment without video."""
         return _one(env_id, {**options, **arguments}, wrappers, film)
 
@@ -161,12 +161,12 @@ def _native(
 
 def _one(
     env_id: str, options: Mapping[str, Any], wrappers: Sequence[WrapperEntry], film: Mapping[str, Any] | None = None
-) -> gymnasium.Env[Any, Any]:
+) -> Env:
     """Create one environment, in any process of the run."""
     registered(env_id)
     around = {**(film or {}), "wrappers": wrappers}
     vector = _one_by_one(env_id, 1, options, around)
-    env: gymnasium.Env[Any, Any] = vector.envs[0]
+    env: Env = vector.envs[0]
     return env
 
 

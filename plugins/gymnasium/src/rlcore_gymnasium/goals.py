@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 import attrs
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import EnvironmentFailed
 from rlcore_gymnasium.failures import failing_as
+from rlcore_gymnasium.saved_wrappers import Env
 from rlcore_gymnasium.spaces import ObservationCodec, ObservationPart
 from rlcore_gymnasium.spaces.values import REAL_KINDS
 
@@ -26,13 +26,11 @@ DESIRED = "desired_goal"
 REWARD = "compute_reward"
 TERMINATED = "compute_terminated"
 
-MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+MakeEnv = Callable[[], Env]
 """Makes an environment; it can be pickled if environments of the run are in other processes."""
 
 
-def goal_rules(
-    env: gymnasium.Env[Any, Any], observing: ObservationCodec, make: MakeEnv, env_id: str
-) -> GoalMethods | None:
+def goal_rules(env: Env, observing: ObservationCodec, make: MakeEnv, env_id: str) -> GoalMethods | None:
     """Return the rules of ``env`` if it is a goal environment; ``make`` makes another one.
 
     A goal environment has a method ``compute_reward(achieved_goal, desired_goal, info)``, and observations with the
@@ -56,7 +54,7 @@ class GoalMethods:
     _achieved: ObservationPart
     _desired: ObservationPart
     _make: MakeEnv
-    _env: gymnasium.Env[Any, Any] | None = attrs.field(default=None, init=False)
+    _env: Env | None = attrs.field(default=None, init=False)
 
     def __getstate__(self) -> Mapping[str, Any]:
         # Another process makes its environment itself: few of them can be pickled.
@@ -78,7 +76,7 @@ class GoalMethods:
         return self._rows(TERMINATED, achieved, desired, "b").astype(np.bool_)
 
     @property
-    def _goal_env(self) -> gymnasium.Env[Any, Any]:
+    def _goal_env(self) -> Env:
         """The environment of these methods; some need a reset before."""
         if self._env is None:
             with failing_as(f"{self._env_id}: another environment, for the rewards of other goals, cannot be made"):

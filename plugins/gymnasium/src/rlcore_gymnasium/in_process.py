@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
@@ -35,7 +34,7 @@ from rlcore_gymnasium.failures import failing_as
 from rlcore_gymnasium.goals import MakeEnv, goal_rules
 from rlcore_gymnasium.parameters import ParameterDelivery, WayFinder
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
-from rlcore_gymnasium.saved_wrappers import stacked_frames, start_afresh
+from rlcore_gymnasium.saved_wrappers import Env, stacked_frames, start_afresh
 from rlcore_gymnasium.spaces import ActionCodec, MismatchedValue, ObservationCodec, Observations
 from rlcore_gymnasium.spaces.values import NUMBERS, flag, refuse_wrong_info, refuse_wrong_reward
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
@@ -150,7 +149,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         behavior: str,
         vector: SyncVectorEnv,
         finder: WayFinder,
-        make_env: Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]],
+        make_env: Callable[[Mapping[str, Any]], Env],
         observations: Observations | None = None,
         afresh: bool = False,
     ) -> None:

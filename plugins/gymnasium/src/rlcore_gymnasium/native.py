@@ -14,11 +14,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, EnvironmentFailed, EpisodeSeeds, RlcoreError
-from rlcore_gymnasium.action_masks import MaskedBatches
+from rlcore_gymnasium.action_masks import MaskedBatches, Rows
 from rlcore_gymnasium.episode_info import final_info_of_vector
 from rlcore_gymnasium.in_process import GymnasiumEnvironment
 from rlcore_gymnasium.repeated_resets import seed_spaces, tried
-from rlcore_gymnasium.spaces import Observations
+from rlcore_gymnasium.spaces import Buffers, Observations
 from rlcore_gymnasium.spaces.values import REAL_KINDS, numbers, refuse_wrong_info
 
 
@@ -90,7 +90,7 @@ class SameStepEnvironment(NativeEnvironment):
     def _step(self, action: Any) -> dict[str, AgentBatch]:
         observations, info = self._stepped(action)
         ended = np.flatnonzero(self._terminated | self._truncated)
-        final: dict[str, NDArray[Any]] | None = None
+        final: Buffers | None = None
         if ended.size:
             if "final_obs" not in info:
                 raise EnvironmentFailed(f"{self.env_id}: resets itself in the same step but infos lack 'final_obs'")
@@ -104,7 +104,7 @@ class SameStepEnvironment(NativeEnvironment):
         reported = final_info_of_vector(final_info, ended, self.reported)
         return self._batch(current, ended, final, final_action_mask=final_mask, final_info=reported)
 
-    def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    def _final_observations(self, final: Any, ended: Rows) -> Buffers:
         # Vectorized forms differ in how they collect them.
         if isinstance(final, Mapping):  # a Dict observation, stacked by key
             stacked = {key: _stack(values, ended) for key, values in final.items()}
@@ -126,7 +126,7 @@ class ManualResetEnvironment(NativeEnvironment):
         final_mask = self._masks.read_final(observations, info, ended)
         final_info = final_info_of_vector(info, ended, self.reported)
         current = self._observing.convert(observations, self.num_envs)
-        final: dict[str, NDArray[Any]] | None = None
+        final: Buffers | None = None
         if ended.size:
             final = {name: array[ended] for name, array in current.items()}  # copies, before the reset
             observations, info = self.vector.reset(options={"reset_mask": has_ended})
@@ -185,7 +185,7 @@ class NextStepEnvironment(NativeEnvironment):
         needs_action = ~has_ended if late.size else None
         return self._batch(observations, ended, needs_action=needs_action, **final)
 
-    def _held(self, rows: NDArray[np.intp]) -> dict[str, Any]:
+    def _held(self, rows: Rows) -> dict[str, Any]:
         """Return the entries of a batch for the episodes that ended in ``rows`` [K] one step ago."""
         entries: dict[str, Any] = {
             "final_observations": {name: array[rows] for name, array in self._held_final.items()},
@@ -195,7 +195,7 @@ class NextStepEnvironment(NativeEnvironment):
             entries["final_action_mask"] = self._held_mask[rows]
         return entries
 
-    def _hold(self, rows: NDArray[np.intp], observations: Mapping[str, NDArray[Any]], info: Any) -> None:
+    def _hold(self, rows: Rows, observations: Mapping[str, NDArray[Any]], info: Any) -> None:
         """Keep the final observations and numbers of the episodes that ended in ``rows`` [K] for the next step."""
         for name, array in self._held_final.items():
             array[rows] = observations[name][rows]
@@ -214,6 +214,6 @@ ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {
 }
 
 
-def _stack(values: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
+def _stack(values: Any, rows: Rows) -> NDArray[Any]:
     """Return the chosen rows as one array; Gymnasium collects them in an array of objects."""
     return np.stack([np.asarray(values[row]) for row in rows])

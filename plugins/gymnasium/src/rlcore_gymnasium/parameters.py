@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
-import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 from numpy.typing import NDArray
@@ -32,9 +31,8 @@ from rlcore import (
 )
 from rlcore_gymnasium.cartpole_physics import derive, derived_names
 from rlcore_gymnasium.parameter_settings import ParameterRoute, last_name, read, write
+from rlcore_gymnasium.saved_wrappers import Env
 from rlcore_gymnasium.video import behind_camera
-
-Env = gymnasium.Env[Any, Any]
 
 # The type to which a value is converted, or None if the environment does not declare one.
 Kind = type | None
@@ -306,7 +304,7 @@ def as_number(value: float, kind: Kind) -> Any:
     return kind(value)
 
 
-def numeric_attributes(env: gymnasium.Env[Any, Any]) -> list[str]:
+def numeric_attributes(env: Env) -> list[str]:
     """Return the names of the public numbers of an unwrapped environment or its class."""
     # Not with getattr, which would run properties.
     values: dict[str, Any] = {}

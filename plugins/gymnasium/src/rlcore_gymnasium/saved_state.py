@@ -32,9 +32,7 @@ from rlcore import (
     saved_mapping,
 )
 from rlcore_gymnasium.in_process import InProcessEnvironment
-from rlcore_gymnasium.saved_wrappers import are_known, chain, class_name, restore_wrappers, save_wrappers
-
-Env = gymnasium.Env[Any, Any]
+from rlcore_gymnasium.saved_wrappers import Env, are_known, chain, class_name, restore_wrappers, save_wrappers
 
 _CLASSIC = "gymnasium.envs.classic_control"
 _MUJOCO = "gymnasium.envs.mujoco"

@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium.wrappers import RecordVideo
 
 from rlcore import EnvironmentFailed, RlcoreError, RunStateError, one_line, pip_install
+from rlcore_gymnasium.saved_wrappers import Env
 
 RENDER_MODE = "rgb_array"
 _NO_DISPLAY = (
@@ -26,7 +27,7 @@ class FilmedEpisodes(RecordVideo):
     Raises EnvironmentFailed with the solution if the environment cannot be rendered or a package is missing.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], directory: Path, env_id: str, index: int) -> None:
+    def __init__(self, env: Env, directory: Path, env_id: str, index: int) -> None:
         if RENDER_MODE not in env.metadata.get("render_modes", ()):
             raise EnvironmentFailed(f"{env_id}: has no render mode {RENDER_MODE!r}, and cannot record video")
         self._env_id = env_id
@@ -68,7 +69,7 @@ class FilmedEpisodes(RecordVideo):
             raise EnvironmentFailed(f"{self._env_id}: render() returns no image to record")
 
 
-def behind_camera(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+def behind_camera(env: Env) -> Env:
     """Return the environment without its video recorder, if it has one."""
     return env.env if isinstance(env, FilmedEpisodes) else env
 
