@@ -27,7 +27,9 @@ class Actions:
 
     def take(self, slots: NDArray[np.integer[Any]]) -> Actions:
         """Return the actions of these ``slots`` [R], in this order, as copies."""
-        return Actions(*(None if part is None else part[slots] for part in (self.continuous, self.discrete)))
+        continuous = None if self.continuous is None else self.continuous[slots]
+        discrete = None if self.discrete is None else self.discrete[slots]
+        return Actions(continuous, discrete)
 
     @classmethod
     def joined(cls, parts: Iterable[tuple[NDArray[np.integer[Any]], Actions]]) -> Actions:
@@ -36,16 +38,17 @@ class Actions:
         Every slot is in exactly one part: together the parts have the slots 0 to S - 1.
         """
         parts = list(parts)
-        whole: dict[str, NDArray[Any]] = {}
+        count = sum(len(slots) for slots, _ in parts)
+        arrays: dict[str, NDArray[Any]] = {}
         for name in ("continuous", "discrete"):
-            arrays = [(slots, array) for slots, part in parts if (array := getattr(part, name)) is not None]
-            if arrays:
-                first = arrays[0][1]
-                count = sum(len(slots) for slots, _ in arrays)
-                whole[name] = np.empty((count, *first.shape[1:]), first.dtype)
-            for slots, array in arrays:
-                whole[name][slots] = array
-        return cls(**whole)
+            for slots, actions in parts:
+                rows = getattr(actions, name)
+                if rows is None:
+                    continue
+                if name not in arrays:
+                    arrays[name] = np.empty((count, *rows.shape[1:]), rows.dtype)
+                arrays[name][slots] = rows
+        return cls(**arrays)
 
 
 @attrs.define(eq=False)
@@ -107,21 +110,29 @@ class AgentBatch:
     @property
     def transition_closed(self) -> NDArray[np.bool_] | None:
         """Rows [S] whose transition closed in this step: the agent acts next, or its episode ended. None: all rows."""
-        return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
+        if self.needs_action is None:
+            return None
+        return self.needs_action | self.terminated | self.truncated
 
     def take(self, slots: NDArray[np.integer[Any]]) -> AgentBatch:
         """Return the batch of these ``slots`` [R] alone, in this order, as copies: what R agents receive."""
         terminated = self.terminated[slots]
         truncated = self.truncated[slots]
         ended = np.flatnonzero(terminated | truncated)
-        optional = ("group_reward", "needs_action", "action_mask", "aborted", "life_lost")
-        arrays: dict[str, Any] = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
+        arrays: dict[str, Any] = {}
+        for name in ("group_reward", "needs_action", "action_mask", "aborted", "life_lost"):
+            array = getattr(self, name)
+            if array is not None:
+                arrays[name] = array[slots]
         if ended.size:
+            # `self.ended` is ascending: the place of a slot in it is the slot's row in all final arrays.
             rows = np.searchsorted(self.ended, slots[ended])
             for name in ("final_observations", "final_info"):
-                if (finals := getattr(self, name)) is not None:
+                finals = getattr(self, name)
+                if finals is not None:
                     arrays[name] = {key: array[rows] for key, array in finals.items()}
             if self.final_action_mask is not None:
                 arrays["final_action_mask"] = self.final_action_mask[rows]
         observations = {name: array[slots] for name, array in self.observations.items()}
-        return AgentBatch(observations, self.reward[slots], terminated, truncated, ended, **arrays)
+        reward = self.reward[slots]
+        return AgentBatch(observations, reward, terminated, truncated, ended, **arrays)

@@ -75,16 +75,22 @@ class ObservationSpec:
         if self.kind != "image" or self.dtype.kind != "u":
             return np.ones(self.shape[-1:], np.float32)
         most = np.iinfo(self.dtype).max
-        largest = np.minimum(most if self.high is None else self.high, most)
-        of_channels = np.broadcast_to(largest, self.shape).reshape(-1, self.shape[-1]).max(axis=0)
-        # A channel that is always zero has nothing to scale.
-        return np.where(of_channels > 0, of_channels, 1).astype(np.float32)
+        high = most if self.high is None else self.high
+        bounds = np.broadcast_to(np.minimum(high, most), self.shape)
+        of_channels = bounds.reshape(-1, self.shape[-1]).max(axis=0)
+        # A channel that is always zero has nothing to scale: dividing by its bound would give a NaN.
+        scales = np.where(of_channels > 0, of_channels, 1)
+        return scales.astype(np.float32)
 
     @kind.validator
     def _is_matrix(self, attribute: attrs.Attribute[Any], kind: ObservationKind) -> None:
-        if kind == "entities" and (len(self.shape) != 2 or self.goal):
-            problem = "cannot be a goal" if self.goal else f"have shape {list(self.shape)}, not [entities, numbers]"
-            raise ValueError(f"observation {self.name!r}: entities {problem}")
+        if kind != "entities":
+            return
+        if self.goal:
+            raise ValueError(f"observation {self.name!r}: entities cannot be a goal")
+        if len(self.shape) != 2:
+            shape = list(self.shape)
+            raise ValueError(f"observation {self.name!r}: entities have shape {shape}, not [entities, numbers]")
 
     @low.validator
     @high.validator
@@ -168,8 +174,10 @@ class BehaviorSpec:
 
     def take(self, slots: NDArray[np.integer[Any]]) -> BehaviorSpec:
         """Return the behavior of these ``slots`` [R] alone, in this order, for the trainer of some of the agents."""
-        team, group = (None if column is None else column[slots] for column in (self.team, self.group))
-        return attrs.evolve(self, env_index=self.env_index[slots], team=team, group=group)
+        env_index = self.env_index[slots]
+        team = None if self.team is None else self.team[slots]
+        group = None if self.group is None else self.group[slots]
+        return attrs.evolve(self, env_index=env_index, team=team, group=group)
 
 
 def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
@@ -177,31 +185,45 @@ def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
 
     ``found`` may have other types of numbers of the same kind: an observation of float64 fits one of float32.
     """
-    ours = {o.name: (o.shape, o.dtype.kind) for o in wanted.observations}
-    theirs = {o.name: (o.shape, o.dtype.kind) for o in found.observations}
+    ours = {observation.name: observation for observation in wanted.observations}
+    theirs = {observation.name: observation for observation in found.observations}
     for name in {**ours, **theirs}:
-        if ours.get(name) != theirs.get(name):
-            return f"observation {name!r} is {_shown(theirs.get(name))} instead of {_shown(ours.get(name))}"
-    spans = {o.name: o.full_scale for o in found.observations}
-    for o in wanted.observations:
+        then = _form(ours.get(name))
+        now = _form(theirs.get(name))
+        if then != now:
+            return f"observation {name!r} is {_form_in_words(now)} instead of {_form_in_words(then)}"
+    for name, observation in ours.items():
         # Networks divide images of integers by it: another one changes what a policy sees.
-        if not np.array_equal(o.full_scale, spans[o.name]):
-            now, then = (f"{span.max():g}" for span in (spans[o.name], o.full_scale))
-            return f"observation {o.name!r} has numbers up to {now} instead of {then}"
-    for what in ("continuous", "discrete"):
-        if getattr(wanted, what) != getattr(found, what):
-            return f"{what} actions are {getattr(found, what)} instead of {getattr(wanted, what)}"
-    for what in ("low", "high"):
-        if not np.allclose(getattr(wanted, what), getattr(found, what)):
-            return f"the bound {what!r} of actions is {getattr(found, what)} instead of {getattr(wanted, what)}"
+        scale = observation.full_scale
+        other_scale = theirs[name].full_scale
+        if not np.array_equal(scale, other_scale):
+            return f"observation {name!r} has numbers up to {other_scale.max():g} instead of {scale.max():g}"
+    for field in ("continuous", "discrete"):
+        before = getattr(wanted, field)
+        after = getattr(found, field)
+        if before != after:
+            return f"{field} actions are {after} instead of {before}"
+    for field in ("low", "high"):
+        before = getattr(wanted, field)
+        after = getattr(found, field)
+        if not np.allclose(before, after):
+            return f"the bound {field!r} of actions is {after} instead of {before}"
     return None
 
 
-def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
+def _form(observation: ObservationSpec | None) -> tuple[tuple[int, ...], str] | None:
+    """The shape of an observation and the kind of its numbers; None if there is no such observation."""
     if observation is None:
+        return None
+    return observation.shape, observation.dtype.kind
+
+
+def _form_in_words(form: tuple[tuple[int, ...], str] | None) -> str:
+    if form is None:
         return "not there"
-    shape, kind = observation
-    return f"{list(shape)} {'real numbers' if kind == 'f' else 'integers'}"
+    shape, kind = form
+    numbers = "real numbers" if kind == "f" else "integers"
+    return f"{list(shape)} {numbers}"
 
 
 def checked_observations(
@@ -211,46 +233,56 @@ def checked_observations(
 
     An array alone is the observation of a behavior that has only one. Raises ValueError for what does not fit.
     """
-    specs = behavior.observations
+    specs = {spec.name: spec for spec in behavior.observations}
+    names = list(specs)
     if not isinstance(observations, Mapping):
-        if len(specs) > 1:
-            raise ValueError(
-                f"behavior {behavior.name!r} has {len(specs)} observations; give a mapping with "
-                f"{', '.join(repr(spec.name) for spec in specs)}"
-            )
-        observations = {specs[0].name: observations}
-    names = [spec.name for spec in specs]
+        if len(names) > 1:
+            listed = ", ".join(map(repr, names))
+            raise ValueError(f"behavior {behavior.name!r} has {len(names)} observations; give a mapping with {listed}")
+        observations = {names[0]: observations}
     for name in observations:
-        if name not in names:
-            raise ValueError(f"unknown observation {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}")
+        if name not in specs:
+            suggestion = did_you_mean(name, names)
+            raise ValueError(f"unknown observation {name!r}{suggestion}; there are {', '.join(names)}")
     for name in names:
         if name not in observations:
             raise ValueError(f"observation {name!r} is missing")
-    found = {spec.name: _checked(spec, observations[spec.name]) for spec in specs}
-    rows = {name: len(array) for name, array in found.items()}
+    arrays = {}
+    rows = {}
+    for name, spec in specs.items():
+        array = _checked(spec, observations[name])
+        arrays[name] = array
+        rows[name] = len(array)
     if len(set(rows.values())) > 1:
-        shown = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
-        raise ValueError(f"the observations must have equally many rows: {shown}")
-    return found
+        counts = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
+        raise ValueError(f"the observations must have equally many rows: {counts}")
+    return arrays
 
 
 def _checked(spec: ObservationSpec, values: ArrayLike) -> NDArray[Any]:
     """An observation [R, *shape] of the type of ``spec``. Raises ValueError if it does not fit."""
     array = np.asarray(values)
     shape = spec.shape
-    wanted = f"[rows, {', '.join(map(str, shape))}]" if shape else "[rows]"
     if array.ndim == 0 or array.shape[1:] != shape:
-        hint = "; of a single row, give array[None]" if array.shape == shape else ""
+        sizes = ", ".join(["rows", *map(str, shape)])
+        hint = ""
         if spec.kind == "one_hot" and array.dtype.kind in "iu":
             hint = "; it has indicators: 1 in the column of a choice, 0 in the others"
-        raise ValueError(f"observation {spec.name!r} has shape {list(array.shape)} and must have {wanted}{hint}")
+        elif array.shape == shape:
+            hint = "; of a single row, give array[None]"
+        raise ValueError(f"observation {spec.name!r} has shape {list(array.shape)} and must have [{sizes}]{hint}")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"observation {spec.name!r} has type {array.dtype} and must have {spec.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(spec.dtype, copy=False)
-    good = np.isfinite(cast) if spec.dtype.kind == "f" else cast == array
+    if spec.dtype.kind == "f":
+        good = np.isfinite(cast)
+        problem = "is not finite"
+    else:
+        # A cast wraps 300 to 44 in a uint8 without a word, so every value must survive it.
+        good = cast == array
+        problem = f"is not a value of {spec.dtype}"
     if not good.all():
         place = tuple(map(int, np.argwhere(~good)[0]))
-        what = "is not finite" if spec.dtype.kind == "f" else f"is not a value of {spec.dtype}"
-        raise ValueError(f"observation {spec.name!r}: {array[place]} in row {place[0]} {what}")
+        raise ValueError(f"observation {spec.name!r}: {array[place]} in row {place[0]} {problem}")
     return cast

@@ -19,14 +19,15 @@ def first_non_finite(value: Any) -> tuple[int, ...] | None:
 
     The index of a number is ``()``. Values of other types count as finite.
     """
-    if not isinstance(value, np.ndarray):
-        return () if isinstance(value, float | np.floating) and not isfinite(value) else None
-    if value.dtype.kind not in "fc":
+    if isinstance(value, float | np.floating):
+        return None if isfinite(value) else ()
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
         return None
     finite = np.isfinite(value)
     if finite.all():
         return None
-    return tuple(int(index) for index in np.unravel_index(int(finite.argmin()), value.shape))
+    first = int(finite.argmin())
+    return tuple(map(int, np.unravel_index(first, value.shape)))
 
 
 def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
@@ -34,21 +35,22 @@ def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
 
     None if there is none.
     """
-    place = first_non_finite(values if values.dtype.itemsize <= 4 else _as_float32(values))
+    may_overflow = values.dtype.itemsize > 4
+    stored = np.where(np.abs(values) <= LARGEST, values, np.nan) if may_overflow else values
+    place = first_non_finite(stored)
     if place is None:
         return None
+    number = values[place]
     fix = "fix the environment, or wrap it to keep its values finite"
-    if isfinite(values[place]):
+    if isfinite(number):
         fix = f"values beyond {LARGEST:.2g} are infinite as float32, which trainers store; scale them down"
-    elif values.dtype.itemsize <= 4 and not isnan(values[place]):
+    elif not (may_overflow or isnan(number)):
         fix += f" and below {LARGEST:.2g}, the largest float32"
-    value = values[place[0]]
-    text = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
-    return int(place[0]), text, fix
-
-
-def _as_float32(values: NDArray[Any]) -> NDArray[Any]:
-    return np.where(np.abs(values) <= LARGEST, values, np.nan)
+    row = place[0]
+    value = values[row]
+    if np.ndim(value) == 0:
+        return row, f"{float(value):g}", fix
+    return row, np.array2string(np.asarray(value), threshold=8), fix
 
 
 def hide_overflow_warnings() -> None:

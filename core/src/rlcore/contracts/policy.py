@@ -52,8 +52,10 @@ class Policy(Protocol):
 
 def read_by(policy: Policy, behavior: BehaviorSpec) -> BehaviorSpec:
     """Return ``behavior``, that of its agents, with the observations that ``policy`` reads."""
-    own = getattr(policy, "behavior", None)
-    return attrs.evolve(behavior, observations=own.observations) if isinstance(own, BehaviorSpec) else behavior
+    declared = getattr(policy, "behavior", None)
+    if not isinstance(declared, BehaviorSpec):
+        return behavior
+    return attrs.evolve(behavior, observations=declared.observations)
 
 
 @runtime_checkable
@@ -117,12 +119,12 @@ class Player:
         self.steps += 1
         if self.memory is None:
             return self.policy.act(batch.observations, batch.action_mask, deterministic)
-        idle = None if batch.needs_action is None else ~batch.needs_action
-        kept = None if idle is None else self.memory[idle]
         policy = cast(MemoryPolicy, self.policy)
+        waiting = None if batch.needs_action is None else ~batch.needs_action
+        kept = None if waiting is None else self.memory[waiting]
         actions = policy.act(batch.observations, batch.action_mask, deterministic, self.memory)
-        if idle is not None:
-            self.memory[idle] = kept
+        if waiting is not None:
+            self.memory[waiting] = kept
         return actions
 
     def observe(self, batch: AgentBatch) -> None:
@@ -139,7 +141,10 @@ class Player:
 
     def state_dict(self) -> dict[str, Any]:
         """The number of steps, and what the agents remember. The policy is not part of it."""
-        return {"steps": self.steps, **({} if self.memory is None else {"memory": self.memory.copy()})}
+        state: dict[str, Any] = {"steps": self.steps}
+        if self.memory is not None:
+            state["memory"] = self.memory.copy()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""

@@ -65,14 +65,15 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
     """
     if any(name not in environ for name in NAMES):
         return None
-    values = {name: environ.get(name, "0") for name in (*NAMES[:3], RESTARTS)}
+    numbers = {name: environ.get(name, "0") for name in (*NAMES[:3], RESTARTS)}
     try:
-        rank, size, local_rank, restarts = map(int, values.values())
+        rank, size, local_rank, restarts = map(int, numbers.values())
     except ValueError:
         rank = size = local_rank = restarts = -1
-    if not 0 <= local_rank <= rank < size < 10**9 or restarts < 0:  # a machine has ranks in a row
-        shown = ", ".join(f"{name}={value[:40]!r}" for name, value in values.items())
-        raise ConfigError(f"the environment variables {shown} are not those of a rank; use torchrun")
+    # The ranks of a machine are numbered in a row, so the number on the machine is never above that in the run.
+    if restarts < 0 or not 0 <= local_rank <= rank < size < 10**9:
+        variables = ", ".join(f"{name}={value[:40]!r}" for name, value in numbers.items())
+        raise ConfigError(f"the environment variables {variables} are not those of a rank; use torchrun")
     port = environ["MASTER_PORT"]
     address = environ["MASTER_ADDR"]
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
@@ -89,8 +90,12 @@ def _job(environ: Mapping[str, str]) -> str:
         return str(UUID(name))
     starter = os.getppid()
     started = ""
-    with suppress(OSError, IndexError):  # Linux: numbers of processes are used again
-        started = Path(f"/proc/{starter}/stat").read_text().rpartition(")")[2].split()[19]
+    # Linux: numbers of processes are used again, so the start time belongs to the id. It is the 22nd field of the file,
+    # the 20th after the name, which may have spaces and brackets (man proc_pid_stat).
+    with suppress(OSError, IndexError):
+        status = Path(f"/proc/{starter}/stat").read_text()
+        fields = status.rpartition(")")[2].split()
+        started = fields[19]
     return f"{name} {starter} {started}"
 
 
@@ -164,8 +169,11 @@ class Ranks:
 
     def own_environments(self, num_envs: int) -> tuple[int, int]:
         """Return the first environment of this rank, and how many it has: blocks whose sizes differ by one at most."""
-        each, more = divmod(num_envs, self.size)
-        return self.rank * each + min(self.rank, more), each + (self.rank < more)
+        count, more = divmod(num_envs, self.size)  # the first `more` ranks have one environment more
+        first_env = self.rank * count + min(self.rank, more)
+        if self.rank < more:
+            count += 1
+        return first_env, count
 
     def share_slots(self, env_index: NDArray[np.int64], first_env: int) -> SlotShare:
         """Return the share of this rank, where ``env_index`` [S] are the environments of its slots.
@@ -173,7 +181,8 @@ class Ranks:
         Slots of a run in one process are numbered environment by environment, or agent by agent with all environments
         for each; those of several ranks are numbered alike. ``first_env`` is the first environment of this rank.
         """
-        return SlotShare(len(env_index), np.arange(len(env_index)), env_index + first_env)
+        slots = len(env_index)
+        return SlotShare(slots, np.arange(slots), env_index + first_env)
 
     def save_state(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return, in rank 0, the state of all ranks for a checkpoint, of which each has its ``state``."""
@@ -188,12 +197,15 @@ class Ranks:
 
     def of_this_number(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
         """``state``; if another number of ranks saved it, without their parts, and with the latest episode of all."""
-        if state is None or number_of_ranks(state) == self.size:
+        if state is None:
+            return None
+        saved_by = number_of_ranks(state)
+        if saved_by == self.size:
             return state
         of_run = dict(state["run"])
         if of_run["episodes"] is not None:
             of_run["episodes"] = latest_episode(state)
-        of_run[RANKS_ENTRY] = {"size": number_of_ranks(state)}
+        of_run[RANKS_ENTRY] = {"size": saved_by}
         return {**state, "run": of_run}
 
     def other_number(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -201,8 +213,10 @@ class Ranks:
 
         None if they are as many.
         """
-        saved = number_of_ranks(state)
-        return None if RANKS_ENTRY not in state["run"] else (_in_words(saved), _in_words(self.size))
+        if RANKS_ENTRY not in state["run"]:
+            return None
+        saved_by = number_of_ranks(state)
+        return _in_words(saved_by), _in_words(self.size)
 
     def stand_in(self, environment: Environment) -> Environment | None:
         """Return what takes the place of an environment that ended or failed in a step, until all ranks stop.
@@ -266,15 +280,21 @@ class Ranks:
 
 def number_of_ranks(state: Mapping[str, Any]) -> int:
     """The number of ranks that saved the ``state`` of a checkpoint."""
-    return int((state["run"].get(RANKS_ENTRY) or {"size": 1})["size"])
+    saved = state["run"].get(RANKS_ENTRY)
+    return int(saved["size"]) if saved else 1
 
 
 def latest_episode(state: Mapping[str, Any]) -> int:
     """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
-    numbers = [state["run"]["episodes"]]
-    for part in (state["run"].get(RANKS_ENTRY) or {"parts": {}})["parts"].values():
-        numbers += [leaf for path, leaf in zip(part["paths"], part["leaves"], strict=True) if path == EPISODES]
-    return max(int(np.max(each, initial=0)) for each in numbers)
+    run = state["run"]
+    of_ranks = [run["episodes"]]
+    saved = run.get(RANKS_ENTRY)
+    parts = saved["parts"] if saved else {}
+    for part in parts.values():
+        for path, leaf in zip(part["paths"], part["leaves"], strict=True):
+            if path == EPISODES:
+                of_ranks.append(leaf)
+    return max(int(np.max(episodes, initial=0)) for episodes in of_ranks)
 
 
 def _in_words(ranks: int) -> str:
@@ -307,7 +327,8 @@ class IdleGroups:
         if self._steps < self.window:
             return False
         self._steps = 0
-        self.idle = self._ranks.sum(self.acted.astype(np.int64)) == 0
+        acting_ranks = self._ranks.sum(self.acted.astype(np.int64))  # [G]
+        self.idle = acting_ranks == 0
         self.acted[:] = False
         return True
 
@@ -317,7 +338,8 @@ class IdleGroups:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load the state of an object with as many groups. Raises SavedValueError if it does not fit."""
-        idle, acted = (saved_array(state, name, np.bool_, self.idle.shape).copy() for name in ("idle", "acted"))
+        idle = saved_array(state, "idle", np.bool_, self.idle.shape)
+        acted = saved_array(state, "acted", np.bool_, self.acted.shape)
         self._steps = saved_count(state, "steps")
-        self.idle = idle
-        self.acted = acted
+        self.idle = idle.copy()
+        self.acted = acted.copy()

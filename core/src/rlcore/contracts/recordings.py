@@ -55,27 +55,25 @@ class Recording:
         Where some have action masks, the others allow every option.
         """
         first = parts[0]
-
-        def actions(part: str) -> NDArray[Any] | None:
-            arrays = [getattr(each.actions, part) for each in parts]
-            return None if arrays[0] is None else np.concatenate(arrays)
-
-        mask = None
-        if any(each.action_mask is not None for each in parts):
-            free = [np.ones((each.transitions + each.episodes, first.behavior.mask_size), np.bool_) for each in parts]
-            pairs = zip(parts, free, strict=True)
-            mask = np.concatenate([other if each.action_mask is None else each.action_mask for each, other in pairs])
-        names = ("reward", "terminated", "truncated", "lengths")
-        plain: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in parts]) for name in names}
-        return attrs.evolve(
-            first,
-            observations={
-                name: np.concatenate([each.observations[name] for each in parts]) for name in first.observations
-            },
-            actions=Actions(actions("continuous"), actions("discrete")),
-            action_mask=mask,
-            **plain,
-        )
+        observations = {}
+        for name in first.observations:
+            observations[name] = np.concatenate([part.observations[name] for part in parts])
+        actions = {}
+        for name in ("continuous", "discrete"):
+            arrays = [getattr(part.actions, name) for part in parts]
+            actions[name] = None if arrays[0] is None else np.concatenate(arrays)
+        columns: dict[str, Any] = {}
+        for name in ("reward", "terminated", "truncated", "lengths"):
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        if any(part.action_mask is not None for part in parts):
+            masks = []
+            for part in parts:
+                mask = part.action_mask
+                if mask is None:
+                    mask = np.ones((part.transitions + part.episodes, first.behavior.mask_size), np.bool_)
+                masks.append(mask)
+            columns["action_mask"] = np.concatenate(masks)
+        return attrs.evolve(first, observations=observations, actions=Actions(**actions), **columns)
 
     def named_as(self, behavior: BehaviorSpec) -> Recording:
         """Return the recording with the names of ``behavior``'s observations, if it is nameless and they fit in order.
@@ -84,12 +82,17 @@ class Recording:
         """
         ours = self.behavior.observations
         theirs = behavior.observations
-        if not self.nameless or [each.shape for each in ours] != [each.shape for each in theirs]:
+        shapes = [spec.shape for spec in ours]
+        if not self.nameless or shapes != [spec.shape for spec in theirs]:
             return self
-        names = {one.name: other.name for one, other in zip(ours, theirs, strict=True)}
-        renamed = tuple(attrs.evolve(each, name=names[each.name]) for each in ours)
+        names = {}
+        renamed = []
+        for spec, other in zip(ours, theirs, strict=True):
+            names[spec.name] = other.name
+            renamed.append(attrs.evolve(spec, name=other.name))
         observations = {names[name]: array for name, array in self.observations.items()}
-        return attrs.evolve(self, behavior=attrs.evolve(self.behavior, observations=renamed), observations=observations)
+        behavior = attrs.evolve(self.behavior, observations=tuple(renamed))
+        return attrs.evolve(self, behavior=behavior, observations=observations)
 
     @property
     def transitions(self) -> int:
@@ -104,13 +107,16 @@ class Recording:
     @property
     def rows(self) -> NDArray[np.int64]:
         """The row of each transition in ``observations`` and ``action_mask``, [N]; the next row is ``rows + 1``."""
-        return np.arange(self.transitions) + np.repeat(np.arange(self.episodes), self.lengths)
+        final_observations_before = np.repeat(np.arange(self.episodes), self.lengths)
+        return np.arange(self.transitions) + final_observations_before
 
     @property
     def returns(self) -> NDArray[np.float64]:
         """The sum of the rewards of each episode, [E]."""
+        if not self.episodes:  # reduceat refuses to start nowhere
+            return np.empty(0)
         starts = np.cumsum(self.lengths) - self.lengths
-        return np.add.reduceat(self.reward, starts, dtype=np.float64) if self.episodes else np.empty(0)
+        return np.add.reduceat(self.reward, starts, dtype=np.float64)
 
 
 @attrs.frozen

@@ -82,21 +82,31 @@ class BehaviorEvaluation:
     @classmethod
     def joined(cls, parts: Sequence[BehaviorEvaluation]) -> BehaviorEvaluation:
         """Return the result of the episodes of all ``parts``, of which there is at least one."""
-        returns = tuple(value for part in parts for value in part.returns)
-        group = [(part.mean_group_reward, part.episodes) for part in parts if part.mean_group_reward is not None]
+        returns: list[float] = []
+        lengths: list[int] = []
+        info: dict[str, tuple[float, ...]] = {}
+        group_rewards: list[float] = []
+        group_episodes: list[int] = []
+        for part in parts:
+            returns += part.returns
+            lengths += part.lengths
+            for name, values in part.info.items():
+                info[name] = (*info.get(name, ()), *values)
+            if part.mean_group_reward is not None:
+                group_rewards.append(part.mean_group_reward)
+                group_episodes.append(part.episodes)
+        mean_lengths = [part.mean_length for part in parts]
+        episodes = [part.episodes for part in parts]
         return cls(
             mean_reward=fmean(returns),
             std_reward=pstdev(returns),
             episodes=len(returns),
-            mean_length=fmean([part.mean_length for part in parts], [part.episodes for part in parts]),
-            returns=returns,
-            mean_group_reward=fmean(*zip(*group, strict=True)) if group else None,
-            lengths=tuple(length for part in parts for length in part.lengths),
+            mean_length=fmean(mean_lengths, episodes),
+            returns=tuple(returns),
+            mean_group_reward=fmean(group_rewards, group_episodes) if group_rewards else None,
+            lengths=tuple(lengths),
             cut=sum(part.cut for part in parts),
-            info={
-                name: tuple(value for part in parts for value in part.info.get(name, ()))
-                for name in dict.fromkeys(name for part in parts for name in part.info)
-            },
+            info=info,
         )
 
 
@@ -150,7 +160,12 @@ class OpponentEvaluation:
     @property
     def summary(self) -> dict[str, float]:
         """The mean reward and the shares of wins, draws and losses, as plain values."""
-        return {name: getattr(self, name) for name in ("mean_reward", "win_rate", "draw_rate", "loss_rate")}
+        return {
+            "mean_reward": self.mean_reward,
+            "win_rate": self.win_rate,
+            "draw_rate": self.draw_rate,
+            "loss_rate": self.loss_rate,
+        }
 
 
 @attrs.define(eq=False)
@@ -194,14 +209,17 @@ class EvaluationResult:
         """
         if self.score_against is not None:
             return self.opponents[self.score_against].mean_reward
-        return fmean(each.mean_reward for each in (self.opponents or self.behaviors).values())
+        results = self.opponents or self.behaviors
+        return fmean(result.mean_reward for result in results.values())
 
     @property
     def mean_info(self) -> dict[str, float]:
         """The mean over behaviors of each number that the environment reports of ended episodes, by name."""
-        means = [behavior.mean_info for behavior in self.behaviors.values()]
-        names = dict.fromkeys(name for each in means for name in each)
-        return {name: fmean(each[name] for each in means if name in each) for name in names}
+        means: dict[str, list[float]] = {}
+        for result in self.behaviors.values():
+            for name, mean in result.mean_info.items():
+                means.setdefault(name, []).append(mean)
+        return {name: fmean(values) for name, values in means.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values.
@@ -209,16 +227,15 @@ class EvaluationResult:
         ``mean_group_reward`` is there only for behaviors whose agents share rewards, ``info`` only if the environment
         reports numbers of ended episodes, and ``opponents`` only if there are any.
         """
-        behaviors = {name: _plain(each) for name, each in self.behaviors.items()}
+        behaviors = {name: _plain(result) for name, result in self.behaviors.items()}
         if not self.opponents:
             return {"behaviors": behaviors}
-        opponents = {name: _plain(each) for name, each in self.opponents.items()}
+        opponents = {name: _plain(result) for name, result in self.opponents.items()}
         return {"behaviors": behaviors, "opponents": opponents, "score": self.score}
 
 
 def _plain(result: BehaviorEvaluation | OpponentEvaluation) -> dict[str, Any]:
-    found = attrs.asdict(result, filter=lambda field, value: field.name not in ("cut", "info") and value is not None)
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    plain = attrs.asdict(result, filter=lambda field, value: field.name not in ("cut", "info") and value is not None)
     if isinstance(result, BehaviorEvaluation) and result.info:
         means = result.mean_info
         plain["info"] = {

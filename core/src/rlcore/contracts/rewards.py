@@ -79,15 +79,19 @@ class Transitions:
         if not self._has_order:
             raise ValueError("the transitions of a minibatch have no order; ask for `collected`")
         if self.slot is None:
-            slots = np.arange(self.reward.shape[1])
-            for row in range(len(self.reward)):
-                yield row * len(slots) + slots, slots
+            steps, width = self.reward.shape
+            slots = np.arange(width)
+            for step in range(steps):
+                yield step * width + slots, slots
             return
+        # Stable sorts keep the order of time: first by slot, then by the number of a transition within its slot.
         by_slot = np.argsort(self.slot, kind="stable")
         sorted_slots = self.slot[by_slot]
-        number = np.arange(len(by_slot)) - np.searchsorted(sorted_slots, sorted_slots)  # of each within its slot
+        first = np.searchsorted(sorted_slots, sorted_slots)  # [N] where the slot of each begins
+        number = np.arange(len(by_slot)) - first
         by_number = by_slot[np.argsort(number, kind="stable")]
-        for positions in np.split(by_number, np.cumsum(np.bincount(number))[:-1]):
+        ends = np.cumsum(np.bincount(number))
+        for positions in np.split(by_number, ends[:-1]):
             yield positions, self.slot[positions]
 
     @property

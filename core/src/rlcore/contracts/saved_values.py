@@ -28,9 +28,10 @@ class SavedValueError(RunStateError):
 
 def bad_state(error: Exception) -> str:
     """The message for one of the ``BAD_STATE`` errors that a ``load_state_dict`` raised."""
-    if isinstance(error, KeyError):
-        return f"the entry {error.args[0] if error.args else '?'!r} is missing"
-    return one_line(error)
+    if not isinstance(error, KeyError):
+        return one_line(error)
+    entry = error.args[0] if error.args else "?"
+    return f"the entry {entry!r} is missing"
 
 
 def saved_entry(state: Mapping[str, Any], name: str) -> Any:
@@ -68,21 +69,25 @@ def require_form(value: Any, form: Any, name: str = "") -> None:
     A form is a :class:`Kind`; ``[form]`` for a list; ``{EACH: form}`` for a mapping of any keys; or a mapping from keys
     to forms, in which a key that ends with ``?`` may be absent or null. A mapping may have other keys too.
     """
-    kind = form if isinstance(form, Kind) else LIST if isinstance(form, list) else MAPPING
-    if not kind.fits(value):
-        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not {kind.wanted}")
+    if isinstance(form, Kind):
+        if not form.fits(value):
+            raise SavedValueError(f"the entry {name!r} is {_described(value)}, not {form.wanted}")
+        return
     if isinstance(form, list):
-        for each in value:
-            require_form(each, form[0], name)
-    elif isinstance(form, Mapping):
-        for key, inner in form.items():
-            if key == EACH:
-                for entry, each in value.items():
-                    require_form(each, inner, f"{name}/{entry[:60]}" if name else entry[:60])
-            elif not key.endswith("?"):
-                require_form(saved_entry(value, key), inner, key)
-            elif value.get(key[:-1]) is not None:
-                require_form(value[key[:-1]], inner, key[:-1])
+        require_form(value, LIST, name)
+        for item in value:
+            require_form(item, form[0], name)
+        return
+    require_form(value, MAPPING, name)
+    for key, inner in form.items():
+        if key == EACH:
+            for entry, item in value.items():
+                place = entry[:60]  # of a file that may be damaged: a key may be megabytes
+                require_form(item, inner, f"{name}/{place}" if name else place)
+            continue
+        entry = key.removesuffix("?")
+        if entry == key or value.get(entry) is not None:
+            require_form(saved_entry(value, entry), inner, entry)
 
 
 def has_form(value: Any, form: Any) -> bool:
@@ -102,8 +107,8 @@ def _checked(state: Mapping[str, Any], name: str, kind: Kind) -> Any:
 
 def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the mapping ``state[name]``. Raises SavedValueError if it is something else."""
-    found: Mapping[str, Any] = _checked(state, name, MAPPING)
-    return found
+    mapping: Mapping[str, Any] = _checked(state, name, MAPPING)
+    return mapping
 
 
 def saved_array(
@@ -116,15 +121,21 @@ def saved_array(
     value = saved_entry(state, name)
     wanted = np.dtype(dtype)
     fits = isinstance(value, np.ndarray) and value.dtype == wanted
-    if fits and shape is not None:
-        fits = len(shape) == value.ndim and all(
-            want is None or have == want for have, want in zip(value.shape, shape, strict=True)
-        )
+    sizes = ""
+    if shape is not None:
+        sizes = f" of shape {_shape(shape)}"
+        fits = fits and _has_shape(value, shape)
     if not fits:
-        sizes = "" if shape is None else f" of shape {_shape(shape)}"
         raise SavedValueError(f"the entry {name!r} is {_described(value)}, not an array of {wanted}{sizes}")
     array: NDArray[Any] = value
     return array
+
+
+def _has_shape(array: NDArray[Any], shape: Sequence[int | None]) -> bool:
+    if array.ndim != len(shape):
+        return False
+    pairs = zip(array.shape, shape, strict=True)
+    return all(wanted in (None, length) for length, wanted in pairs)
 
 
 def fill(target: NDArray[Any], state: Mapping[str, Any], name: str) -> None:
@@ -150,15 +161,19 @@ def saved_bool(state: Mapping[str, Any], name: str) -> bool:
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} of shape {_shape(value.shape)}"
+    if isinstance(value, int) and abs(value) >= 10**20:  # Python refuses to print one of thousands of digits
+        return "a huge number"
     if value is None or isinstance(value, bool | int | float | str):
-        text = repr(value) if not isinstance(value, int) or abs(value) < 10**20 else "a huge number"
+        text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return f"a {type(value).__name__}"
 
 
 def _shape(shape: Sequence[int | None]) -> str:
     sizes = ", ".join("any" if size is None else str(size) for size in shape)
-    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
+    if len(shape) == 1:
+        sizes += ","
+    return f"({sizes})"
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.states import mapped
+from rlcore.contracts.states import TreePath, mapped
 
 # Environments [M] and blocks [M] to the numbers of all their episodes.
 MakeBlocks = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
@@ -98,13 +98,26 @@ class EpisodeTable:
             if 0 <= place < self.BLOCK:
                 row = env * self.BLOCK + place
                 return self._rows[row : row + 1].copy()
-        places = episodes - self._first.take(env_index)
-        if (places >> self._BITS).any():  # before what is kept, or after it
+        places = self._places(env_index, episodes)
+        if places is None:
             self._hold(env_index, episodes >> self._BITS)
-            places = episodes - self._first.take(env_index)
-            if (places >> self._BITS).any():  # episodes of several blocks of one environment
-                return np.concatenate([self(env_index[k : k + 1], episodes[k : k + 1]) for k in range(len(env_index))])
-        return self._rows.take(env_index * self.BLOCK + places, 0)
+            places = self._places(env_index, episodes)
+        if places is None:  # episodes of several blocks of one environment, of which one is kept at a time
+            pairs = zip(env_index[:, None], episodes[:, None], strict=True)
+            return np.concatenate([self(env, episode) for env, episode in pairs])
+        rows = env_index * self.BLOCK + places
+        return self._rows.take(rows, 0)
+
+    def _places(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The place [K] of each episode in the kept block of its environment; None if one of them is in no kept block.
+
+        A shift to the right keeps the sign, so that places before the block are found too.
+        """
+        places = episodes - self._first.take(env_index)
+        outside = places >> self._BITS
+        if outside.any():
+            return None
+        return places
 
     def of_blocks(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the numbers [M, 256, *shape] of all episodes in block ``blocks[m]`` of environment ``env_index[m]``.
@@ -112,7 +125,7 @@ class EpisodeTable:
         Both are [M]; no pair is repeated.
         """
         self._hold(env_index, blocks)
-        return self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index]
+        return self._blocks[env_index]
 
     def forget(self) -> None:
         """Drop what is kept: ``make`` gives other numbers from now on."""
@@ -123,10 +136,15 @@ class EpisodeTable:
         if not len(self._rows):
             self._rows = np.empty((self._num_envs * self.BLOCK, *self._shape))
         missing = self._first[env_index] != blocks << self._BITS
-        env_index, first = np.unique(env_index[missing], return_index=True)
-        blocks = blocks[missing][first]
-        self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index] = self._make(env_index, blocks)
+        env_index, where = np.unique(env_index[missing], return_index=True)
+        blocks = blocks[missing][where]
+        self._blocks[env_index] = self._make(env_index, blocks)
         self._first[env_index] = blocks << self._BITS
+
+    @property
+    def _blocks(self) -> NDArray[np.float64]:
+        """[N, 256, *shape] a view of the rows."""
+        return self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)
 
 
 class EpisodeUniforms(EpisodeTable):
@@ -144,17 +162,22 @@ class EpisodeUniforms(EpisodeTable):
     def _draw(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
         streams, width = self._shape
         numbers = np.empty((len(env_index), self.BLOCK, streams, width))
-        for of_env, env, block in zip(numbers, env_index.tolist(), blocks.tolist(), strict=True):
+        pairs = zip(env_index.tolist(), blocks.tolist(), strict=True)
+        for row, (env, block) in enumerate(pairs):
             for column, stream in enumerate(self._streams):
-                of_env[:, column] = derive_generator(self._seed, stream, env, block).random((self.BLOCK, width))
+                # Named by its block, not drawn from in order: a resumed run needs no state of these generators.
+                generator = derive_generator(self._seed, stream, env, block)
+                numbers[row, :, column] = generator.random((self.BLOCK, width))
         return numbers
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
     """Return the generator's state as JSON data (plain integers and strings)."""
-    state: dict[str, Any] = mapped(
-        generator.bit_generator.state, lambda value, path: int(value) if isinstance(value, np.integer) else value
-    )
+
+    def plain(value: Any, path: TreePath) -> Any:
+        return int(value) if isinstance(value, np.integer) else value
+
+    state: dict[str, Any] = mapped(generator.bit_generator.state, plain)
     return state
 
 

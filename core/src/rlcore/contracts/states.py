@@ -18,9 +18,8 @@ LEARNED = ("model", "optimizer", "optimizers")
 """Entries of a trainer's state that hold learned numbers. If one of them is not finite, the training has diverged."""
 
 # The types that safetensors can store; numpy has more (texts, dates, objects).
-STORED_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)) | {
-    np.dtype(name) for name in ("bool", "float16", "float32", "float64")
-}
+_DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
+STORED_DTYPES = frozenset(map(np.dtype, _DTYPES.split()))
 
 TreePath = tuple[str | int, ...]
 """A place in a tree of mappings and lists: the keys of mappings, as texts, and the indices of lists."""
@@ -41,7 +40,11 @@ def mapped(
     A mapping for which ``whole(mapping, path)`` is true is given to ``leaf`` too. Keys become texts, tuples lists.
     """
     if isinstance(tree, Mapping) and not whole(tree, path):
-        return {str(key): mapped(item, leaf, whole, (*path, str(key))) for key, item in tree.items()}
+        copy = {}
+        for key, item in tree.items():
+            name = str(key)
+            copy[name] = mapped(item, leaf, whole, (*path, name))
+        return copy
     if isinstance(tree, list | tuple):
         return [mapped(item, leaf, whole, (*path, index)) for index, item in enumerate(tree)]
     return leaf(tree, path)
@@ -57,10 +60,15 @@ def leaves(
     """
     if not isinstance(tree, Mapping | list | tuple) or not tree or whole(tree, path):
         yield path, tree
-    elif len(path) < MAX_DEPTH:
-        pairs = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
-        for key, item in pairs:
-            yield from leaves(item, whole, (*path, key if isinstance(tree, list | tuple) else str(key)))
+        return
+    if len(path) >= MAX_DEPTH:
+        return
+    if isinstance(tree, Mapping):
+        for key, item in tree.items():
+            yield from leaves(item, whole, (*path, str(key)))
+    else:
+        for index, item in enumerate(tree):
+            yield from leaves(item, whole, (*path, index))
 
 
 class StatePart(Mapping[str, Any]):
@@ -127,7 +135,9 @@ class FrozenState(StatePart):
         return frozen
 
     def __eq__(self, other: object) -> bool:
-        return _same(self, other) if isinstance(other, Mapping) else NotImplemented
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return _same(self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -140,7 +150,8 @@ class FrozenState(StatePart):
     def is_finite(self) -> bool:
         """Return whether no number is a NaN or an infinity. The values are read at the first call only."""
         if self._finite is None:
-            self._finite = all(first_non_finite(value) is None for _, value in leaves(self._entries))
+            values = (value for _, value in leaves(self._entries))
+            self._finite = all(first_non_finite(value) is None for value in values)
         return self._finite
 
 
@@ -175,25 +186,32 @@ def _frozen(value: Any, path: TreePath) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_frozen(item, (*path, index)) for index, item in enumerate(value))
     leaf = storable(value, path)
-    if not isinstance(leaf, np.ndarray) or isinstance(leaf.base, bytes):
+    if not isinstance(leaf, np.ndarray):
         return leaf
-    return np.ndarray(leaf.shape, leaf.dtype, leaf.tobytes())  # bytes: no flag makes it writable again
+    if isinstance(leaf.base, bytes):  # frozen before
+        return leaf
+    # A view of bytes: unlike the flag `writeable` of other arrays, nothing makes it writable again.
+    return np.ndarray(leaf.shape, leaf.dtype, leaf.tobytes())
 
 
 def _same(ours: Any, theirs: Any) -> bool:
     """Whether two parts of states are equal bit for bit; lists equal tuples."""
     if isinstance(ours, Mapping):
-        return (
-            isinstance(theirs, Mapping)
-            and ours.keys() == theirs.keys()
-            and all(_same(value, theirs[key]) for key, value in ours.items())
-        )
+        if not isinstance(theirs, Mapping) or ours.keys() != theirs.keys():
+            return False
+        return all(_same(value, theirs[key]) for key, value in ours.items())
     if isinstance(ours, list | tuple):
-        return isinstance(theirs, list | tuple) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+        if not isinstance(theirs, list | tuple) or len(ours) != len(theirs):
+            return False
+        return all(map(_same, ours, theirs))
     if isinstance(ours, np.ndarray):
-        alike = isinstance(theirs, np.ndarray) and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        return alike and (ours is theirs or ours.tobytes() == theirs.tobytes())
-    return type(ours) is type(theirs) and bool(ours == theirs or (ours != ours and theirs != theirs))
+        if not isinstance(theirs, np.ndarray) or ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            return False
+        return ours is theirs or ours.tobytes() == theirs.tobytes()
+    if type(ours) is not type(theirs):
+        return False
+    both_nan = ours != ours and theirs != theirs
+    return bool(ours == theirs or both_nan)
 
 
 def storable(value: Any, path: TreePath) -> Any:
@@ -231,7 +249,8 @@ def json_values(value: Any) -> Any:
         return False
 
     def leaf(value: Any, path: TreePath) -> Any:
-        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, np.generic):
+            value = value.item()
         if isinstance(value, float):
             return value if isfinite(value) else None
         if value is None or isinstance(value, bool | int | str):
@@ -250,8 +269,10 @@ def non_finite(state: Mapping[str, Any]) -> str | None:
     def found_finite(value: Any, path: TreePath) -> bool:
         return isinstance(value, FrozenState) and value.is_finite()
 
-    for path, value in reversed(list(leaves(state, found_finite))):
-        learned = any(part in LEARNED for part in path) and not isinstance(value, FrozenState)
-        if learned and first_non_finite(value) is not None:
-            return "/".join(map(str, path))
-    return None
+    last = None
+    for path, value in leaves(state, found_finite):
+        if isinstance(value, FrozenState) or not any(part in LEARNED for part in path):
+            continue
+        if first_non_finite(value) is not None:
+            last = path
+    return None if last is None else "/".join(map(str, last))

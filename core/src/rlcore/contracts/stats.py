@@ -95,9 +95,12 @@ class StatSummary:
 
 def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
     """Return the lesson number of each environment parameter among scalars by tag, by the parameter's name."""
-    return {
-        tag.removeprefix(Tag.LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(Tag.LESSON_NUMBER)
-    }
+    numbers = {}
+    for tag, value in stats.items():
+        if tag.startswith(Tag.LESSON_NUMBER):
+            parameter = tag.removeprefix(Tag.LESSON_NUMBER)
+            numbers[parameter] = value
+    return numbers
 
 
 @runtime_checkable
@@ -142,7 +145,8 @@ class StatsWindow:
     def add(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Add one value, or several, by tag."""
         for tag, value in stats.items():
-            self.extend(tag, list(value) if isinstance(value, Sequence) else [float(value)])
+            values = list(value) if isinstance(value, Sequence) else [float(value)]
+            self.extend(tag, values)
 
     def extend(self, tag: str, values: list[float]) -> None:
         """Add several values of one tag."""
@@ -151,10 +155,12 @@ class StatsWindow:
 
     def summaries(self) -> dict[str, StatSummary]:
         """Summaries of everything collected so far."""
-        return {
-            tag: StatSummary.of(values, keep_values=tag == Tag.CUMULATIVE_REWARD)
-            for tag, values in self._values.items()
-        }
+        summaries = {}
+        for tag, values in self._values.items():
+            # As in ML-Agents, returns are the one statistic of every run that has a histogram.
+            is_return = tag == Tag.CUMULATIVE_REWARD
+            summaries[tag] = StatSummary.of(values, keep_values=is_return)
+        return summaries
 
     def summarize(self) -> dict[str, StatSummary]:
         """Return :meth:`summaries` and start an empty window."""
@@ -168,4 +174,8 @@ class StatsWindow:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if the state does not fit."""
-        self._values = {tag: saved_array(state, tag, np.float64, (None,)).tolist() for tag in state}
+        values = {}
+        for tag in state:
+            array = saved_array(state, tag, np.float64, (None,))
+            values[tag] = array.tolist()
+        self._values = values
