@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlcore.storage.checkpoint import load_checkpoint, read_manifest
-from rlcore.storage.checkpoints import find_checkpoints, save_best, settle_best
+from rlcore.storage.checkpoints import find_checkpoints, remove_lower_best, save_best
 from rlcore_devkit.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
@@ -91,7 +91,7 @@ def test_policies_that_score_less_than_the_best_of_a_checkpoint_are_deleted(
         save_best(tmp_path, step, {"Agent": {}}, {"score": score}, "")
     save_best(tmp_path, 20, {"Agent": {}}, {"score": 2.9}, "")  # does not replace the higher score
     caplog.clear()
-    settle_best(tmp_path, best)
+    remove_lower_best(tmp_path, best)
     assert caplog.messages == []
     assert [each.step for each in find_checkpoints(tmp_path)] == left
     assert load_checkpoint(tmp_path / "20")["run"]["score"] == 3.0

@@ -13,7 +13,7 @@ import pytest
 
 from rlcore import hookimpl, pruning
 from rlcore.errors import EnvironmentFailed, RunStateError
-from rlcore.storage import run_files
+from rlcore.storage import mark
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
@@ -47,13 +47,13 @@ def test_a_checkpoint_that_its_run_deletes_while_another_one_looks_says_that_the
     first = make_run()
     while not files().steps:
         next(first)
-    look = run_files.foreign_entries
+    look = mark.foreign_entries
 
     def look_too_late(checkpoint: Path) -> Any:
         shutil.rmtree(checkpoint)  # as the first run does with old ones
         return look(checkpoint)
 
-    monkeypatch.setattr(run_files, "foreign_entries", look_too_late)
+    monkeypatch.setattr(mark, "foreign_entries", look_too_late)
     with pytest.raises(RunStateError, match="another process is writing to this run"):
         make_run(RESUME).train()
     first.close()

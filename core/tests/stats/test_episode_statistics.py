@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlcore.contracts.batches import AgentBatch
-from rlcore.run.behaviors.behavior import HELD_STEPS, EpisodeStatistics
+from rlcore.run.behaviors.episodes import HELD_STEPS, EpisodeStatistics
 
 
 def batch(

@@ -5,7 +5,7 @@ Shapes: S slots, K rows whose episode ended in this step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -130,9 +130,13 @@ class AgentBatch:
             for name in ("final_observations", "final_info"):
                 finals = getattr(self, name)
                 if finals is not None:
-                    arrays[name] = {key: array[rows] for key, array in finals.items()}
+                    arrays[name] = _rows_of(finals, rows)
             if self.final_action_mask is not None:
                 arrays["final_action_mask"] = self.final_action_mask[rows]
-        observations = {name: array[slots] for name, array in self.observations.items()}
+        observations = _rows_of(self.observations, slots)
         reward = self.reward[slots]
         return AgentBatch(observations, reward, terminated, truncated, ended, **arrays)
+
+
+def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: NDArray[np.integer[Any]]) -> dict[str, NDArray[Any]]:
+    return {name: array[rows] for name, array in arrays.items()}

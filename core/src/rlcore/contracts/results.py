@@ -235,7 +235,10 @@ class EvaluationResult:
 
 
 def _plain(result: BehaviorEvaluation | OpponentEvaluation) -> dict[str, Any]:
-    plain = attrs.asdict(result, filter=lambda field, value: field.name not in ("cut", "info") and value is not None)
+    plain: dict[str, Any] = {}
+    for name, value in attrs.asdict(result).items():
+        if value is not None and name not in ("cut", "info"):
+            plain[name] = list(value) if isinstance(value, tuple) else value
     if isinstance(result, BehaviorEvaluation) and result.info:
         means = result.mean_info
         plain["info"] = {

@@ -94,10 +94,12 @@ class EpisodeTable:
         """Return the numbers [K, *shape] of episode ``episodes[k]`` of environment ``env_index[k]``. Both are [K]."""
         if len(env_index) == 1:  # the most frequent case: few environments end together
             env = int(env_index[0])
-            place = int(episodes[0]) - int(self._first[env])
+            episode = int(episodes[0])
+            place = episode - int(self._first[env])
             if 0 <= place < self.BLOCK:
                 row = env * self.BLOCK + place
-                return self._rows[row : row + 1].copy()
+                rows = self._rows[row : row + 1]
+                return rows.copy()
         places = self._places(env_index, episodes)
         if places is None:
             self._hold(env_index, episodes >> self._BITS)
@@ -134,8 +136,10 @@ class EpisodeTable:
     def _hold(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
         """Make the numbers that are missing; of several blocks of one environment, those of one block."""
         if not len(self._rows):
-            self._rows = np.empty((self._num_envs * self.BLOCK, *self._shape))
-        missing = self._first[env_index] != blocks << self._BITS
+            rows = self._num_envs * self.BLOCK
+            self._rows = np.empty((rows, *self._shape))
+        first = blocks << self._BITS
+        missing = self._first[env_index] != first
         env_index, where = np.unique(env_index[missing], return_index=True)
         blocks = blocks[missing][where]
         self._blocks[env_index] = self._make(env_index, blocks)

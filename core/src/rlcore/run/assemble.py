@@ -15,13 +15,14 @@ from rlcore.errors import ConfigError, EnvironmentFailed, PluginError
 from rlcore.plugins.installing import or_turn_on
 from rlcore.plugins.known import RANKS
 from rlcore.run.boundaries import Boundaries
-from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state, make_writers
+from rlcore.run.components import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit, kept_open, make_state
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.evaluation.evaluations import Evaluations
 from rlcore.run.exports import Exports
 from rlcore.run.prepare import Preparation, plugin_files, run_context, with_seed
 from rlcore.run.resume import restore, saved_state
 from rlcore.run.session import Notifications, Session
+from rlcore.run.summaries import OpenWriter, make_writers
 from rlcore.run.training import Training, outcome_of
 from rlcore.storage.fingerprint import described
 
@@ -59,7 +60,10 @@ def _assembled(run: Preparation, ranks: Ranks) -> Training:
     training: Training | None = None
 
     def close_directory() -> None:
-        run.directory.close([] if training is None else plugin_files(training.context, training.behaviors))
+        files: list[str] = []
+        if training is not None:
+            files = plugin_files(training.context, training.behaviors)
+        run.directory.close(files)
 
     with ExitStack() as opened:
         environments = opened.enter_context(ExitStack())
@@ -81,21 +85,26 @@ def _open_outputs(training: Training, opened: ExitStack) -> None:
     run = training.run
     context = training.context
     boundaries = training.boundaries
+    writers: list[OpenWriter] = []
     with located(run.document):
         if context.config.export:
             boundaries.exports.open()
-        writers = [] if training.nothing_left else make_writers(context.config, run.plugins, context)
+        if not training.nothing_left:
+            writers = make_writers(context.config, run.plugins, context)
     boundaries.summaries.writers = writers
-    for writer in reversed(writers):
+    for writer in reversed(writers):  # an exit stack closes what was added last first
         close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, run.deadline)
 
 
 def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, environments: ExitStack) -> Training:
     """Create all but exporters and writers. The configuration of the training has the seed of the run."""
     plugins = run.plugins
-    saved_seed = None if saved is None else int(saved["run"]["seed"])
+    saved_seed = None
+    resumed: dict[str, int] = {}
+    if saved is not None:
+        saved_seed = int(saved["run"]["seed"])
+        resumed = {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     config = with_seed(run.config, saved_seed, ranks)
-    resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
     place = run.directory.path
     start = run.directory.working_directory
     context = run_context(config, plugins, place, start, resumed, run.stops, ranks)
@@ -113,34 +122,40 @@ def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, env
 
     if state.environment is not None and not kept_open(context):
         close(state.environment, state.environment_name)
-    specs = {name: read_by(behavior.trainer.policy, behavior.spec) for name, behavior in state.behaviors.items()}
+    specs = {}
+    for name, behavior in state.behaviors.items():
+        specs[name] = read_by(behavior.trainer.policy, behavior.spec)
     evaluator = Evaluator(config, plugins, context, specs)
     close(evaluator, "the environment of evaluations")
-    settings = None if context.inference else config.evaluation
     session = Session(run, context, state, notifications)
-    return Training(session, Boundaries(session, Evaluations(settings, evaluator, session), Exports(session)))
+    settings = None if context.inference else config.evaluation
+    evaluations = Evaluations(settings, evaluator, session)
+    boundaries = Boundaries(session, evaluations, Exports(session))
+    return Training(session, boundaries)
 
 
 def _report_start(training: Training) -> None:
     """Report the start to plugins, and mark the run directory as started."""
     run = training.run
     context = training.context
+    store = run.store
+    leads = context.ranks.rank == 0
     for plugin in run.plugins.loaded:
         log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.because)
     try:
-        if context.ranks.rank == 0:
+        if leads:
             run.plugins.notify("rlcore_run_started", run=context)
         if not context.inference:
             run.directory.started(plugin_files(context, training.behaviors))
         if training.resumed_from is not None and not training.nothing_left:
-            changed = run.store.configuration_changes()
+            changed = store.configuration_changes()
             if changed:
                 log.info("%s: resumes with another configuration: %s", run.directory.path, described(changed))
-            run.store.forget_result()
-            run.store.write_configuration()
+            store.forget_result()
+            store.write_configuration()
     except BaseException as error:  # plugins that got the start get the end too
         with suppress(Exception):
-            if context.ranks.rank == 0:
+            if leads:
                 outcome = outcome_of(error)
                 results = training.state.results()
                 run.plugins.notify("rlcore_run_finished", run=context, outcome=outcome, error=error, results=results)

@@ -49,11 +49,12 @@ class Boundaries:
         self.summaries = Summaries(session, evaluations)
         self.checkpoints = Checkpoints(session, evaluations, self.summaries)
         self._session = session
-        there = (session.state.curricula, evaluations, self.summaries, self.checkpoints, exports)
-        own: list[BoundaryPart] = [part for part in there if part is not None]
-        own.sort(key=lambda part: ORDER.index(part.name))
+        parts: list[BoundaryPart] = [evaluations, self.summaries, self.checkpoints, exports]
+        if session.state.curricula is not None:
+            parts.append(session.state.curricula)
+        parts.sort(key=lambda part: ORDER.index(part.name))
         of_plugins = parts_of_plugins(session.prepared.plugins, session.context)
-        session.state.parts = in_order(own, of_plugins)
+        session.state.parts = in_order(parts, of_plugins)
 
     def reached(self) -> bool:
         """Do what is due before the summary. Returns whether the summary is due, or the run ends here.
@@ -80,7 +81,10 @@ class Boundaries:
         self.summaries.made = {}
         if not overdue:
             self.summaries.do(session.state.steps)
-        results = {name: each.result(self.summaries.made.get(name, {})) for name, each in behaviors.items()}
+        results = {}
+        for name, behavior in behaviors.items():
+            stats = self.summaries.made.get(name, {})
+            results[name] = behavior.result(stats)
         session.prepared.directory.declare_files(plugin_files(session.context, behaviors))
         if not overdue:
             _, after = self._around_the_summary()
@@ -91,15 +95,17 @@ class Boundaries:
 
     def watch(self) -> None:
         """Have the loop stop at the next step of the run at which a part is due."""
-        due = [part.next_step for part in self._session.state.parts if part.next_step is not None]
-        if due:
-            self._session.state.stop_at(min(due))
+        state = self._session.state
+        steps = [part.next_step for part in state.parts if part.next_step is not None]
+        if steps:
+            state.stop_at(min(steps))
 
     def raise_failure(self) -> None:
         """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
         context = self._session.context
         failure = self._session.notifications.failure
-        reason = context.ranks.share(None if failure is None else str(failure))
+        message = None if failure is None else str(failure)
+        reason = context.ranks.share(message)  # only rank 0 calls plugins; the others end with it
         if reason is None:
             return
         self.checkpoints.wait_until_written()
@@ -125,27 +131,32 @@ class Boundaries:
 
 def parts_of_plugins(plugins: Plugins, context: RunContext) -> list[tuple[BoundaryPart, str]]:
     """The parts that plugins add to a training, each with the part that it stands before."""
+    if context.inference:
+        return []
     added = []
-    for record in () if context.inference else plugins.records(BoundaryPartSpec.kind):
+    for record in plugins.records(BoundaryPartSpec.kind):
         assert isinstance(record, BoundaryPartSpec)
         part: BoundaryPart = plugins.create(record, run=context)
         part.name = record.reference
         part.described = record.described
-        for method in vars(BoundaryPart):
-            if callable(getattr(part, method)) and not method.startswith("_"):
-                setattr(part, method, blamed(part.described, f"in {method}")(getattr(part, method)))
+        for name in vars(BoundaryPart):
+            method = getattr(part, name)
+            if callable(method) and not name.startswith("_"):
+                blaming = blamed(part.described, f"in {name}")
+                setattr(part, name, blaming(method))
         added.append((part, record.before))
     return added
 
 
-def in_order(own: Sequence[BoundaryPart], added: Sequence[tuple[BoundaryPart, str]]) -> tuple[BoundaryPart, ...]:
+def in_order(of_rlcore: Sequence[BoundaryPart], added: Sequence[tuple[BoundaryPart, str]]) -> tuple[BoundaryPart, ...]:
     """The parts of a run in their order. Raises PluginError for a part that stands before one that there is not."""
-    parts = list(own)
+    parts = list(of_rlcore)
     for part, before in added:
-        places = {each.name: place for place, each in enumerate(parts)}
-        if before and before not in places:
+        names = [known.name for known in parts]
+        if before and before not in names:
             raise PluginError(
-                f"{part.described}: there is no part {before!r} to stand before; there are {', '.join(places)}"
+                f"{part.described}: there is no part {before!r} to stand before; there are {', '.join(names)}"
             )
-        parts.insert(places.get(before, len(parts)), part)
+        place = names.index(before) if before else len(parts)
+        parts.insert(place, part)
     return tuple(parts)

@@ -1,4 +1,4 @@
-"""Creates the environment, trainers, curricula and writers of a run, and closes them.
+"""Creates the environment, trainers and curricula of a run, and closes what was opened.
 
 An error of a ``close()`` is reported, and keeps nothing else open. How long a ``close()`` may take is set here too;
 :mod:`rlcore.cli.main` ends the process at these deadlines.
@@ -21,13 +21,12 @@ from rlcore.contracts.environment import Environment, KeepsBatches, SavesState, 
 from rlcore.contracts.process_generators import ProcessGenerators
 from rlcore.contracts.ranks import IdleGroups
 from rlcore.contracts.seeding import EpisodeSeeds
-from rlcore.contracts.stats import FlushesSummaries, StatSummary, StatsWriter
-from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, did_you_mean, repeating
 from rlcore.plugins.call import Plugins
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import failure
-from rlcore.plugins.known import ENVIRONMENT_ADVICE, PROGRAM
-from rlcore.records import EnvironmentSpec, ExecutorSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.known import ENVIRONMENT_ADVICE, ENVIRONMENT_OPTIONS_EXAMPLE, PROGRAM
+from rlcore.records import EnvironmentSpec, ExecutorSpec, TrainerSpec
 from rlcore.run.behaviors.behavior import TrainedBehavior
 from rlcore.run.prepare import CloseDeadline, no_deadline
 from rlcore.run.state import TrainingState
@@ -63,13 +62,15 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     unnamed = behaviors_problem(spec, config)
     if unnamed:
         raise ConfigError(unnamed, key=("behaviors",))
+    # An environment may draw from these generators while it is made: equal seeds are to make equal environments.
     ProcessGenerators.seed(EpisodeSeeds(context.seed, context.first_env))
-    workers = _in_workers(config, plugins, context)
-    environment = workers or plugins.create(spec, settings=settings, run=context)
-    unusable = behavior_name_problems(environment.behaviors)
+    environment = _in_workers(config, plugins, context)
+    if environment is None:
+        environment = plugins.create(spec, settings=settings, run=context)
     problem = ""
+    unusable = [*behavior_name_problems(environment.behaviors).values()]
     if unusable:
-        problem = f"has a behavior whose name cannot be used: {next(iter(unusable.values()))}"
+        problem = f"has a behavior whose name cannot be used: {unusable[0]}"
     elif not environment.behaviors:
         problem = "has no behaviors; at least one is required"
     elif environment.num_envs != context.num_envs:
@@ -78,6 +79,46 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
         _give_up(environment, context)
         raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
+
+
+def make_given(settings: EnvironmentSettings, run: RunContext) -> Environment:
+    """Create the environment from ``run.given``, with the adapter of the first plugin that knows its kind.
+
+    Raises ConfigError if no program gave one, if an evaluation would need the one object that training uses, and if no
+    plugin knows the kind of the object. Raises EnvironmentFailed if the function that makes it fails.
+    """
+    made = run.given
+    if made is None:
+        raise ConfigError(
+            "is given by a Python program, in Run(config, environment=...), and a file cannot make it: run, resume and "
+            f"evaluate it with that program, or name an environment with {ENVIRONMENT_OPTIONS_EXAMPLE}",
+            key=("environment",),
+        )
+    if callable(made):
+        try:
+            made = made()
+        except (Exception, SystemExit) as error:
+            raise repeating(error, "Run(config, environment=...): the function failed", EnvironmentFailed) from error
+    elif run.purpose == "evaluate":
+        raise ConfigError(
+            "is one object, which training uses, and an evaluation needs its own: give a function that makes one, "
+            "such as Run(config, environment=lambda: MyEnv()), or name one in evaluation.environment",
+            key=("environment",),
+        )
+    if isinstance(made, Environment):
+        return made
+    kinds = ["rlcore.Environment"]
+    for record in run.plugins.records("environment"):
+        if getattr(record, "adapter", None):
+            kinds.append(record.name)
+            adapted: Environment | None = record.resolve("adapter")(made, settings, run)
+            if adapted is not None:
+                return adapted
+    kind = type(made)
+    raise ConfigError(
+        f"Run(config, environment=...): {kind.__module__}.{kind.__qualname__} is not an environment of a kind that a "
+        f"plugin knows ({', '.join(kinds)}); give an environment, or a function without arguments that makes one"
+    )
 
 
 def kept_open(context: RunContext) -> bool:
@@ -141,36 +182,37 @@ def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext)
     return specs
 
 
-def make_behavior_runs(
+def make_behaviors(
     config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec]
 ) -> dict[str, TrainedBehavior]:
     """A trainer for every behavior of the environment, or of the recorded data that the run learns from."""
-    offline = context.offline
     context.behaviors = dict(specs)
-    chosen = {name: settings_of(config, name) for name in specs}
-    for idle in sorted(set(config.behaviors) - set(specs)):
+    chosen = {name: settings_of(config, name) for name in specs}  # all of them, before a trainer is made
+    for name in sorted(config.behaviors.keys() - specs.keys()):
         log.warning(
             "behaviors.%s: has no effect, because the environment has no such behavior; it has %s%s",
-            idle,
+            name,
             ", ".join(sorted(specs)),
-            did_you_mean(idle, specs),
+            did_you_mean(name, specs),
         )
-    runs = {}
-    for name, spec in specs.items():
-        settings = chosen[name]
+    behaviors = {}
+    for name, settings in chosen.items():
+        spec = specs[name]
         record = plugins.record(TrainerSpec, settings.trainer_type)
-        if record.offline != offline:
+        if record.offline != context.offline:
             raise ConfigError(
                 f"the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
                 "default_settings would learn from recorded data; list it with a trainer that learns in an environment",
                 key=("behaviors",),
             )
         trainer = plugins.create(record, settings=settings, behavior=spec, run=context)
-        runs[name] = TrainedBehavior(spec, settings, trainer, context.seed, offline)
-        runs[name].episodes.info = None if config.environment is None else config.environment.info
+        behavior = TrainedBehavior(spec, settings, trainer, context.seed, context.offline)
+        if config.environment is not None:
+            behavior.episodes.info = config.environment.info
         if not record.turns and not context.inference:
-            runs[name].checks.takes_no_turns = record.described
-    return runs
+            behavior.checks.takes_no_turns = record.described
+        behaviors[name] = behavior
+    return behaviors
 
 
 def make_state(
@@ -188,42 +230,59 @@ def make_state(
         # No environment is made or reset, which seeds them elsewhere: checkpoints of two such runs must be equal too.
         ProcessGenerators.seed(EpisodeSeeds(context.seed, context.first_env))
         specs = recorded_behaviors(config, plugins, context)
-        return TrainingState(context, None, make_behavior_runs(config, plugins, context, specs))
+        return TrainingState(context, None, make_behaviors(config, plugins, context, specs))
     if environment is None:
         environment = make_environment(config, plugins, context)
-    name = environment_name(environment_settings(config), plugins)
+    settings = environment_settings(config)
+    name = environment_name(settings, plugins)
     try:
         context.ranks.wait_for_all("starting the environments")
-        behaviors = make_behavior_runs(config, plugins, context, environment.behaviors)
+        behaviors = make_behaviors(config, plugins, context, environment.behaviors)
         state = TrainingState(context, environment, behaviors, name)
-        if isinstance(environment, KeepsBatches) and environment.keep_batches([b.trainer for b in behaviors.values()]):
+        trainers = [behavior.trainer for behavior in behaviors.values()]
+        if isinstance(environment, KeepsBatches) and environment.keep_batches(trainers):
             state.on_device = environment
         for behavior in behaviors.values():
-            behavior.restarts, behavior.checks.environment = not isinstance(environment, SavesState), name
-        state.updates_ahead = environment_settings(config).executor is not None and isinstance(environment, SendsSteps)
+            behavior.restarts = not isinstance(environment, SavesState)
+            behavior.checks.environment = name
+        state.updates_ahead = settings.executor is not None and isinstance(environment, SendsSteps)
         if state.updates_ahead and not context.inference:
             _require_updates_ahead(behaviors)
         if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
         environments, state.everywhere = context.ranks.join(environment, behaviors, config.num_envs, context.first_env)
         if config.environment_parameters:
-            # Curricula see all environments of the run, and do the same in every rank.
-            everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
-            source = plugins.parameter_source()
-            curricula = state.curricula = source.train(
-                everywhere,
-                environments,
-                state.everywhere,
-                lambda change: lesson_changed(state.steps, change),
-                name,
-            )
-            for behavior in behaviors.values():
-                behavior.checks.began = lambda env, latest: curricula.episode_described(context.first_env + env, latest)
-            context.ranks.report = curricula.episodes_finished
+            _add_curricula(state, plugins, environments, lesson_changed)
     except BaseException:
         _give_up(environment, context)
         raise
     return state
+
+
+def _add_curricula(
+    state: TrainingState, plugins: Plugins, environments: Any, lesson_changed: Callable[[int, LessonChange], None]
+) -> None:
+    """Have curricula choose what the episodes of ``environments``, those of all ranks, begin with.
+
+    Every rank has all curricula, which see all environments of the run and do the same: none has to wait for another.
+    """
+    context = state.context
+    everywhere = attrs.evolve(context, num_envs=context.config.num_envs, first_env=0)
+    curricula = plugins.parameter_source().train(
+        everywhere,
+        environments,
+        state.everywhere,
+        lambda change: lesson_changed(state.steps, change),
+        state.environment_name,
+    )
+    state.curricula = curricula
+    context.ranks.report = curricula.episodes_finished
+
+    def described(env: int, latest: bool) -> str:
+        return curricula.episode_described(context.first_env + env, latest)
+
+    for behavior in state.behaviors.values():
+        behavior.checks.began = described
 
 
 def _require_updates_ahead(behaviors: Mapping[str, TrainedBehavior]) -> None:
@@ -235,82 +294,6 @@ def _require_updates_ahead(behaviors: Mapping[str, TrainedBehavior]) -> None:
                 f"{behavior.settings.trainer_type!r}, which learns from complete steps: use half, or leave it out",
                 key=("environment", "workers", "overlap"),
             )
-
-
-@attrs.define(eq=False)
-class OpenWriter:
-    """A statistics writer. If it fails, the run continues without it, or ends where plugins are strict.
-
-    ``described`` names the writer with its plugin, distribution and version.
-    """
-
-    writer: StatsWriter
-    described: str
-    missed: int = 0  # summaries since it failed, including the first
-
-    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary], strict: bool) -> None:
-        """Write one summary, unless the writer has failed before.
-
-        A failure is a warning. It is a PluginError if ``strict`` (``--strict-plugins``), or if the writer raised
-        SystemExit; the caller keeps the error until a checkpoint is saved.
-        """
-        if self.missed:
-            self.missed += 1
-            return
-        with self._failing(step, strict):
-            self.writer.write(behavior, step, stats)
-
-    def flush(self, step: int, strict: bool) -> None:
-        """Have the writer's summaries on disk before the checkpoint of ``step``. A failure is one of :meth:`write`."""
-        if not self.missed and isinstance(self.writer, FlushesSummaries):
-            with self._failing(step, strict):
-                self.writer.flush()
-
-    @contextmanager
-    def _failing(self, step: int, strict: bool) -> Iterator[None]:
-        try:
-            yield
-        except (Exception, SystemExit) as error:
-            failed = failure(self.described, f"at step {step}", error)
-            if strict or isinstance(error, SystemExit):
-                raise failed from error
-            self.missed = 1
-            log.warning("%s; the run continues without it", failed)
-            log.debug("the traceback of it:", exc_info=failed)
-
-    def close(self) -> None:
-        """Close the writer, and report how many summaries it missed."""
-        if self.missed:
-            log.warning("%s missed %d %s", self.described, self.missed, "summary" if self.missed == 1 else "summaries")
-        self.writer.close()
-
-
-def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenWriter]:
-    """The writers that are on by default and not turned off, and those the ``stats`` block names."""
-    configured = {plugins.record(StatsWriterSpec, reference): settings for reference, settings in config.stats.items()}
-    chosen: dict[StatsWriterSpec, Any] = {
-        record: None
-        for record in plugins.records("writer")
-        if isinstance(record, StatsWriterSpec) and record.default_on and record not in configured
-    }
-    chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
-    writers: list[OpenWriter] = []
-    if context.ranks.rank:
-        return writers
-    try:
-        for spec, settings in chosen.items():
-            if context.inference and not spec.inference:
-                continue
-            if settings is None and spec.settings is not None:
-                settings = spec.resolve("settings")()
-            writer = plugins.create(spec, settings=settings, run=context)
-            writers.append(OpenWriter(writer, spec.described))
-    except BaseException:
-        for opened in writers:
-            with suppress(Exception, SystemExit):  # the first error is the one to report
-                opened.close()
-        raise
-    return writers
 
 
 def close_at_exit(
@@ -332,15 +315,19 @@ def close_at_exit(
 
     def close(raised: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         try:
-            with deadline(what, max(seconds, getattr(closable, "close_seconds", 0.0))):
+            longest = max(seconds, getattr(closable, "close_seconds", 0.0))
+            with deadline(what, longest):
                 closable.close()
         except KeyboardInterrupt:
             raise
         except BaseException as problem:
-            failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
+            failed = problem
+            if not isinstance(failed, RlcoreError):
+                failed = failure(what, "to close", problem, kind)
             if error is None and isinstance(failed.__cause__, SystemExit):
                 raise failed from failed.__cause__
-            log.log(logging.WARNING if error is None else logging.DEBUG, "%s", failed)
+            level = logging.WARNING if error is None else logging.DEBUG
+            log.log(level, "%s", failed)
 
     stack.push(close)
 

@@ -44,12 +44,15 @@ class ResumePromise:
     def __str__(self) -> str:
         if self.kind == "exact":
             return "; ".join(("exact", *self.notes))
-        return f"{self.kind}, because {' and '.join(self.reasons)}" if self.reasons else self.kind
+        if not self.reasons:
+            return self.kind
+        reasons = " and ".join(self.reasons)
+        return f"{self.kind}, because {reasons}"
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Self:
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The promise in a checkpoint, whose types were checked."""
-        return cls(found["promise"], tuple(found["reasons"]), tuple(found["notes"]))
+        return cls(saved["promise"], tuple(saved["reasons"]), tuple(saved["notes"]))
 
     def to_json(self) -> dict[str, Any]:
         """``{"promise": "exact", "reasons": [], "notes": []}``, for checkpoints, the status and the result."""
@@ -66,7 +69,10 @@ class ResumePromise:
 def promise_of(context: RunContext, state: TrainingState) -> ResumePromise:
     """The promise that the configuration, the environment and the trainers of a run allow."""
     reasons = tuple(dict.fromkeys(_reasons(context, state)))
-    return ResumePromise("statistical", reasons) if reasons else ResumePromise("exact", notes=_notes(state))
+    if reasons:
+        return ResumePromise("statistical", reasons)
+    notes = getattr(state.environment, "resume_notes", ())
+    return ResumePromise("exact", notes=(*notes, *_restarts(state)))
 
 
 def _reasons(context: RunContext, state: TrainingState) -> Iterator[str]:
@@ -81,28 +87,25 @@ def _reasons(context: RunContext, state: TrainingState) -> Iterator[str]:
         yield from getattr(behavior.trainer, "resume_limits", ())
 
 
-def _notes(state: TrainingState) -> tuple[str, ...]:
-    return (*getattr(state.environment, "resume_notes", ()), *_restarts(state))
-
-
-def _restarts(state: TrainingState) -> tuple[str, ...]:
+def _restarts(state: TrainingState) -> Iterator[str]:
     """What it costs that the environment cannot save its state: how often all episodes restart."""
     behaviors = [behavior for behavior in state.behaviors.values() if behavior.restarts]
     if not behaviors:
-        return ()
+        return
     often = min(behaviors, key=lambda behavior: behavior.checkpoint_interval)
-    interval = f"{often.checkpoint_interval:,}"
-    steps = often.settings.max_steps
-    times = (steps - 1) // often.checkpoint_interval  # the last checkpoint cuts nothing that would be learned from
-    of = f" of {often.name}" if len(behaviors) > 1 else ""
-    why = "because the environment cannot save its state"
+    steps = f"{often.checkpoint_interval:,} steps"
+    if len(behaviors) > 1:
+        steps += f" of {often.name}"
+    # The last checkpoint cuts nothing that would be learned from.
+    times = (often.settings.max_steps - 1) // often.checkpoint_interval
     if often.interval_is_open:
-        return (f"all episodes restart about every 10 minutes, and never within {interval} steps{of}, {why}",)
-    if times == 0:
-        return (f"no checkpoint before the end, which would restart all episodes, {why}",)
-    return (
-        f"every {interval} steps{of} all episodes restart, {times} time{'s' if times > 1 else ''} in the run, {why}",
-    )
+        restarts = f"all episodes restart about every 10 minutes, and never within {steps}"
+    elif times == 0:
+        restarts = "no checkpoint before the end, which would restart all episodes"
+    else:
+        plural = "s" if times > 1 else ""
+        restarts = f"every {steps} all episodes restart, {times} time{plural} in the run"
+    yield f"{restarts}, because the environment cannot save its state"
 
 
 @attrs.frozen
@@ -158,20 +161,20 @@ class BehaviorDescription:
     ) -> BehaviorDescription:
         """The description of a behavior that has started; ``inference``: the run only acts."""
         spec = behavior.spec
+        settings = behavior.settings
         everywhere = behavior if state is None else state.everywhere.get(spec.name, behavior)
-        agents = len(everywhere.spec.env_index)
-        size = getattr(behavior.trainer, "network_size", None)
+        network = getattr(behavior.trainer, "network_size", None)
         return cls(
-            spec.name,
-            behavior.settings.trainer_type,
-            tuple(name for name, block in behavior.settings.sections.items() if block is not None),
-            None if behavior.offline else agents,
-            {each.name: each.shape for each in spec.observations},
-            spec.continuous,
-            spec.discrete,
-            size if isinstance(size, NetworkSize) else None,
-            behavior.steps,
-            None if inference else behavior.settings.max_steps,
+            name=spec.name,
+            trainer=settings.trainer_type,
+            sections=tuple(name for name, block in settings.sections.items() if block is not None),
+            agents=None if behavior.offline else len(everywhere.spec.env_index),
+            observations={observation.name: observation.shape for observation in spec.observations},
+            continuous=spec.continuous,
+            discrete=spec.discrete,
+            network=network if isinstance(network, NetworkSize) else None,
+            steps=behavior.steps,
+            max_steps=None if inference else settings.max_steps,
         )
 
 
@@ -206,19 +209,24 @@ class RunDescription:
         cls, context: RunContext, state: TrainingState, plugins: tuple[Plugin, ...], resume: ResumePromise
     ) -> RunDescription:
         """The description of a run that has started."""
-        settings = context.config.environment
+        config = context.config
+        settings = config.environment
         environment = None
         if state.environment is not None and settings is not None:
+            environment = EnvironmentDescription(settings.type, settings.id, config.num_envs)
             executor = settings.executor
-            in_workers = () if executor is None else (executor.count, executor.executor)
-            environment = EnvironmentDescription(settings.type, settings.id, context.config.num_envs, *in_workers)
+            if executor is not None:
+                environment = attrs.evolve(environment, workers=executor.count, executor=executor.executor)
+        behaviors = []
+        for behavior in state.behaviors.values():
+            behaviors.append(BehaviorDescription.of(behavior, context.inference, state))
         return cls(
-            context.directory,
-            context.seed,
-            plugins,
-            computing_of(context.config)["device"],
-            environment,
-            tuple(BehaviorDescription.of(behavior, context.inference, state) for behavior in state.behaviors.values()),
-            None if context.inference else resume,
-            context.ranks.size,
+            directory=context.directory,
+            seed=context.seed,
+            plugins=plugins,
+            device=computing_of(config)["device"],
+            environment=environment,
+            behaviors=tuple(behaviors),
+            resume=None if context.inference else resume,
+            ranks=context.ranks.size,
         )

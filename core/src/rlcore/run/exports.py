@@ -56,23 +56,26 @@ class OpenExporter:
         complete; nothing is left in it. Raises UnsupportedExport if the exporter refuses the policy, PluginError if it
         fails or writes something other than one file, and ConfigError if the file cannot be written.
         """
+        exporter = self.spec.described
+        cannot_write = f"{path}: cannot be written"
         empty = temporary_path(workplace, "export-")
+        made = empty / path.name
         try:
-            with failing_as(f"{path}: cannot be written", ConfigError):
+            with failing_as(cannot_write, ConfigError):
                 empty.mkdir()
-            made = empty / path.name
             try:
                 report = self.exporter.export(policy, read_by(policy, behavior), made, about)
             except UnsupportedExport as error:
-                what = f"{self.spec.described}: behavior {behavior.name!r} cannot be exported"
-                raise UnsupportedExport(f"{what}: {error}") from error
+                raise UnsupportedExport(
+                    f"{exporter}: behavior {behavior.name!r} cannot be exported: {error}"
+                ) from error
             except (Exception, SystemExit) as error:
-                raise failure(self.spec.described, f"to export behavior {behavior.name!r}", error) from error
+                raise failure(exporter, f"to export behavior {behavior.name!r}", error) from error
             problem = _problem(empty, made, report)
             if problem:
-                raise PluginError(f"{self.spec.described}: export of behavior {behavior.name!r} {problem}")
-            with failing_as(f"{path}: cannot be written", ConfigError):
-                fsync_file(made)
+                raise PluginError(f"{exporter}: export of behavior {behavior.name!r} {problem}")
+            with failing_as(cannot_write, ConfigError):
+                fsync_file(made)  # before the rename: a power failure must not leave the name of an empty file
                 made.replace(path)
                 fsync_directory(path.parent)
             return report
@@ -144,19 +147,23 @@ class Exports(BoundaryPart):
     @property
     def failures(self) -> list[str]:
         """One line for each different failure, for the closing summary."""
-        counted = Counter(each.problem for each in self.results if each.problem is not None)
-        return [text if count == 1 else f"{text} ({count} times)" for text, count in counted.items()]
+        problems = Counter(result.problem for result in self.results if result.problem is not None)
+        lines = []
+        for problem, count in problems.items():
+            lines.append(problem if count == 1 else f"{problem} ({count} times)")
+        return lines
 
     def to_json(self) -> list[dict[str, Any]]:
         """For ``result.json``."""
-        return [attrs.asdict(each) for each in self.results]
+        return [attrs.asdict(result) for result in self.results]
 
     def _remove_old(self, step: int) -> None:
         """Delete the exports of checkpoints that are gone, and of an earlier checkpoint of the same ``step``."""
         directory = self._session.prepared.directory
         if not directory.exports:
             return
-        kept = {each.step for each in find_checkpoints(directory.checkpoints)} - {step}
+        kept = {checkpoint.step for checkpoint in find_checkpoints(directory.checkpoints)}
+        kept.discard(step)
         try:
             directory.remove_exports(kept)
         except RunStateError as error:
@@ -167,16 +174,17 @@ class Exports(BoundaryPart):
         if not exporters:
             return
         session = self._session
-        parent = session.prepared.timers.root if at_end else session.prepared.timers.root.child("RLTrainer._checkpoint")
-        with parent.child("Exporter.export").measure(), session.notifications.failing_later():
-            failures = [
-                failure
-                for behavior in session.state.behaviors.values()
-                for opened in exporters
-                if (failure := self._export(opened, behavior, step, at_end)) is not None
-            ]
-            if failures and session.prepared.plugins.strict:
-                raise failures[0]
+        timer = session.prepared.timers.root
+        if not at_end:
+            timer = timer.child("RLTrainer._checkpoint")
+        first_failure = None
+        with timer.child("Exporter.export").measure(), session.notifications.failing_later():
+            for behavior in session.state.behaviors.values():
+                for opened in exporters:
+                    failure = self._export(opened, behavior, step, at_end)
+                    first_failure = first_failure or failure
+            if first_failure is not None and session.prepared.plugins.strict:
+                raise first_failure
 
     def _export(self, opened: OpenExporter, behavior: TrainedBehavior, step: int, at_end: bool) -> PluginError | None:
         """Export one policy, and note the result. Returns the error of an exporter that failed."""
@@ -196,11 +204,14 @@ class Exports(BoundaryPart):
                 self._refused[reference, name] = problem
             elif isinstance(error, PluginError):
                 failure = error
-            known = any(each.problem == problem for each in self.results)
-            log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
+            known = any(result.problem == problem for result in self.results)
+            level = logging.DEBUG if known else logging.WARNING
+            log.log(level, "%s", problem)
             log.debug("the traceback of it:", exc_info=error)
-        if at_end or problem:
-            self.results.append(ExportResult(reference, name, step, None if problem else file, problem, report))
+        if problem:
+            self.results.append(ExportResult(reference, name, step, None, problem, report))
+        elif at_end:
+            self.results.append(ExportResult(reference, name, step, file, None, report))
         return failure
 
     def _write(self, opened: OpenExporter, behavior: TrainedBehavior, step: int, file: str, at_end: bool) -> str | None:
@@ -217,12 +228,14 @@ class Exports(BoundaryPart):
             trainer_type=behavior.settings.trainer_type,
             configuration_sha256=prepared.store.configuration_sha256,
         )
+        # Declared before it is written, so that a process that is killed leaves no file that counts as a user's.
         directory.declare_export(file, None if at_end else step)
         with failing_as(f"{path.parent}: cannot be made"):
             path.parent.mkdir(exist_ok=True)
         report = opened.write(policy, behavior.spec, path, about, directory.path)
         if at_end:
             directory.declare_export(file, step)
-        shown = path if report is None else f"{path}: {report}"
-        log.log(logging.INFO if at_end else logging.DEBUG, "behavior %r is exported to %s", behavior.name, shown)
+        result = path if report is None else f"{path}: {report}"
+        level = logging.INFO if at_end else logging.DEBUG
+        log.log(level, "behavior %r is exported to %s", behavior.name, result)
         return report

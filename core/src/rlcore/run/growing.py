@@ -6,8 +6,6 @@ New trainers continue from what the old ones learned, as in a run that is resume
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rlcore.contracts.environment import AddsSlots
 from rlcore.contracts.trainer import PortableTrainer
@@ -17,7 +15,6 @@ from rlcore.run.behaviors.behavior import trainer_named
 from rlcore.run.components import make_state
 from rlcore.run.other_runs import load_policies
 from rlcore.run.resume import restore_state
-from rlcore.run.state import TrainingState
 from rlcore.run.training import Training
 
 log = logging.getLogger(__name__)
@@ -30,8 +27,8 @@ def add_wanted_slots(training: Training) -> None:
     environment = state.environment
     if not isinstance(environment, AddsSlots) or not environment.wants_slots:
         return
-    refusal = next(_refusals(training), None)
-    if refusal is not None:
+    refusal = _refusal(training)
+    if refusal:
         if not training.slots_refused:
             log.warning("agents have no slot and act without being learned from, because %s (reported once)", refusal)
         training.slots_refused = True
@@ -43,19 +40,27 @@ def add_wanted_slots(training: Training) -> None:
         environment.add_slots()
     # The state of the run from here on, also for the checkpoint after an error of the environment.
     grown = make_state(training.context, training.run.plugins, session.notifications.lesson_changed, environment)
-    added = ", ".join(
-        f"{behavior.spec.slots} instead of {state.behaviors[name].spec.slots} slots for agents of {name!r}"
-        for name, behavior in grown.behaviors.items()
-        if name in state.behaviors and behavior.spec.slots != state.behaviors[name].spec.slots
-    )
+    changes = []
+    for name, behavior in grown.behaviors.items():
+        before = state.behaviors[name].spec.slots
+        if behavior.spec.slots != before:
+            changes.append(f"{behavior.spec.slots} instead of {before} slots for agents of {name!r}")
+    added = ", ".join(changes)
     grown.added_slots = (*state.added_slots, f"agents got slots within the run: {added}")
-    grown.parts = tuple(grown.curricula or part if part is state.curricula else part for part in state.parts)
+    parts = list(state.parts)
+    if state.curricula is not None and grown.curricula is not None:
+        parts[parts.index(state.curricula)] = grown.curricula
+    grown.parts = tuple(parts)
     session.state = grown
     captured = state.capture({})
+    place = training.run.directory.path
     if training.context.inference:
-        _go_on_acting(training, captured, grown)
+        load_policies(grown, captured, place)
+        for name, behavior in grown.behaviors.items():
+            behavior.load_without_slots(captured["run"]["behaviors"][name])
+        grown.begin_episodes()
     else:
-        restore_state(grown, captured, training.run.directory.path, "with fewer slots")
+        restore_state(grown, captured, place, "with fewer slots")
     for name, behavior in grown.behaviors.items():
         behavior.succeed(state.behaviors[name])
         behavior.set_boundaries()
@@ -67,18 +72,13 @@ def add_wanted_slots(training: Training) -> None:
     )
 
 
-def _refusals(training: Training) -> Iterator[str]:
-    """Why slots cannot be added."""
+def _refusal(training: Training) -> str:
+    """Why slots cannot be added; empty if they can."""
     if training.context.ranks.size > 1:
-        yield "slots are not added in a run of several ranks"
+        return "slots are not added in a run of several ranks"
+    if training.context.inference:
+        return ""
     for behavior in training.behaviors.values():
-        if not training.context.inference and not isinstance(behavior.trainer, PortableTrainer):
-            yield f"{trainer_named(behavior)} cannot continue with other slots"
-
-
-def _go_on_acting(training: Training, captured: Mapping[str, Any], grown: TrainingState) -> None:
-    """Continue a run that acts and does not learn."""
-    load_policies(grown, captured, training.run.directory.path)
-    for name, behavior in grown.behaviors.items():
-        behavior.load_without_slots(captured["run"]["behaviors"][name])
-    grown.begin_episodes()
+        if not isinstance(behavior.trainer, PortableTrainer):
+            return f"{trainer_named(behavior)} cannot continue with other slots"
+    return ""

@@ -22,8 +22,8 @@ from rlcore.contracts.results import PhaseTimes
 from rlcore.contracts.trainer import Trainer
 from rlcore.errors import PluginError
 from rlcore.plugins.failures import blame, blamed
+from rlcore.run.behaviors.actions import check_actions
 from rlcore.run.behaviors.behavior import TrainedBehavior, trainer_named
-from rlcore.run.behaviors.checks import check_actions
 from rlcore.run.state import TrainingState
 
 Batches = Mapping[str, AgentBatch]
@@ -126,8 +126,8 @@ def learn(
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
             if environment is None and not updated:
-                names = ", ".join(f"{trainer_named(behavior)}" for behavior, _ in learning)
-                raise PluginError(f"{names} has no data left to learn from before max_steps")
+                names = ", ".join(trainer_named(behavior) for behavior, _ in learning)
+                raise PluginError(f"{names} has no data left to learn from before max_steps")  # or it loops for ever
             if boundary:
                 ranks.settle()
                 _count_episodes(state)
@@ -234,9 +234,12 @@ def _record(ranks: Ranks, behavior: TrainedBehavior, batch: AgentBatch) -> None:
 
 def _count_episodes(state: TrainingState) -> None:
     """Add the steps whose batches stayed on a device, since this was last done, to the episodes of the behaviors."""
-    for name, batches in ({} if state.on_device is None else state.on_device.played()).items():
+    if state.on_device is None:
+        return
+    for name, batches in state.on_device.played().items():
+        behavior = state.behaviors[name]
         for batch in batches:
-            _record(state.context.ranks, state.behaviors[name], batch)
+            _record(state.context.ranks, behavior, batch)
 
 
 @contextmanager
@@ -257,14 +260,14 @@ def watching(progress: Callable[[], tuple[object, str] | None], seconds: float) 
         patience = seconds
         while not over.wait(seconds / 4):
             now = monotonic()
-            found = progress()
-            if found is None or found[0] != seen:
-                seen = found and found[0]
+            steps, place = progress() or (None, "")
+            if steps is None or steps != seen:
+                seen = steps
                 since = now
                 patience = seconds
             elif now - since >= patience:
-                place = _at(watched)
-                log.warning("no step has ended for %.0f s, %s: the run waits in %s", now - since, found[1], place)
+                frames = _frames_of(watched)
+                log.warning("no step has ended for %.0f s, %s: the run waits in %s", now - since, place, frames)
                 patience *= 2
 
     thread = threading.Thread(target=watch, name="rlcore-step-watch", daemon=True)
@@ -276,7 +279,11 @@ def watching(progress: Callable[[], tuple[object, str] | None], seconds: float) 
         thread.join()
 
 
-def _at(thread: int) -> str:
+def _frames_of(thread: int) -> str:
     """The innermost frames of a thread, in one line: ``step (game.py:12), called from step_all (game.py:40)``."""
-    frames = traceback.extract_stack(sys._current_frames()[thread], FRAMES)
-    return ", called from ".join(f"{each.name} ({Path(each.filename).name}:{each.lineno})" for each in reversed(frames))
+    stack = traceback.extract_stack(sys._current_frames()[thread], FRAMES)
+    frames = []
+    for frame in reversed(stack):
+        file = Path(frame.filename).name
+        frames.append(f"{frame.name} ({file}:{frame.lineno})")
+    return ", called from ".join(frames)

@@ -26,66 +26,65 @@ def load_from_other_runs(training: Training) -> None:
     directory = training.run.directory
     state = training.state
     run_id = config.checkpoint_settings.initialize_from
-    other = config.checkpoint_settings.initialize_lessons_from
     origin = f"checkpoint_settings.initialize_from {run_id!r}"
-    _load_models(state, None if run_id is None else models_at(directory.path.parent / run_id, origin), origin)
-    if other is not None and state.curricula is not None:
-        origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
-        loaded = state.curricula.load_status(status_of_run(directory, training.run.plugins, other, origin))
+    models = None
+    if run_id is not None:
+        models = models_at(directory.path.parent / run_id, origin)
+    _load_models(state, models, origin)
+    other = config.checkpoint_settings.initialize_lessons_from
+    if other is None or state.curricula is None:
+        return
+    origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
+    status = status_of_run(directory, training.run.plugins, other, origin)
+    loaded = state.curricula.load_status(status)
+    if loaded:
         lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
-        if loaded:
-            log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
-        else:
-            names = ", ".join(config.environment_parameters)
-            log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
+        log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
+    else:
+        names = ", ".join(config.environment_parameters)
+        log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
 
 
 def _load_models(run: TrainingState, models: Mapping[str, Any] | None, origin: str) -> None:
     """Load weights from a behavior's ``init_path``, else from ``models`` of ``origin``, if there are any."""
     for name, behavior in run.behaviors.items():
         path = behavior.settings.init_path
+        source = origin
+        models_of_source = models
         if path is not None:
-            taken_from = f"behaviors.{name}.init_path {path!r}"
-            model = model_of(models_at(run.context.absolute(path), taken_from), name, taken_from)
-        elif models is not None:
-            taken_from = origin
-            model = model_of(models, name, origin)
-        else:
-            continue
-        load_into_trainer(behavior, "load_model", model, taken_from)
+            source = f"behaviors.{name}.init_path {path!r}"
+            models_of_source = models_at(run.context.absolute(path), source)
+        if models_of_source is not None:
+            model = model_of(models_of_source, name, source)
+            load_into_trainer(behavior, "load_model", model, source)
 
 
 def load_policies(run: TrainingState, saved: Mapping[str, Any], where: Path) -> None:
     """Load what acting needs from a checkpoint; the environments, and how many there are, may differ."""
     checkpoint = f"checkpoint in {where}"
-    if run.curricula is not None and saved["run"].get("curricula") is not None:
+    state = saved["run"]
+    if run.curricula is not None and state.get("curricula") is not None:
         with loading_state(checkpoint, "environment_parameters"):
-            run.curricula.load_learned(saved["run"]["curricula"])
-    require_alike(run, saved["run"], where, "behaviors")
+            run.curricula.load_learned(state["curricula"])
+    require_alike("behaviors", state["behaviors"], run.behaviors, where)
     for name, behavior in run.behaviors.items():
         load_into_trainer(behavior, "load_model", saved[name]["model"], checkpoint)
-        behavior.policy_steps = int(saved["run"]["steps"][name])
+        behavior.policy_steps = int(state["steps"][name])
 
 
-def require_alike(run: TrainingState, state: Mapping[str, Any], where: Path, *what: str) -> None:
-    """Raise RunStateError unless the run of a checkpoint and this one have the same ``what``."""
-    then = state.get("curricula")
-    curricula = run.curricula
-    names = [] if then is None else [name for each in then["curricula"].values() for name in each["parameters"]]
-    found: dict[str, tuple[Iterable[Any], Iterable[Any]]] = {
-        "behaviors": (state["behaviors"], run.behaviors),
-        "environment_parameters": (names, () if curricula is None else curricula.parameters),
-    }
-    for each in what:
-        saved, here = (", ".join(map(str, sorted(values))) or "none" for values in found[each])
-        if saved != here:
-            raise RunStateError(
-                f"{where}: {each}: the checkpoint has {saved}, this configuration {here}; resume with the "
-                "configuration of the run"
-            )
+def require_alike(what: str, saved: Iterable[str], here: Iterable[str], where: Path) -> None:
+    """Raise RunStateError unless a checkpoint of the run in ``where`` has the same names of ``what`` as this run."""
+    then = ", ".join(sorted(saved)) or "none"
+    now = ", ".join(sorted(here)) or "none"
+    if then != now:
+        raise RunStateError(
+            f"{where}: {what}: the checkpoint has {then}, this configuration {now}; resume with the configuration of "
+            "the run"
+        )
 
 
 def load_into_trainer(behavior: TrainedBehavior, method: str, state: Any, origin: str) -> None:
     """Call ``method`` of the trainer with ``state``; errors name the trainer and the ``origin`` of the state."""
-    with blamed(trainer_named(behavior), f"in {method}"), loading_state(origin, trainer_named(behavior)):
+    trainer = trainer_named(behavior)
+    with blamed(trainer, f"in {method}"), loading_state(origin, trainer):
         getattr(behavior.trainer, method)(state)

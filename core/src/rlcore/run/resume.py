@@ -67,11 +67,13 @@ def restore(training: Training, saved: Mapping[str, Any] | None) -> None:
         _resume(training, saved)
     for behavior in state.behaviors.values():
         behavior.set_boundaries()
-    for name, summary in (training.evaluations.overdue or {}).items():
+    overdue = training.evaluations.overdue or {}
+    for name, summary in overdue.items():
         state.behaviors[name].make_due(summary)
     training.nothing_left = training.resumed_from is not None and training.finished
-    for part in () if training.nothing_left else state.parts:
-        part.begin(state.steps)
+    if not training.nothing_left:
+        for part in state.parts:
+            part.begin(state.steps)
     run.directory.begin(training.nothing_left)
     if saved is None:
         run.store.write_configuration()
@@ -81,13 +83,18 @@ def _resume(training: Training, saved: Mapping[str, Any]) -> None:
     """Continue the run that saved the state ``saved``."""
     run = training.run
     context = training.context
+    ranks = context.ranks
     state = training.state
-    places = next(filter(None, context.ranks.all_gather(other_places(state, saved))), None)
-    others = context.ranks.other_number(saved) or places
+    others = ranks.other_number(saved)
+    by = "by"
+    # All ranks exchange what they found, and take the first: one of them alone may have other agents.
+    for places in ranks.all_gather(other_places(state, saved)):
+        if others is None and places is not None:
+            others = places
+            by = "with"
     if others is None:
         restore_state(state, saved, run.directory.path)
     else:
-        by = "with" if others is places else "by"
         then, now = others
         restore_state(state, saved, run.directory.path, f"{by} {then}")
         log.warning(
@@ -106,7 +113,8 @@ def _resume(training: Training, saved: Mapping[str, Any]) -> None:
     run.configure(context, state.behaviors.values())
     training.differences = _differences(training, saved)
     if others is not None:
-        training.differences += (f"{others[1]} instead of {others[0]}",)
+        then, now = others
+        training.differences += (f"{now} instead of {then}",)
 
 
 def restore_state(run: TrainingState, saved: Mapping[str, Any], where: Path, saved_with: str | None = None) -> None:
@@ -118,8 +126,12 @@ def restore_state(run: TrainingState, saved: Mapping[str, Any], where: Path, sav
     """
     state = saved["run"]
     portable = saved_with is not None
-    checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
-    require_alike(run, state, where, "behaviors", "environment_parameters")
+    method = "load_learned" if portable else "load_state_dict"
+    step = sum(state["steps"].values())
+    checkpoint = f"checkpoint {where / 'checkpoints' / str(step)}"
+    require_alike("behaviors", state["behaviors"], run.behaviors, where)
+    parameters = () if run.curricula is None else run.curricula.parameters
+    require_alike("environment_parameters", _saved_parameters(state), parameters, where)
     for name, behavior in run.behaviors.items():
         _require_sections(saved[name], behavior, where)
         if portable and (run.environment is None or not isinstance(behavior.trainer, PortableTrainer)):
@@ -128,17 +140,21 @@ def restore_state(run: TrainingState, saved: Mapping[str, Any], where: Path, sav
                 "with another number; resume with as many"
             )
     for part in run.parts_with("load_state_dict"):
-        load_part = part.load_learned if portable else part.load_state_dict
-        if state.get(part.name) is not None:
+        of_part = state.get(part.name)
+        if of_part is not None:
             with loading_state(checkpoint, part.described):
-                load_part(state[part.name])
+                getattr(part, method)(of_part)
     for name, behavior in run.behaviors.items():
-        load_behavior = behavior.load_without_slots if portable else behavior.load_state_dict
-        load_into_trainer(behavior, "load_learned" if portable else "load_state_dict", saved[name], checkpoint)
+        of_behavior = state["behaviors"][name]
+        load_into_trainer(behavior, method, saved[name], checkpoint)
         with loading_state(checkpoint, f"behavior {name!r}"):
-            load_behavior(state["behaviors"][name])
+            if portable:
+                behavior.load_without_slots(of_behavior)
+            else:
+                behavior.load_state_dict(of_behavior)
     if portable:
-        run.begin_episodes(int(np.max(state["episodes"], initial=0)) + 1)
+        latest = int(np.max(state["episodes"], initial=0))
+        run.begin_episodes(latest + 1)  # no episode that the checkpoint had begun is played twice
         return
     if run.acting is not None:
         with loading_state(checkpoint, "acting"):
@@ -157,16 +173,17 @@ def _restore_environment(
 ) -> None:
     curricula = run.curricula
     if isinstance(environment, SavesState) and state["environment"] is not None:
-        owner = run.environment_name.rstrip(",")
         doing = "load_state_dict"
+        owner = run.environment_name.rstrip(",")
         with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
             batches = environment.load_state_dict(state["environment"])
     else:
+        doing = "reset"
         if curricula is not None:
             curricula.replay()
-        doing = "reset"
+        episodes = np.asarray(state["episodes"])
         with blamed(run.environment_name, "in reset", EnvironmentFailed):
-            batches = run.reset(environment, np.asarray(state["episodes"]))
+            batches = run.reset(environment, episodes)
     if curricula is not None:
         run.context.ranks.episodes_of_all(environment.episodes)
         curricula.resume()
@@ -196,17 +213,21 @@ def other_places(run: TrainingState, saved: Mapping[str, Any]) -> tuple[str, str
         if count != spec.slots:
             return f"{count} agents of {name!r}", f"{spec.slots}"
         for what in ("env_index", "team", "group"):
-            if not np.array_equal(_places(places.get(what)), _places(getattr(spec, what))):
-                return (
-                    f"other {what.removesuffix('_index')}s of the agents of {name!r}",
-                    "those of this environment",
-                )
+            column = getattr(spec, what)  # [S], or None, as in the checkpoint
+            if not np.array_equal(places.get(what), column):
+                kind = what.removesuffix("_index")
+                return f"other {kind}s of the agents of {name!r}", "those of this environment"
     return None
 
 
-def _places(column: Any) -> Any:
-    """An array over slots; an empty one for one that a behavior does not have."""
-    return () if column is None else np.asarray(column)
+def _saved_parameters(state: Mapping[str, Any]) -> list[str]:
+    """The names of the environment parameters of the run that saved ``state``."""
+    saved = state.get("curricula")
+    names: list[str] = []
+    if saved is not None:
+        for curriculum in saved["curricula"].values():
+            names += curriculum["parameters"]
+    return names
 
 
 def _require_sections(saved: Mapping[str, Any], behavior: TrainedBehavior, where: Path) -> None:
@@ -224,25 +245,28 @@ def _require_sections(saved: Mapping[str, Any], behavior: TrainedBehavior, where
 
 def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...]:
     """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
-    found = training.run.store.differences(saved)
-    if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
-        lost = saved["run"][LOST]
-        found.append(
-            "new episodes, because the environment had ended or failed when the checkpoint was saved"
-            if lost
-            else "an environment that saves its state, instead of one that begins new episodes"
-        )
-    then = {name for name in saved["run"] if "/" in name}  # of plugins; no other entry has a slash
+    state = saved["run"]
+    store = training.run.store
+    path = training.run.directory.path
+    differences = store.differences(saved)
+    if isinstance(training.state.environment, SavesState) and state["environment"] is None:
+        if state[LOST]:
+            difference = "new episodes, because the environment had ended or failed when the checkpoint was saved"
+        else:
+            difference = "an environment that saves its state, instead of one that begins new episodes"
+        differences.append(difference)
+    then = {name for name in state if "/" in name}  # of plugins; no other entry has a slash
     now = {part.name for part in training.state.parts_with("state_dict") if "/" in part.name}
-    found += [f"no part {name}" for name in sorted(then - now)] + [f"a new part {name}" for name in sorted(now - then)]
+    differences += [f"no part {name}" for name in sorted(then - now)]
+    differences += [f"a new part {name}" for name in sorted(now - then)]
     # Changes of the configuration alone are reported when the run has started.
-    if any(not each.startswith(ANOTHER_CONFIGURATION) for each in found):
+    if not all(difference.startswith(ANOTHER_CONFIGURATION) for difference in differences):
         promise = training.promise.kind
-        after = training.promise.after(tuple(found)).kind
+        after = training.promise.after(tuple(differences)).kind
         weakened = after if after == promise else f"{after} instead of {promise}"
-        path = training.run.directory.path
-        log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(found), weakened)
-    if others := training.run.store.other_plugins(saved):
-        what = "nothing that is learned depends on that"
-        log.warning("%s: resumes with %s; %s", training.run.directory.path, ", ".join(others), what)
-    return tuple(found)
+        log.warning("%s: resumes with %s; this resume is %s", path, ", ".join(differences), weakened)
+    others = store.other_plugins(saved)
+    if others:
+        harmless = "nothing that is learned depends on that"
+        log.warning("%s: resumes with %s; %s", path, ", ".join(others), harmless)
+    return tuple(differences)

@@ -188,13 +188,13 @@ class Run:
         """
         self.start()
         training = self._started
-        found = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
+        description = RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
         document = self._prepared.document
         if document.preset is None:
-            return found
+            return description
         from rlcore.config.presets import preset_line
 
-        return attrs.evolve(found, preset=preset_line(document))
+        return attrs.evolve(description, preset=preset_line(document))
 
     def _outcome_after(self, error: BaseException) -> Outcome:
         if isinstance(error, EnvironmentEnded) and self.stop is not None:  # it saw the request while it waited

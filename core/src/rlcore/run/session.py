@@ -95,7 +95,8 @@ class Session:
 
     def begin_epoch(self) -> PhaseTimes:
         """Begin an epoch. Returns its times, for the loop to add to."""
-        self.times = self.context.times = PhaseTimes()
+        self.times = PhaseTimes()
+        self.context.times = self.times
         self.evaluated = None
         for behavior in self.state.behaviors.values():
             behavior.epoch_episodes = StatsWindow()

@@ -67,9 +67,7 @@ class TrainingState:
     def ending(self) -> bool:
         """Whether every behavior has reached its ``max_steps``, except for those that :attr:`idle` says."""
         idle = self.idle
-        return all(
-            behavior.steps >= behavior.settings.max_steps or behavior in idle for behavior in self.behaviors.values()
-        )
+        return all(behavior.at_max_steps or behavior in idle for behavior in self.behaviors.values())
 
     @property
     def idle(self) -> list[TrainedBehavior]:
@@ -77,14 +75,14 @@ class TrainingState:
 
         All ranks get the same: see :class:`rlcore.IdleGroups`.
         """
-        behaviors = list(self.behaviors.values())
-        if self.acting is None or all(each.steps < each.settings.max_steps for each in behaviors):
+        behaviors = self.behaviors.values()
+        if self.acting is None or not any(behavior.at_max_steps for behavior in behaviors):
             return []
-        return [
-            each
-            for each, idle in zip(behaviors, self.acting.idle.tolist(), strict=True)
-            if idle and each.steps < each.settings.max_steps
-        ]
+        idle = []
+        for behavior, does_not_act in zip(behaviors, self.acting.idle.tolist(), strict=True):
+            if does_not_act and not behavior.at_max_steps:
+                idle.append(behavior)
+        return idle
 
     def results(self) -> dict[str, BehaviorResult]:
         """The current result of every behavior."""
@@ -92,12 +90,16 @@ class TrainingState:
 
     def parts_with(self, method: str) -> list[BoundaryPart]:
         """The parts that override ``method``."""
-        return [part for part in self.parts if getattr(type(part), method) is not getattr(BoundaryPart, method)]
+        of_base = getattr(BoundaryPart, method)
+        return [part for part in self.parts if getattr(type(part), method) is not of_base]
 
     def stop_at(self, step: int) -> None:
         """Have the loop stop before the steps of the run, which all behaviors add to, can cross ``step``."""
         learning = [behavior for behavior in self.behaviors.values() if behavior.learning]
-        share = -(-(step - self.steps) // max(1, len(learning)))  # one of them has taken this many by then
+        if not learning:
+            return
+        # When the run reaches `step`, one of n behaviors has taken an n-th of the steps until there, rounded up.
+        share = -(-(step - self.steps) // len(learning))
         for behavior in learning:
             behavior.stop_at(behavior.steps + share)
 
@@ -115,15 +117,17 @@ class TrainingState:
             lost = failure(self.environment_name, doing, error, EnvironmentFailed)
         self.environment_lost = True
         ranks = self.context.ranks
-        agents_may_wait = all(each.checks.takes_no_turns is None for each in self.behaviors.values())
-        in_step = doing == "in step" and self.on_device is None
-        stand_in = ranks.stand_in(self.environment) if in_step and agents_may_wait else None
+        stand_in = None
+        # All agents of a stand-in wait, so it needs trainers that take turns, and batches that the run reads.
+        agents_may_wait = all(behavior.checks.takes_no_turns is None for behavior in self.behaviors.values())
+        if doing == "in step" and self.on_device is None and agents_may_wait:
+            stand_in = ranks.stand_in(self.environment)
         if stand_in is None:
             self.between_steps = lost
             raise lost
         self.environment = stand_in
-        code = 0 if isinstance(lost, EnvironmentEnded) else lost.exit_code  # as without ranks
-        self.context.request_stop(f"rank {ranks.rank}: {lost}", code)
+        exit_code = 0 if isinstance(lost, EnvironmentEnded) else lost.exit_code  # as without ranks
+        self.context.request_stop(f"rank {ranks.rank}: {lost}", exit_code)
         log.warning("rank %d: %s; the run stops", ranks.rank, lost)
         return stand_in
 
@@ -137,7 +141,9 @@ class TrainingState:
         environment = self.environment
         if environment is None:
             return
-        episodes = environment.episodes + 1 if number is None else np.full(environment.num_envs, number, np.int64)
+        episodes = environment.episodes + 1
+        if number is not None:
+            episodes = np.full(environment.num_envs, number, np.int64)
         self._tell_of_reset("before_reset", episodes)
         try:
             batches = self.reset(environment, episodes)
@@ -166,41 +172,47 @@ class TrainingState:
 
     def first_batch(self, behavior: TrainedBehavior, batches: Mapping[str, Any], doing: str) -> tuple[AgentBatch, Any]:
         """The checked batch of ``behavior`` in what ``doing`` of the environment returned, and as it came."""
-        seen = batches if self.on_device is None else {name: batch.on_host() for name, batch in batches.items()}
-        return behavior.checks.batch_in(seen, doing), batches[behavior.name]
+        readable = batches
+        if self.on_device is not None:
+            readable = {name: batch.on_host() for name, batch in batches.items()}
+        checked = behavior.checks.batch_in(readable, doing)
+        return checked, batches[behavior.name]
 
     # ------------------------------------------------------------ checkpoints
 
     def capture(self, of_run: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a checkpoint: an entry for each trainer, and ``run`` for the rest, with what ``of_run`` has."""
         environment = self.environment
-        behaviors = self.behaviors
-        state: dict[str, Any] = {}
-        for name, behavior in behaviors.items():
+        trainers: dict[str, Any] = {}
+        for name, behavior in self.behaviors.items():
             with blamed(trainer_named(behavior), "in state_dict"):
-                state[name] = behavior.trainer.state_dict()
-            found = non_finite(state[name])
-            if found is not None:
+                trainers[name] = behavior.trainer.state_dict()
+            place = non_finite(trainers[name])
+            if place is not None:
                 raise TrainingDiverged(
-                    f"behavior {name!r}: {found} is not finite at step {behavior.steps}, and is not saved; "
+                    f"behavior {name!r}: {place} is not finite at step {behavior.steps}, and is not saved; "
                     f"{TrainingDiverged.ADVICE}"
                 )
-        where = None
+        environment_state = None
         if isinstance(environment, SavesState) and not self.environment_lost:
             with blamed(self.environment_name, "in state_dict", EnvironmentFailed):
-                where = environment.state_dict()
-        state["run"] = {
+                environment_state = environment.state_dict()
+        behaviors = self.behaviors.items()
+        run: dict[str, Any] = {
             "seed": self.context.seed,
-            "steps": {name: behavior.steps for name, behavior in behaviors.items()},
+            "steps": {name: behavior.steps for name, behavior in behaviors},
             "episodes": None if environment is None else environment.episodes.copy(),
-            "environment": where,
+            "environment": environment_state,
             LOST: self.environment_lost,
-            "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
-            SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
+            "behaviors": {name: behavior.state_dict() for name, behavior in behaviors},
+            SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors},
             "curricula": None,  # the entry of a run without environment parameters
+            # After trainers and environment: asking them for their state may draw from the generators of the process.
             "generators": ProcessGenerators.state_dict(),
-            **{part.name: part.state_dict() for part in self.parts_with("state_dict")},
-            **of_run,
-            **({} if self.acting is None else {"acting": self.acting.state_dict()}),
         }
-        return state
+        for part in self.parts_with("state_dict"):
+            run[part.name] = part.state_dict()
+        run |= of_run
+        if self.acting is not None:
+            run["acting"] = self.acting.state_dict()
+        return {**trainers, "run": run}

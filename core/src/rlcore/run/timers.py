@@ -64,7 +64,8 @@ class Timer:
     def to_json(self) -> dict[str, Any]:
         """``self`` are the seconds outside the children."""
         inside = sum(child.total for child in self.children.values())
-        node: dict[str, Any] = {"total": self.total, "count": self.count, "self": max(0.0, self.total - inside)}
+        outside = max(0.0, self.total - inside)
+        node: dict[str, Any] = {"total": self.total, "count": self.count, "self": outside}
         if self.children:
             node["children"] = {name: child.to_json() for name, child in self.children.items()}
         return node
@@ -81,12 +82,14 @@ class Timers:
 
     def set_gauge(self, behavior: str, tag: str, value: float) -> None:
         """Note a statistic, under ML-Agents' name. A value that is not finite is left out: JSON has no word for it."""
+        if not isfinite(value):
+            return
         name = f"{behavior}.{tag}.mean".replace("/", ".").replace(" ", "")
-        if isfinite(value):
-            known = self.gauges.get(name, {"min": value, "max": value, "count": 0})
-            least = min(known["min"], value)
-            most = max(known["max"], value)
-            self.gauges[name] = {"value": value, "min": least, "max": most, "count": known["count"] + 1}
+        gauge = self.gauges.setdefault(name, {"value": value, "min": value, "max": value, "count": 0})
+        gauge["value"] = value
+        gauge["min"] = min(gauge["min"], value)
+        gauge["max"] = max(gauge["max"], value)
+        gauge["count"] += 1
 
     def to_json(self) -> dict[str, Any]:
         """``name``, ``gauges``, ``metadata`` and the tree; the root lasts from the creation of this object."""

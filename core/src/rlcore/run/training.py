@@ -49,11 +49,11 @@ class Training:
         self.differences: tuple[str, ...] = ()  # from the checkpoint that this process resumed
         self.nothing_left = False  # to learn, already when this process resumed the run
         self.opened = ExitStack()  # closes environments, writers and the run directory
-        self.slots_refused = False  # and a warning said so
+        self.slots_refused = False  # with a warning
         self._warned_of_endless = False
         self._at_boundary = False
         self._steps_at_start = 0
-        self._whole = True  # at the end, so that it is saved
+        self._state_is_sound = True  # at the end, so that it is saved
 
     def started(self) -> None:
         """Measure times and speeds from here on: the first epoch is about to start."""
@@ -75,9 +75,10 @@ class Training:
         """Whether every behavior that acts has reached its ``max_steps``, or an evaluation ``stop_at``."""
         if self.context.inference:
             return False
+        if self.evaluations.scores.stopped:
+            return True
         idle = self.state.idle
-        waits = any(behavior.learning and behavior not in idle for behavior in self.behaviors.values())
-        return self.evaluations.scores.stopped or not waits
+        return not any(behavior.learning and behavior not in idle for behavior in self.behaviors.values())
 
     @property
     def promise(self) -> ResumePromise:
@@ -146,49 +147,55 @@ class Training:
         if self._at_boundary:  # a checkpoint or an evaluation may take long
             return None
         times = self.session.times
-        where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
-        return (*(each.episodes.steps + each.steps for each in self.behaviors.values()), times.updates), where
+        place = f"at step {self.state.steps}"
+        if times.updating_now:
+            place += ", in an update"
+        steps = [behavior.episodes.steps + behavior.steps for behavior in self.behaviors.values()]
+        return (*steps, times.updates), place
 
     def _warn_of_endless(self) -> None:
-        endless = next((each for each in self.behaviors.values() if each.endless), None)
-        if endless is None or self._warned_of_endless:
+        endless = [behavior for behavior in self.behaviors.values() if behavior.endless]
+        if not endless or self._warned_of_endless:
             return
         self._warned_of_endless = True
-        often = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-        interval = often.checkpoint_interval
-        slots = often.spec.slots
-        restarts = (
-            f"; the environment cannot save itself, so checkpoints restart all episodes: raise behaviors.{often.name}."
-            f"checkpoint_interval of {interval} agent steps, {interval // slots} for each of {slots} agents (with "
-            "even_checkpoints, lower keep_checkpoints)"
-        )
+        behavior = endless[0]
+        advice = ""
+        if behavior.restarts:
+            often = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+            interval = often.checkpoint_interval
+            slots = often.spec.slots
+            advice = (
+                "; the environment cannot save itself, so checkpoints restart all episodes: raise behaviors."
+                f"{often.name}.checkpoint_interval of {interval} agent steps, {interval // slots} for each of {slots} "
+                "agents (with even_checkpoints, lower keep_checkpoints)"
+            )
         log.warning(
             "behavior %r: no episode ended in the last %d agent steps: the mean reward is missing, and nothing that "
             "waits for the end of episodes happens; if they should end, have the environment terminate or truncate "
             "them, for example with environment.max_episode_steps%s (reported once)",
-            endless.name,
-            endless.steps - endless.ended_at,
-            restarts if endless.restarts else "",
+            behavior.name,
+            behavior.steps - behavior.ended_at,
+            advice,
         )
 
     def _warn_of_unlearned(self) -> None:
-        for each in self.state.idle:
+        for behavior in self.state.idle:
             log.warning(
                 "behavior %r: its agents have not acted for %d steps of the environments, and the run does not wait "
                 "for them: it ends with %d of %d steps",
-                each.name,
+                behavior.name,
                 IdleGroups.window,
-                each.steps,
-                each.settings.max_steps,
+                behavior.steps,
+                behavior.settings.max_steps,
             )
-        for each in self.behaviors.values():
-            if each.updates == 0 and each.steps >= each.settings.max_steps:
+        for behavior in self.behaviors.values():
+            if behavior.at_max_steps and behavior.updates == 0:
                 log.warning(
                     "behavior %r: nothing was learned: %d steps were taken and the trainer was still waiting for more "
                     "before its first update; raise max_steps, or lower what it waits for, such as "
                     "hyperparameters.buffer_size or buffer_init_steps",
-                    each.name,
-                    each.steps,
+                    behavior.name,
+                    behavior.steps,
                 )
 
     # ------------------------------------------------------------ ending
@@ -199,19 +206,22 @@ class Training:
         These are not made after an ``error`` within a step. The first error is the one to raise, unless it is
         ``error``; later ones are logged.
         """
-        self.outcome, self.session.ending = outcome, True
-        self._whole = error is None or self._is_whole_after(error)
+        self.outcome = outcome
+        self.session.ending = True
+        self._state_is_sound = error is None or self._is_sound_after(error)
         if error is not None:
             self.context.ranks.close(error)  # at once: the other ranks wait for this one
             if self.ends_in_order(error):
                 error = None
         first = error
-        for step in (self._settle_save, self._save_last, self._write_result, self._wait_for_rank_0, self._report_end):
+        steps = (self._finish_save, self._save_last, self._write_result, self._wait_for_rank_0, self._report_end)
+        for step in steps:
             try:
                 step(first)
             except BaseException as late:
                 if first is not None and isinstance(late, Exception):
-                    log.warning("%s", late if isinstance(late, RlcoreError) else one_line(late))
+                    message = late if isinstance(late, RlcoreError) else one_line(late)
+                    log.warning("%s", message)
                     continue
                 first = late
                 if step != self._report_end:
@@ -226,7 +236,7 @@ class Training:
         """Whether an earlier process ended this run, and wrote its result."""
         return self.nothing_left and self.run.store.is_done()
 
-    def _settle_save(self, error: BaseException | None) -> None:
+    def _finish_save(self, error: BaseException | None) -> None:
         self.boundaries.checkpoints.wait_until_written()
 
     def _save_last(self, error: BaseException | None) -> None:
@@ -235,14 +245,16 @@ class Training:
         After an error within a step, a KeyboardInterrupt among them, the state may be half of it: the last checkpoint
         stands. An environment that ends or fails does so between two steps of all that learns.
         """
-        learned = error is None or self.state.steps > 0  # or a first mistake would take the name of the run
-        if self._whole and learned and not self.context.inference:
-            if self.state.between_steps is not None:
+        state = self.state
+        learned = error is None or state.steps > 0  # or a first mistake would take the name of the run
+        if self._state_is_sound and learned and not self.context.inference:
+            if state.between_steps is not None:
                 # The environment was lost between what trainers observed and the updates of the loop.
-                update_what_is_ready(self.state, self.session.times)
+                update_what_is_ready(state, self.session.times)
             self.boundaries.checkpoints.save_unless_saved(regular=self.outcome == "done")
-            for part in () if self._was_done else self.state.parts:
-                part.finish(self.state.steps)
+            if not self._was_done:
+                for part in state.parts:
+                    part.finish(state.steps)
         if self.outcome == "done" and not self.context.inference:
             self.run.store.write_status(final=True)
             self._warn_of_unlearned()
@@ -251,10 +263,10 @@ class Training:
 
     def ends_in_order(self, error: BaseException) -> bool:
         """Whether ``error`` is not a failure: the environment ended by itself, between two steps of all that learns."""
-        return isinstance(error, EnvironmentEnded) and self._is_whole_after(error)
+        return isinstance(error, EnvironmentEnded) and self._is_sound_after(error)
 
-    def _is_whole_after(self, error: BaseException) -> bool:
-        """Whether all that learns is whole although ``error`` ends the run.
+    def _is_sound_after(self, error: BaseException) -> bool:
+        """Whether all that learns is between two steps although ``error`` ends the run.
 
         Other ranks do not know of the error, and save nothing together with this one.
         """
@@ -282,28 +294,34 @@ class Training:
             self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
 
     def _result(self) -> dict[str, Any]:
-        evaluation = self.evaluations.to_json()
+        """The content of ``result.json``; an entry that does not apply is left out."""
+        result: dict[str, Any] = {"outcome": self.outcome}
         stop = self.run.stops.first
-        taken = self.state.steps - self._steps_at_start
+        if stop is not None and self.outcome in STOPPED:
+            result["stop"] = stop.to_json()
+        steps = self.state.steps - self._steps_at_start
         seconds = perf_counter() - self.session.started_at
-        return {
-            "outcome": self.outcome,
-            **({"stop": stop.to_json()} if stop is not None and self.outcome in STOPPED else {}),
-            "wall_seconds": self.session.wall_seconds(),
-            "steps_per_second": steps_per_second(taken, seconds),
-            "resume": self.resume.to_json(),
-            **({} if evaluation is None else {"evaluation": evaluation}),
-            **({"exports": self.exports.to_json()} if self.exports.results else {}),
-            "behaviors": {
-                name: {
-                    "steps": behavior.steps,
-                    "episodes": behavior.episodes.finished,
-                    "mean_reward": behavior.mean_reward,
-                    **({"info": behavior.mean_info} if behavior.recent_info else {}),
-                }
-                for name, behavior in self.behaviors.items()
-            },
-        }
+        result["wall_seconds"] = self.session.wall_seconds()
+        result["steps_per_second"] = steps_per_second(steps, seconds)
+        result["resume"] = self.resume.to_json()
+        evaluation = self.evaluations.to_json()
+        if evaluation is not None:
+            result["evaluation"] = evaluation
+        if self.exports.results:
+            result["exports"] = self.exports.to_json()
+        result["behaviors"] = {name: _behavior_result(behavior) for name, behavior in self.behaviors.items()}
+        return result
+
+
+def _behavior_result(behavior: TrainedBehavior) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "steps": behavior.steps,
+        "episodes": behavior.episodes.finished,
+        "mean_reward": behavior.mean_reward,
+    }
+    if behavior.recent_info:
+        result["info"] = behavior.mean_info
+    return result
 
 
 def outcome_of(error: BaseException) -> Outcome:

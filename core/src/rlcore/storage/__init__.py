@@ -1,7 +1,7 @@
 """The files of a run: its directory, lock and mark, its checkpoints, and the training status.
 
 In reading order: :mod:`~rlcore.storage.store` (what a run calls), :mod:`~rlcore.storage.directory` (opening and closing
-the run directory), :mod:`~rlcore.storage.mark` and :mod:`~rlcore.storage.run_files` (which files belong to the run),
+the run directory), :mod:`~rlcore.storage.mark` (which files belong to the run),
 :mod:`~rlcore.storage.output` (where commands may write),
 :mod:`~rlcore.storage.replaced_runs` (an earlier run of the same name, or the same run at a later checkpoint),
 :mod:`~rlcore.storage.checkpoint` (one checkpoint), :mod:`~rlcore.storage.frozen_files` (files that checkpoints share),

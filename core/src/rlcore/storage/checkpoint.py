@@ -67,9 +67,14 @@ def split(state: Mapping[str, Any], frozen: FrozenFiles) -> tuple[dict[str, Any]
 
     Arrays of a FrozenState or a SharedPart go to ``frozen``. Raises TypeError for what is neither an array nor JSON.
     """
-    files: dict[str, Arrays] = {file_name(name): {} for name in state}
-    tree = {name: _split(entry, (name,), files[file_name(name)], frozen) for name, entry in state.items()}
-    return tree, {name: arrays for name, arrays in files.items() if arrays}
+    tree = {}
+    files: dict[str, Arrays] = {}
+    for name, entry in state.items():
+        arrays: Arrays = {}
+        tree[name] = _split(entry, (name,), arrays, frozen)
+        if arrays:
+            files[file_name(name)] = arrays
+    return tree, files
 
 
 def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None) -> Any:
@@ -88,26 +93,29 @@ def _split(tree: Any, path: TreePath, arrays: Arrays, frozen: FrozenFiles | None
 
     def leaf(value: Any, path: TreePath) -> Any:
         if frozen is not None and isinstance(value, StatePart):
-            own: Arrays = {}
-            mark = {_CONTENT: _split(dict(value), ("/".join(map(str, path)),), own, None)}
-            frozen.add(value, own, mark)
+            place = "/".join(map(str, path))
+            arrays_of_part: Arrays = {}
+            content = _split(dict(value), (place,), arrays_of_part, None)
+            mark = {_CONTENT: content}
+            frozen.add(value, arrays_of_part, mark)
             return mark
-        found = storable(value, path)
-        if not isinstance(found, np.ndarray):
-            return found
+        stored = storable(value, path)
+        if not isinstance(stored, np.ndarray):
+            return stored
         name = _array_name(path, arrays)
-        arrays[name] = np.ascontiguousarray(found).reshape(found.shape)  # ascontiguousarray makes a scalar 1-d
+        contiguous = np.ascontiguousarray(stored)  # what safetensors writes; it makes a scalar 1-d
+        arrays[name] = contiguous.reshape(stored.shape)
         return {_ARRAY: name}
 
     return mapped(tree, leaf, is_part, path)
 
 
-def _array_name(path: TreePath, taken: Container[str]) -> str:
+def _array_name(path: TreePath, used: Container[str]) -> str:
     """The array's path within its file, made unique: keys may hold any text, slashes included."""
     name = "/".join(map(str, path[1:]))
     if not name.isprintable() or name == "__metadata__":  # lone surrogates, and safetensors' own key
         name = "array"
-    while name in taken:
+    while name in used:
         name += "'"
     return name
 
@@ -134,21 +142,25 @@ def write_checkpoint(
     (directory / STATE).write_bytes(text.encode())
     if configuration is not None:
         (directory / CONFIGURATION).write_bytes(configuration.encode())
-    found = sorted(directory.iterdir())
-    known = frozen.written | frozen.linked
-    files = {each.name: {"size": each.stat().st_size, "sha256": known.get(each.name) or sha256(each)} for each in found}
+    checksums = frozen.written | frozen.linked
+    files = {}
+    new = []
+    for path in sorted(directory.iterdir()):
+        checksum = checksums.get(path.name) or sha256(path)
+        files[path.name] = {"size": path.stat().st_size, "sha256": checksum}
+        if path.name not in frozen.linked:
+            new.append(path)
     manifest = json.dumps({FORMAT: FORMAT_VERSION, "step": step, "files": files}, indent=4)
     if len(manifest) > MAX_MANIFEST:
         raise TypeError(
-            f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(known):,} parts that are a "
+            f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(checksums):,} parts that are a "
             "FrozenState; freeze a few large parts instead"
         )
     (directory / MANIFEST).write_text(manifest, encoding="utf-8")
     permissions = (directory / STATE).stat().st_mode & 0o777
-    for each in [*found, directory / MANIFEST]:
-        if each.name not in frozen.linked:
-            each.chmod(permissions)  # safetensors does not apply the umask
-            fsync_file(each)
+    for path in [*new, directory / MANIFEST]:
+        path.chmod(permissions)  # safetensors does not apply the umask
+        fsync_file(path)
     fsync_directory(directory)
     return frozen.linked.keys()
 
@@ -180,6 +192,7 @@ def read_manifest(path: Path, policies_only: bool = False) -> dict[str, Any]:
             f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
             "upgrade rlcore"
         )
+    # A manifest that was edited must not lead to files elsewhere.
     if not has_form(manifest, _MANIFEST) or not all(map(is_file_name, manifest["files"])):
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it does not list a checkpoint's files")
     if str(manifest["step"]) != path.name:
@@ -234,7 +247,8 @@ def load_verified(path: Path, policies_only: bool = False) -> dict[str, Any]:
     try:
         for name, entry in state.items():
             file = file_name(name)
-            state[name] = join.value(entry, file, _load_arrays(path / file) if file in verified else {})
+            arrays = _load_arrays(path / file) if file in verified else {}
+            state[name] = join.value(entry, file, arrays)
     except DamagedFile as error:
         raise RunStateError(f"checkpoint {path}: {error}") from error
     return state
@@ -294,7 +308,10 @@ class _Join:
                 raise DamagedFile(f"{file} has no array {name!r}")
             return arrays[name]
 
-        return mapped(value, leaf, lambda each, path: each.keys() in ({_ARRAY}, {FILE_MARK, _CONTENT}))
+        def is_mark(value: Mapping[str, Any], path: TreePath) -> bool:
+            return value.keys() in ({_ARRAY}, {FILE_MARK, _CONTENT})
+
+        return mapped(value, leaf, is_mark)
 
     def _frozen_state(self, file: Any, tree: Any) -> FrozenState:
         if not isinstance(tree, dict):
@@ -315,7 +332,9 @@ class _Join:
 
 def is_checkpoint(path: Path) -> bool:
     """Whether ``path`` is a directory with a manifest or a state; the files may be damaged."""
-    return path.is_dir() and any(os.path.lexists(path / name) for name in (MANIFEST, STATE))
+    if not path.is_dir():
+        return False
+    return os.path.lexists(path / MANIFEST) or os.path.lexists(path / STATE)
 
 
 def own_files(path: Path) -> set[Path]:
@@ -332,5 +351,6 @@ def own_files(path: Path) -> set[Path]:
             names = {file_name(name) for name in load_without_arrays(path)}
         except RunStateError:
             names = {file.name for file in files if file.suffix == _ARRAYS}
-        names |= {MANIFEST, STATE, CONFIGURATION, *(file.name for file in files if checksum_in(file.name))}
+        names |= {MANIFEST, STATE, CONFIGURATION}
+        names |= {file.name for file in files if checksum_in(file.name)}
     return {file for file in files if file.name in names}

@@ -78,15 +78,17 @@ def require_run(path: Path, state: Mapping[str, Any]) -> None:
     try:
         require_form(state, {RUN: _RESUMED, EACH: MAPPING})
         run = state[RUN]
-        if run["steps"].keys() != run["behaviors"].keys() or run["steps"].keys() != state.keys() - {RUN}:
+        behaviors = run["steps"].keys()
+        if behaviors != run["behaviors"].keys() or behaviors != state.keys() - {RUN}:
             raise SavedValueError("the entries 'steps' and 'behaviors' do not name the behaviors that have a state")
-        for name in run["steps"]:
+        for name in behaviors:
             _require_finite(name, state[name])
-        for name in (run.get("overdue") or {}).keys() - run["steps"].keys():
+        overdue = run.get("overdue") or {}
+        for name in overdue.keys() - behaviors:
             raise SavedValueError(f"the entry 'overdue' names {name[:60]!r}, which is not a behavior")
         if run.get("evaluation") is not None:
             require_scores(run["evaluation"])
-        if not isinstance(run.get("episodes"), Mapping | None):  # a mark of the array
+        if not isinstance(run.get("episodes"), Mapping | None):  # a mark stands for the array where arrays are not read
             saved_array(run, "episodes", "int64", (None,))
     except SavedValueError as error:
         raise RunStateError(f"checkpoint {path}: cannot be used: {error}") from error
@@ -95,15 +97,16 @@ def require_run(path: Path, state: Mapping[str, Any]) -> None:
 def require_scores(scores: Mapping[str, Any]) -> None:
     """Raises SavedValueError unless these are the scores of a run's evaluations."""
     require_form(scores, SCORES, "evaluation")
-    parts = [key[:-1] for key in SCORES]
-    if len({scores.get(name) is None for name in parts}) > 1:
-        raise SavedValueError(f"the entry 'evaluation' has only some of {', '.join(parts)}")
+    names = [key.removesuffix("?") for key in SCORES]
+    missing = {scores.get(name) is None for name in names}
+    if len(missing) > 1:
+        raise SavedValueError(f"the entry 'evaluation' has only some of {', '.join(names)}")
 
 
 def _require_finite(behavior: str, state: Mapping[str, Any]) -> None:
-    found = non_finite(state)
-    if found is not None:
-        raise SavedValueError(f"{behavior}/{found} is not finite; the training had diverged")
+    place = non_finite(state)
+    if place is not None:
+        raise SavedValueError(f"{behavior}/{place} is not finite; the training had diverged")
 
 
 # ---------------------------------------------------------------- what agents see and do
@@ -114,27 +117,36 @@ ENTRY = "specs"  # in the entry of the run
 
 def spec_state(spec: BehaviorSpec) -> dict[str, Any]:
     """The behavior as nested mappings of arrays and JSON values."""
-    observations = [
-        {"name": o.name, "shape": list(o.shape), "dtype": o.dtype.name, "kind": o.kind}
-        | ({"goal": True} if o.goal else {})
-        for o in spec.observations
-    ]
-    bounds = {
-        f"{index}": {end: np.asarray(value) for end in ("low", "high") if (value := getattr(o, end)) is not None}
-        for index, o in enumerate(spec.observations)
-    }
-    slots = {name: values for name in ("team", "group") if (values := getattr(spec, name)) is not None}
-    return {
+    observations = []
+    bounds: dict[str, Any] = {}
+    for index, observation in enumerate(spec.observations):
+        entry: dict[str, Any] = {
+            "name": observation.name,
+            "shape": list(observation.shape),
+            "dtype": observation.dtype.name,
+            "kind": observation.kind,
+        }
+        if observation.goal:
+            entry["goal"] = True
+        observations.append(entry)
+        bounds[f"{index}"] = {}
+        for end in ("low", "high"):
+            bound = getattr(observation, end)
+            if bound is not None:
+                bounds[f"{index}"][end] = np.asarray(bound)
+    state: dict[str, Any] = {
         "observations": observations,
         "bounds": bounds,
         "continuous": spec.continuous,
         "discrete": list(spec.discrete),
-        **({"start": list(spec.start)} if spec.start else {}),
-        "low": spec.low.copy(),
-        "high": spec.high.copy(),
-        "env_index": spec.env_index.copy(),
-        **{name: values.copy() for name, values in slots.items()},
     }
+    if spec.start:
+        state["start"] = list(spec.start)
+    for name in ("low", "high", "env_index", "team", "group"):
+        array = getattr(spec, name)
+        if array is not None:
+            state[name] = array.copy()
+    return state
 
 
 _OBSERVATION = {
@@ -154,41 +166,42 @@ _SPEC = {
 def saved_spec(name: str, state: Mapping[str, Any]) -> BehaviorSpec:
     """The behavior ``name`` that :func:`spec_state` described. Raises SavedValueError for what it does not write."""
     require_form(state, _SPEC)
-    observations = tuple(
-        ObservationSpec(
+    observations = []
+    for index, entry in enumerate(state["observations"]):
+        bounds = saved_mapping(state["bounds"], f"{index}")
+        observation = ObservationSpec(
             entry["name"],
             tuple(entry["shape"]),
             np.dtype(entry["dtype"]),
             cast(ObservationKind, entry["kind"]),
+            low=bounds.get("low"),
+            high=bounds.get("high"),
             goal=entry.get("goal") is True,
-            **{
-                end: bound
-                for end, bound in saved_mapping(state["bounds"], f"{index}").items()
-                if end in ("low", "high")
-            },
         )
-        for index, entry in enumerate(state["observations"])
-    )
-    slots = len(saved_array(state, "env_index", np.int64, (None,)))
+        observations.append(observation)
+    env_index = saved_array(state, "env_index", np.int64, (None,))
+    continuous = state["continuous"]
+    low = saved_array(state, "low", np.float32, (continuous,))
+    high = saved_array(state, "high", np.float32, (continuous,))
+    team = saved_array(state, "team", np.int64, env_index.shape) if "team" in state else None
+    group = saved_array(state, "group", np.int64, env_index.shape) if "group" in state else None
+    start = state.get("start", [])
+    discrete = state["discrete"]
+    whole = isinstance(start, list) and all(type(number) is int for number in start)
+    if not whole or len(start) not in (0, len(discrete)):
+        raise SavedValueError("the entry 'start' does not have a whole number for each branch")
     return BehaviorSpec(
         name,
-        observations,
-        state["continuous"],
-        tuple(state["discrete"]),
-        saved_array(state, "low", np.float32, (state["continuous"],)),
-        saved_array(state, "high", np.float32, (state["continuous"],)),
-        state["env_index"],
-        *(saved_array(state, key, np.int64, (slots,)) if key in state else None for key in ("team", "group")),
-        start=_start(state),
+        tuple(observations),
+        continuous,
+        tuple(discrete),
+        low,
+        high,
+        env_index,
+        team,
+        group,
+        start=tuple(start),
     )
-
-
-def _start(state: Mapping[str, Any]) -> tuple[int, ...]:
-    start = state.get("start", [])
-    branches = len(state["discrete"])
-    if not isinstance(start, list) or len(start) not in (0, branches) or any(type(each) is not int for each in start):
-        raise SavedValueError("the entry 'start' does not have a whole number for each branch")
-    return tuple(start)
 
 
 def specs_in(run: Mapping[str, Any], path: object) -> dict[str, BehaviorSpec]:

@@ -82,7 +82,10 @@ class Checkpoint:
         Raises RunStateError if a run cannot use them: resume from a regular checkpoint, act with one of ``best``.
         """
         state = load_without_arrays(self.path)
-        (require_models if self.best else require_run)(self.path, state)
+        if self.best:
+            require_models(self.path, state)
+        else:
+            require_run(self.path, state)
         return state
 
     def problems(self) -> list[str]:
@@ -155,7 +158,7 @@ def newest_intact(
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
-def of_run(checkpoints: Path) -> list[Checkpoint]:
+def checkpoints_of_run(checkpoints: Path) -> list[Checkpoint]:
     """All checkpoints of the run with this directory of ``checkpoints``: the regular ones, then the best ones."""
     return [*find_checkpoints(checkpoints), *find_checkpoints(checkpoints / BEST)]
 
@@ -177,7 +180,7 @@ def require_format(checkpoints: Path) -> None:
     Call it before anything in a run directory is deleted, replaced or continued: this rlcore cannot say what such a
     checkpoint is worth, and must not delete it.
     """
-    for checkpoint in of_run(checkpoints):
+    for checkpoint in checkpoints_of_run(checkpoints):
         try:
             read_manifest(checkpoint.path)
         except OtherFormat:
@@ -226,13 +229,17 @@ class CheckpointSave:
             directory.mkdir(parents=True, exist_ok=True)
             self._temporary.mkdir()
             regular = directory.parent if directory.name == BEST else directory
-            earlier = sorted(of_run(regular), key=lambda each: (each.path.parent == directory, each.step), reverse=True)
-            before = [each.path for each in earlier if each.path.parent == directory and each.step < step]
+            earlier = checkpoints_of_run(regular)
+            earlier.sort(key=lambda other: (other.path.parent == directory, other.step), reverse=True)
+            latest = None
+            for other in reversed(earlier):
+                if other.path.parent == directory and other.step < step:
+                    latest = other.path
             self._frozen = FrozenFiles(
                 self._temporary,
-                [each.path for each in earlier],
+                [other.path for other in earlier],
                 flushed or FlushedFiles(),
-                before[0] if apart and before else None,
+                latest if apart else None,
             )
             self._tree, self._arrays = split(state, self._frozen)
 
@@ -257,8 +264,9 @@ class CheckpointSave:
         directory = self.path.parent
         with self._failing():
             verified = write_checkpoint(self._step, self._tree, self._arrays, self._configuration, self._frozen)
-            # A run that was resumed from an older checkpoint may reach this step again.
-            replaced = _make_room(final) if os.path.lexists(final) else None
+            replaced = None
+            if os.path.lexists(final):  # a run that was resumed from an older checkpoint may reach this step again
+                replaced = _make_room(final)
             self._temporary.rename(final)
             fsync_directory(directory)
             try:
@@ -309,12 +317,18 @@ def _set_aside(path: Path) -> Path:
 
 def _cannot_write(path: Path, error: OSError | SafetensorError) -> str:
     """The message for a checkpoint that cannot be written: the cause, and from which one a run can be resumed."""
-    directory = path.parent.parent if path.parent.name == BEST else path.parent
-    intact = next((found.step for found in reversed(find_checkpoints(directory)) if is_intact(found)), None)
-    last = "there is no earlier one" if intact is None else f"the last intact one is of step {intact}"
-    then = "start the run again" if intact is None else "resume with --resume"
+    directory = path.parent
+    if directory.name == BEST:
+        directory = directory.parent
+    last = "there is no earlier one"
+    advice = "start the run again"
+    for checkpoint in reversed(find_checkpoints(directory)):
+        if is_intact(checkpoint):
+            last = f"the last intact one is of step {checkpoint.step}"
+            advice = "resume with --resume"
+            break
     cause = getattr(error, "strerror", None) or error  # safetensors passes an error of the system on as a text
-    return f"checkpoint of step {path.name} in {path.parent} cannot be written: {cause}; {last}; fix that and {then}"
+    return f"checkpoint of step {path.name} in {path.parent} cannot be written: {cause}; {last}; fix that and {advice}"
 
 
 # ---------------------------------------------------------------- deleting
@@ -373,11 +387,15 @@ def rotate(
     intact = [checkpoint for checkpoint in found if is_intact(checkpoint)]
     if keep <= 0 or len(intact) < keep:
         return intact, []
-    old = [checkpoint for checkpoint in found if checkpoint.step < intact[-keep].step]
-    with (holds or CheckpointHolds()).unheld([each.step for each in old]) as unheld:
-        removed = [each for each in old if each.step in unheld]
+    oldest_kept = intact[-keep].step
+    old = [checkpoint for checkpoint in found if checkpoint.step < oldest_kept]
+    steps = [checkpoint.step for checkpoint in old]
+    holds = holds or CheckpointHolds()
+    with holds.unheld(steps) as unheld:
+        removed = [checkpoint for checkpoint in old if checkpoint.step in unheld]
         remove_checkpoints(directory, removed)
-    return [each for each in intact if each not in removed], removed
+    stay = [checkpoint for checkpoint in intact if checkpoint not in removed]
+    return stay, removed
 
 
 # ---------------------------------------------------------------- best evaluation
@@ -396,9 +414,11 @@ def save_best(
     ``about`` has at least their ``score``. Policies of the same step with a higher score are not replaced: they belong
     to steps that the run abandoned when it was resumed from an older checkpoint.
     """
-    there = by_score([each for each in find_checkpoints(directory) if each.step == step])
-    if there and _score(there[0]) > about["score"]:
-        log.warning("%s: has policies of a higher score, of steps that this run abandoned; they stay", there[0].path)
+    of_step = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step == step]
+    saved = by_score(of_step)
+    if saved and _score(saved[0]) > about["score"]:
+        path = saved[0].path
+        log.warning("%s: has policies of a higher score, of steps that this run abandoned; they stay", path)
         return
     state = {name: {"model": model} for name, model in models.items()}
     try:
@@ -407,7 +427,7 @@ def save_best(
         raise PluginError(f"best checkpoint, of step {step}: {error}") from error
 
 
-def settle_best(directory: Path, best: int | None) -> None:
+def remove_lower_best(directory: Path, best: int | None) -> None:
     """Deletes the best checkpoints in ``directory`` that score less than the one of step ``best``.
 
     Call it after every checkpoint of the run, one after Ctrl-C included. ``best`` is the best step that this checkpoint
@@ -418,18 +438,19 @@ def settle_best(directory: Path, best: int | None) -> None:
     found = find_checkpoints(directory)
     if len(found) == 1 or best not in {checkpoint.step for checkpoint in found}:
         return
-    ranked = by_score(found)
-    steps = [checkpoint.step for checkpoint in ranked]
-    if best not in steps:
-        log.warning("%s: is damaged; the other best checkpoints stay", directory / str(best))
-    else:
-        remove_checkpoints(directory, ranked[: steps.index(best)])
+    lower = []
+    for checkpoint in by_score(found):
+        if checkpoint.step == best:
+            remove_checkpoints(directory, lower)
+            return
+        lower.append(checkpoint)
+    log.warning("%s: is damaged; the other best checkpoints stay", directory / str(best))
 
 
 def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
     """The intact ones of the best ``checkpoints``, in the order of :func:`rank`, the best last."""
-    whole = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
-    return sorted(whole, key=lambda checkpoint: rank(_score(checkpoint), checkpoint.step))
+    intact = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
+    return sorted(intact, key=lambda checkpoint: rank(_score(checkpoint), checkpoint.step))
 
 
 def _score(checkpoint: Checkpoint) -> float:
@@ -448,9 +469,12 @@ def models_at(path: Path, origin: str) -> dict[str, Any]:
 
     Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
     """
-    if (path / CHECKPOINTS).is_dir():
-        return models_in(newest_intact(path / CHECKPOINTS, origin, check=require_models, policies_only=True)[1])
-    if path.name.isdecimal():
+    step = None
+    directory = path / CHECKPOINTS
+    if not directory.is_dir():
+        if not path.name.isdecimal():
+            raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")
         step = int(path.name)
-        return models_in(newest_intact(path.parent, origin, step=step, check=require_models, policies_only=True)[1])
-    raise RunStateError(f"{origin}: is neither a run directory nor one of its checkpoints")
+        directory = path.parent
+    _, state = newest_intact(directory, origin, step=step, check=require_models, policies_only=True)
+    return models_in(state)

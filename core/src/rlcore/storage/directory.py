@@ -23,9 +23,19 @@ from rlcore.files.writing import is_leftover, sweep, write_atomically
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
-from rlcore.storage.mark import HOLDS, LOGS, MARK, RESULT, Mark, read_mark, write_mark
+from rlcore.storage.mark import (
+    HOLDS,
+    LOGS,
+    MARK,
+    RESULT,
+    Mark,
+    read_mark,
+    remove_own,
+    require_no_links,
+    without_exports,
+    write_mark,
+)
 from rlcore.storage.replaced_runs import ReplacedRuns, copy_until, why_force
-from rlcore.storage.run_files import remove_own, require_no_links, without_exports
 
 log = logging.getLogger(__name__)
 
@@ -118,12 +128,14 @@ class RunDirectory:
             )
         if not self.settings.inference:
             require_format(self.checkpoints)  # before --force is advised, which would not help
-        if mark is not None and not self._continuing:
-            reason = None if self.settings.force else why_force(self.path, mark)
-            if reason and not self._lock.held and is_locked(self.path):
-                raise RunStateError(in_use(self.path))  # --force would not help
-            if reason:
-                raise RunStateError(f"{self.path}: {reason}")
+        if mark is None or self._continuing or self.settings.force:
+            return
+        reason = why_force(self.path, mark)
+        if reason is None:
+            return
+        if not self._lock.held and is_locked(self.path):
+            raise RunStateError(in_use(self.path))  # --force would not help
+        raise RunStateError(f"{self.path}: {reason}")
 
     def no_checkpoint(self) -> str:
         """The message for a run that has no checkpoint to read."""
@@ -136,19 +148,22 @@ class RunDirectory:
             return f"{message}; train it first"
         if find_checkpoints(self.best):
             message += f"; the policies of its best evaluation are in {self.best}"
-        needs_force = mark is None or why_force(self.path, mark) is not None
-        how = "with --force" if needs_force else "without --resume"
+        how = "with --force"
+        if mark is not None and why_force(self.path, mark) is None:
+            how = "without --resume"
         return f"{message}; start it again {how}, and with a lower checkpoint_interval if it may be killed soon again"
 
     def _is_bare(self) -> bool:
         """Whether the directory holds only what :meth:`open` makes, because a run ended before its first step."""
         if not self.path.is_dir():
             return False
-        # Locking empties the file: if another process wrote something into it, it belongs to another program.
         for entry in self.path.iterdir():
             if is_leftover(entry.name):
                 continue
-            if entry.name != LOCK or not (self._lock.held or entry.stat().st_size == 0):
+            if entry.name != LOCK:
+                return False
+            # Locking empties the file: one with a content belongs to another program.
+            if not self._lock.held and entry.stat().st_size:
                 return False
         return True
 
@@ -226,8 +241,10 @@ class RunDirectory:
 
     def declare_files(self, files: Iterable[str]) -> None:
         """Add patterns of files that plugins write to the mark, if this process has one. Raises RunStateError."""
-        known = () if self._mark is None else tuple(dict.fromkeys((*self._mark.files, *files)))
-        if self._mark is not None and known != self._mark.files:
+        if self._mark is None:
+            return
+        known = tuple(dict.fromkeys((*self._mark.files, *files)))
+        if known != self._mark.files:
             self.require()
             self._change_mark(files=known)
 
@@ -258,8 +275,8 @@ class RunDirectory:
         path = self.path / relative
         if path.parent.is_symlink():
             raise RunStateError(f"{path.parent}: is a symbolic link, and a run writes only in its directory; move it")
-        taken = relative not in self._mark.exports and os.path.lexists(path)
-        if taken or self._mark.declares(relative):
+        is_of_others = relative not in self._mark.exports and os.path.lexists(path)
+        if is_of_others or self._mark.declares(relative):
             raise RunStateError(f"{path}: is a file that this run did not export; move it away")
         self._change_mark(exports={**self._mark.exports, relative: step})
 
@@ -329,8 +346,9 @@ class RunDirectory:
                 self.write_holds([])
             elif self._lock.held:
                 self._remove_if_bare()
-            for aside in () if self._mark is None else self._replaced.kept(self._mark):
-                log.warning("%s: the run that was here before is still in %s", self.path, aside)
+            if self._mark is not None:
+                for aside in self._replaced.kept(self._mark):
+                    log.warning("%s: the run that was here before is still in %s", self.path, aside)
         finally:
             self._starting = False
             self._lock.release()
@@ -350,9 +368,9 @@ class RunDirectory:
             self.require()
             if self._replaced.moved_to is not None:
                 self._replaced.move_back(mark)
-            elif mark.replaces:  # of a process that was killed: the mark must still name them
-                remove_own(self.path, mark, keep=(LOCK, MARK))
             else:
-                remove_own(self.path, mark)
+                # Runs that a process which was killed moved aside: the mark must still name them.
+                keep = (LOCK, MARK) if mark.replaces else ()
+                remove_own(self.path, mark, keep)
         except (OSError, RunStateError) as error:
             log.warning("%s: cannot be cleared of a run that failed to start: %s", self.path, error)

@@ -85,20 +85,24 @@ def fingerprint(
     if config.environment is not None:
         spec = plugins.record(EnvironmentSpec, config.environment.type)
         environment = installed(spec.libraries)
-        workers = config.environment.executor.count if config.environment.executor else 0
+        executor = config.environment.executor
+        if executor:
+            workers = executor.count
     computing = {
         **computing_of(config),
         "processor": platform.machine(),
         "Python": platform.python_version(),
     }
+    learning_plugins = _of_learning(plugins, config, took_part)
+    learning_config = learning_part(dump_config(config), plugins)
     return {
         "libraries": dict(library_versions()),
         "environment": dict(environment),
-        "plugins": _versions(_of_learning(plugins, config, took_part)),
+        "plugins": _versions(learning_plugins),
         "loaded": _versions(plugins.loaded),
         "computing": computing,
         "processes": {"ranks": str(ranks), "workers": str(workers)},
-        "configuration": {"sha256": _digest(learning_part(dump_config(config), plugins))},
+        "configuration": {"sha256": _digest(learning_config)},
     }
 
 
@@ -107,24 +111,27 @@ def _of_learning(plugins: Plugins, config: RunConfig, took_part: Iterable[Plugin
 
     A plugin that is merely installed changes nothing of the run, whatever its version.
     """
-    owners = [record.plugin for record in listed_records(config, plugins)]
-    found = dict.fromkeys([*filter(None, owners), *took_part])
-    waiting = [*found]
-    for plugin in waiting:  # grows: a needed plugin may need more
-        needed = [each for each in plugins.loaded if plugin.needs_distribution_of(each) and each not in found]
-        found |= dict.fromkeys(needed)
-        waiting += needed
-    return found
+    learning: list[Plugin] = []
+    for record in listed_records(config, plugins):
+        if record.plugin is not None:
+            learning.append(record.plugin)
+    learning += took_part
+    for plugin in learning:  # grows: a needed plugin may need more
+        for other in plugins.loaded:
+            if other not in learning and plugin.needs_distribution_of(other):
+                learning.append(other)
+    return dict.fromkeys(learning)
 
 
 def _versions(plugins: Iterable[Plugin]) -> dict[str, str]:
     """Distribution and version of each plugin by its name, or by DIST/NAME if several have the name."""
-    found = sorted(plugins, key=lambda each: (each.name, each.label))
-    several = Counter(plugin.name for plugin in found)
+    ordered = sorted(plugins, key=lambda plugin: (plugin.name, plugin.label))
+    count = Counter(plugin.name for plugin in ordered)
     versions = {}
-    for plugin in found:
-        name = plugin.name if several[plugin.name] == 1 else plugin.label
-        versions[name] = f"{plugin.distribution} {plugin.version}".strip()
+    for plugin in ordered:
+        name = plugin.name if count[plugin.name] == 1 else plugin.label
+        release = f"{plugin.distribution} {plugin.version}"
+        versions[name] = release.strip()  # a local plugin has neither
     return versions
 
 
@@ -134,9 +141,9 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
     for section in _SECTIONS:
         before = saved[section]
         after = now[section]
-        for name in sorted(before.keys() | after.keys()):
-            if name != _COMPARED_ELSEWHERE and before.get(name) != after.get(name):
-                found.append(_changed(name, before, after, "plugin" if section == "plugins" else ""))
+        kind = "plugin" if section == "plugins" else ""
+        names = before.keys() | after.keys()
+        found += _differences_of(names - {_COMPARED_ELSEWHERE}, before, after, kind)
     if saved["configuration"] != now["configuration"]:
         found.append(ANOTHER_CONFIGURATION)
     return found
@@ -147,25 +154,34 @@ def other_plugins(saved: Fingerprint, now: Fingerprint) -> list[str]:
     before = saved["loaded"]
     after = now["loaded"]
     learning = saved["plugins"].keys() | now["plugins"].keys()
-    names = sorted((before.keys() | after.keys()) - learning)
-    return [_changed(name, before, after, "plugin") for name in names if before.get(name) != after.get(name)]
+    names = before.keys() | after.keys()
+    return _differences_of(names - learning, before, after, "plugin")
 
 
-def _changed(name: str, before: Mapping[str, str], after: Mapping[str, str], word: str) -> str:
-    was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
-    return f"{f'{word} {name!r}' if word else name} {is_now} instead of {was}"
+def _differences_of(names: Iterable[str], before: Mapping[str, str], after: Mapping[str, str], kind: str) -> list[str]:
+    """``name 2 instead of 1`` for each of the ``names`` that differs; ``kind`` stands in front if there is one."""
+    found = []
+    for name in sorted(names):
+        if before.get(name) == after.get(name):
+            continue
+        what = f"{kind} {name!r}" if kind else name
+        then = before.get(name, "not loaded") or "without a version"
+        now = after.get(name, "not loaded") or "without a version"
+        found.append(f"{what} {now} instead of {then}")
+    return found
 
 
 def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
     """The part of a complete configuration that a training depends on."""
-    found = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT}
+    learning = {key: value for key, value in data.items() if key not in _WITHOUT_EFFECT}
     for record in plugins.records(ConfigSection.kind):
-        for name in found.keys() & {record.name, record.reference}:
-            block = found.pop(name)
-            if record.affects_learning:
-                part = getattr(record.resolve(), "learning_part", None)
-                found[name] = block if part is None else part(block)
-    return found
+        for name in learning.keys() & {record.name, record.reference}:
+            block = learning.pop(name)
+            if not record.affects_learning:
+                continue
+            part = getattr(record.resolve(), "learning_part", None)
+            learning[name] = block if part is None else part(block)
+    return learning
 
 
 def _digest(data: Mapping[str, Any]) -> str:
@@ -175,7 +191,9 @@ def _digest(data: Mapping[str, Any]) -> str:
 
 def _canonical(value: Any, path: TreePath) -> Any:
     """Equal numbers are written alike: 1.0 in a file and 1 in another one configure the same."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 # ---------------------------------------------------------------- changes of the configuration
@@ -188,18 +206,24 @@ _START = ("checkpoint_settings",)
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """``a.b is 2 instead of 1`` for each key that differs, without those that only say how the run is started."""
-    left = dict(leaves(before, _is_list))
-    right = dict(leaves(now, _is_list))
-    keys = [key for key in left | right if key[:1] != _START and left.get(key) != right.get(key)]
-    return [f"{dotted(key)} is {_shown(right, key)} instead of {_shown(left, key)}" for key in keys]
+    old = dict(leaves(before, _is_list))
+    new = dict(leaves(now, _is_list))
+    found = []
+    for key in old | new:
+        if key[:1] != _START and old.get(key) != new.get(key):
+            found.append(f"{dotted(key)} is {_value_at(new, key)} instead of {_value_at(old, key)}")
+    return found
 
 
-def described(found: list[str], most: int = 5) -> str:
+def described(changed: list[str], most: int = 5) -> str:
     """The changes in one text, up to ``most`` of them."""
-    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
+    text = ", ".join(changed[:most])
+    if len(changed) > most:
+        text += f" and {len(changed) - most} more"
+    return text
 
 
-def _shown(values: Mapping[TreePath, Any], key: TreePath) -> str:
+def _value_at(values: Mapping[TreePath, Any], key: TreePath) -> str:
     return short_repr(values[key]) if key in values else MISSING
 
 

@@ -56,8 +56,9 @@ class FlushedFiles:
     def has(self, path: Path, checksum: str) -> bool:
         """Whether the file at ``path`` is one with this checksum that has not changed since, and need not be read."""
         turn = self._saves // 2  # of two saves in a row, because they may link two sets of files
-        due = (int(checksum[:8], 16) + turn) % (VERIFIED_WITHIN // 2) == 0
-        if due:
+        number = int(checksum[:8], 16)
+        is_due = (number + turn) % (VERIFIED_WITHIN // 2) == 0
+        if is_due:
             return False
         identity = _identity(path)
         return checksum in (self._last.get(identity), self._before.get(identity))
@@ -112,18 +113,20 @@ class FrozenFiles:
         self._new.clear()
 
     def _written(self, part: StatePart, arrays: Arrays) -> str:
-        if part.checksum and _name(part.checksum) in self.written:  # the part is in the state more than once
-            return _name(part.checksum)
+        """Write a file of ``arrays``, unless there is an equal one. Returns its name."""
         known = part.checksum
+        if known and _name(known) in self.written:  # the part is in the state more than once
+            return _name(known)
         new = self.directory / _NEW
         save_file(arrays, new)
-        part.checksum = sha256(new)
-        name = _name(part.checksum)
-        if part.checksum != known and self._has(part.checksum):
+        checksum = sha256(new)
+        part.checksum = checksum
+        name = _name(checksum)
+        if checksum != known and self._has(checksum):
             new.unlink()
         else:
             new.replace(self.directory / name)
-            self.written[name] = part.checksum
+            self.written[name] = checksum
         return name
 
     def moved_to(self, directory: Path) -> None:
@@ -136,12 +139,15 @@ class FrozenFiles:
         name = _name(checksum)
         if name in self.written or name in self.linked:
             return True
+        # Files that are not linked: that of the checkpoint to stay apart from, and those that were found damaged.
         refused = set() if self.apart is None else _inode(self.apart / name)
-        for source in (path / name for path in self.earlier):
-            if refused.isdisjoint(_inode(source)) and self._link(source, checksum):
+        for checkpoint in self.earlier:
+            source = checkpoint / name
+            inode = _inode(source)
+            if refused.isdisjoint(inode) and self._link(source, checksum):
                 self.linked[name] = checksum
                 return True
-            refused |= _inode(source)
+            refused |= inode
         return False
 
     def _link(self, source: Path, checksum: str) -> bool:

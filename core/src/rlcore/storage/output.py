@@ -70,4 +70,7 @@ def _problem(relative: Path, directory: Path) -> str | None:
         return None
     if relative.parts[0].casefold() == CHECKPOINTS:
         return f"lies among the checkpoints of the run {directory}"
-    return f"is a file of the run {directory}" if (mark or Mark()).may_become(relative.as_posix()) else None
+    mark = mark or Mark()
+    if mark.may_become(relative.as_posix()):
+        return f"is a file of the run {directory}"
+    return None

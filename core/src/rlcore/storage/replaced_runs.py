@@ -30,9 +30,21 @@ from rlcore.files.lock import LOCK, RunLock
 from rlcore.files.reading import failing_as
 from rlcore.files.writing import free_name, fsync_directory, fsync_file, is_leftover, temporary_path
 from rlcore.storage.checkpoint import own_files
-from rlcore.storage.checkpoints import BEST, CHECKPOINTS, find_checkpoints, require_format
-from rlcore.storage.mark import LOGS, MARK, RESULT, STATUS, Mark, read_mark
-from rlcore.storage.run_files import entries, foreign_files, is_link_of_run, outcome_in, remove_if_empty, remove_own
+from rlcore.storage.checkpoints import BEST, CHECKPOINTS, checkpoints_of_run, find_checkpoints, require_format
+from rlcore.storage.mark import (
+    LOGS,
+    MARK,
+    RESULT,
+    STATUS,
+    Mark,
+    entries,
+    foreign_files,
+    is_link_of_run,
+    outcome_in,
+    read_mark,
+    remove_if_empty,
+    remove_own,
+)
 
 log = logging.getLogger(__name__)
 
@@ -96,9 +108,10 @@ class ReplacedRuns:
         if self.path.exists():
             self.path.rename(failed)
         self.moved_to.rename(self.path)
-        if failed.exists():
-            _move_foreign_files(failed, mark, self.path)
-            remove_own(failed, mark)
+        if not failed.exists():
+            return
+        _move_foreign_files(failed, mark, self.path)
+        remove_own(failed, mark)
         if failed.exists():
             log.warning("%s: holds files that rlcore did not write; they stay there", failed)
 
@@ -112,17 +125,20 @@ class ReplacedRuns:
             if not name.startswith(f"{self.path.name}.replaced"):
                 continue  # this directory was renamed since
             path = self.path.with_name(name)
-            lock = self._lock if self._lock is not None and path == self.moved_to else RunLock(path)
+            lock = self._lock
+            if lock is None or path != self.moved_to:
+                lock = RunLock(path)
             if not _delete(path, lock, run, self.path):
                 left[name] = run
-        self.moved_to = self._lock = None
+        self.release()
         return attrs.evolve(mark, replaces=left)
 
     def release(self) -> None:
         """Releases the lock of the run that this process moved."""
         if self._lock is not None:
             self._lock.release()
-        self.moved_to = self._lock = None
+        self.moved_to = None
+        self._lock = None
 
 
 def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
@@ -132,10 +148,11 @@ def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
     """
     mark = read_mark(path)
     try:
-        if mark is None:
-            remove_if_empty(path)  # a process that was killed did everything else
-        if mark is None or mark.run != run or path.is_symlink():
-            return True  # or another run has this name now, or the run was moved and left a link
+        if mark is None:  # a process that was killed did everything else
+            remove_if_empty(path)
+            return True
+        if mark.run != run or path.is_symlink():  # another run has this name now, or the run was moved and left a link
+            return True
         if not lock.held:
             lock.acquire()
         require_format(path / CHECKPOINTS)
@@ -147,7 +164,7 @@ def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
     finally:
         lock.release()
     if path.exists():
-        left = sorted(str(each.relative_to(path)) for each in path.iterdir())
+        left = sorted(entry.name for entry in path.iterdir())
         log.warning("%s: %s stays there; rlcore did not write it", path, ", ".join(left))
     return True
 
@@ -158,14 +175,14 @@ def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
     Nothing moves into its ``checkpoints``, where a name may be that of a step, and no link that the new run would
     follow.
     """
-    for foreign in foreign_files(path, mark):
-        if is_link_of_run(path, foreign, mark):
+    for file in foreign_files(path, mark):
+        relative = file.relative_to(path)
+        if relative.parts[0] == CHECKPOINTS or is_link_of_run(path, file, mark):
             continue
-        relative = foreign.relative_to(path)
         place = successor / relative
-        if relative.parts[0] != CHECKPOINTS and not (place.exists() or place.is_symlink()):
+        if not os.path.lexists(place):
             place.parent.mkdir(parents=True, exist_ok=True)
-            foreign.rename(place)
+            file.rename(place)
 
 
 # ---------------------------------------------------------------- resuming from an earlier checkpoint
@@ -181,25 +198,28 @@ def copy_until(source: Path, target: Path, mark: Mark, step: int) -> dict[str, i
     exported files of the copy. Raises OSError.
     """
     exports: dict[str, int | None] = {}
-    for path, own in entries(source, mark):
+    for path, of_run in entries(source, mark):
         relative = path.relative_to(source).as_posix()
-        if not own or relative in _NOT_COPIED or is_leftover(path.name) or not path.is_file():
+        if not of_run or relative in _NOT_COPIED:
+            continue
+        if is_leftover(path.name) or not path.is_file():
             continue
         if relative in mark.exports:
-            of = mark.exports[relative]
-            if of is None or of > step:
+            exported_step = mark.exports[relative]
+            if exported_step is None or exported_step > step:
                 continue
-            exports[relative] = of
+            exports[relative] = exported_step
         place = target / relative
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, place)
-    made = temporary_path(target, f"{CHECKPOINTS}-")
-    made.mkdir()
-    (made / BEST).mkdir()
-    kept = [each for each in find_checkpoints(source / CHECKPOINTS) if each.step <= step]
-    for checkpoint in kept + find_checkpoints(source / CHECKPOINTS / BEST):
-        _share(checkpoint.path, made / checkpoint.path.relative_to(source / CHECKPOINTS))
-    made.rename(target / CHECKPOINTS)
+    checkpoints = source / CHECKPOINTS
+    copy = temporary_path(target, f"{CHECKPOINTS}-")
+    copy.mkdir()
+    (copy / BEST).mkdir()
+    for checkpoint in checkpoints_of_run(checkpoints):
+        if checkpoint.best or checkpoint.step <= step:
+            _share(checkpoint.path, copy / checkpoint.path.relative_to(checkpoints))
+    copy.rename(target / CHECKPOINTS)
     fsync_directory(target)
     return exports
 
@@ -208,9 +228,10 @@ def _share(checkpoint: Path, place: Path) -> None:
     """Make the checkpoint at ``place`` of the files of another one; the bytes are copied where links are impossible."""
     place.mkdir()
     for file in own_files(checkpoint):
+        copy = place / file.name
         try:
-            os.link(file, place / file.name)
+            os.link(file, copy)
         except OSError:
-            shutil.copy2(file, place / file.name)
-            fsync_file(place / file.name)
+            shutil.copy2(file, copy)
+            fsync_file(copy)
     fsync_directory(place)

@@ -19,7 +19,7 @@ from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint_state import RUN
 from rlcore.storage.checkpoints import Checkpoint, find_checkpoints
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
-from rlcore.storage.run_files import exports_in
+from rlcore.storage.mark import exports_in
 
 log = logging.getLogger(__name__)
 
@@ -42,29 +42,35 @@ def training_status(
     """
     run = newest.values()[RUN]
     if older is None:
-        older = [each for each in find_checkpoints(newest.path.parent) if each.step < newest.step]
+        checkpoints = find_checkpoints(newest.path.parent)
+        older = [checkpoint for checkpoint in checkpoints if checkpoint.step < newest.step]
     known = {} if listed is None else listed
-    for each in older:
+    entries_by_checkpoint = []
+    for checkpoint in older:
         try:
-            if each.step not in known:
-                known[each.step] = _entries(each, each.values()[RUN])
+            if checkpoint.step not in known:
+                known[checkpoint.step] = _entries(checkpoint, checkpoint.values()[RUN])
+            entries_by_checkpoint.append(known[checkpoint.step])
         except (RunStateError, OSError) as error:  # OSError: the run is training, and has just deleted it
             log.debug("%s; the training status does not list it", error)
+    of_newest = _entries(newest, run)
+    entries_by_checkpoint.append(of_newest)
     exports = exports_in(newest.path.parent.parent)
     status = dict(run["sections"])
-    own = _entries(newest, run)
-    of_older = [known[each.step] for each in older if each.step in known]
-    for name, entry in own.items():
-        listed_of_name = [*(entries[name] for entries in of_older if name in entries), entry]
-        section: dict[str, Any] = {
-            "checkpoints": [_with_files(each, _beside(name, each["run_steps"], exports)) for each in listed_of_name]
-        }
+    for name, newest_entry in of_newest.items():
+        of_behavior = []
+        for entries in entries_by_checkpoint:
+            if name in entries:
+                entry = entries[name]
+                files = _beside(name, entry["run_steps"], exports)
+                of_behavior.append(_with_files(entry, files))
+        section: dict[str, Any] = {"checkpoints": of_behavior}
         if final:
-            files = of_end(name, newest.step, own, exports) or _beside(name, newest.step, exports)
-            section["final_checkpoint"] = _with_files(entry, files)
-        shared = status.get(name)  # what a plugin adds
-        if isinstance(shared, Mapping):
-            section |= shared
+            files = of_end(name, newest.step, of_newest, exports) or _beside(name, newest.step, exports)
+            section["final_checkpoint"] = _with_files(newest_entry, files)
+        of_plugin = status.get(name)
+        if isinstance(of_plugin, Mapping):
+            section |= of_plugin
         status[name] = section
     status["metadata"] = _metadata(newest.step, run)
     return status
@@ -72,23 +78,22 @@ def training_status(
 
 def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
     made_with = run[FINGERPRINT]
-    libraries = {f"{name}_version": version for name, version in made_with["libraries"].items()}
-    metadata = {
-        "stats_format_version": STATS_FORMAT_VERSION,
-        **libraries,
-        "plugins": dict(made_with["loaded"]),
-        "run_steps": step,
-        "resume": run["resume"],
-    }
-    scores = run.get("evaluation") or {}
-    if scores.get("score") is not None:
+    metadata: dict[str, Any] = {"stats_format_version": STATS_FORMAT_VERSION}
+    for name, version in made_with["libraries"].items():
+        metadata[f"{name}_version"] = version
+    metadata["plugins"] = dict(made_with["loaded"])
+    metadata["run_steps"] = step
+    metadata["resume"] = run["resume"]
+    scores = run.get("evaluation")
+    if scores and scores.get("score") is not None:
         metadata["evaluation"] = scores
     return metadata
 
 
 def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
     """The exported files beside the checkpoint of ``step``, in the order in which they were first exported."""
-    return [name for name, of in exports.items() if of == step and name.startswith(f"{behavior}/")]
+    folder = f"{behavior}/"
+    return [name for name, exported_step in exports.items() if exported_step == step and name.startswith(folder)]
 
 
 def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[str, int | None]) -> list[str]:
@@ -97,9 +102,11 @@ def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[
     ``A.b.onnx`` is of the behavior ``A.b``, not of ``A``.
     """
     found = []
-    for name, step_of_file in exports.items():
-        owners = [each for each in behaviors if name.startswith(f"{each}.")]
-        if step_of_file == step and "/" not in name and max(owners, key=len, default=None) == behavior:
+    for name, exported_step in exports.items():
+        if exported_step != step or "/" in name:
+            continue
+        owners = [owner for owner in behaviors if name.startswith(f"{owner}.")]
+        if max(owners, key=len, default=None) == behavior:
             found.append(name)
     return found
 
@@ -133,7 +140,9 @@ def _entries(checkpoint: Checkpoint, run: Mapping[str, Any]) -> dict[str, Mappin
 
 def mean(values: Sequence[float]) -> float | None:
     """The mean; None without values."""
-    return float(np.mean(np.asarray(values, np.float64))) if values else None
+    if not values:
+        return None
+    return float(np.mean(np.asarray(values, np.float64)))
 
 
 # ---------------------------------------------------------------- reading a status that may be edited or damaged
@@ -150,4 +159,4 @@ def listed_checkpoints(section: Any) -> list[Mapping[str, Any]]:
     listed = section.get("checkpoints") if isinstance(section, Mapping) else None
     if not isinstance(listed, list):
         return []
-    return [each for each in listed if has_form(each, _ENTRY)]
+    return [entry for entry in listed if has_form(entry, _ENTRY)]

@@ -29,9 +29,9 @@ from rlcore.storage.checkpoints import (
     is_intact,
     most_kept,
     newest_intact,
+    remove_lower_best,
     rotate,
     save_best,
-    settle_best,
 )
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.fingerprint import (
@@ -46,8 +46,7 @@ from rlcore.storage.fingerprint import (
 )
 from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
 from rlcore.storage.frozen_files import FlushedFiles
-from rlcore.storage.mark import TIMERS
-from rlcore.storage.run_files import outcome_in
+from rlcore.storage.mark import TIMERS, outcome_in
 from rlcore.storage.status import training_status
 
 Kept = tuple[list[Checkpoint], list[Checkpoint]]  # those that stay and those that were deleted, oldest first
@@ -117,7 +116,7 @@ class CheckpointStore:
         self._configuration = ""  # as checkpoints hold it
         self._fingerprint: Fingerprint = {}  # of this process
         self._flushed = FlushedFiles()
-        self._whole: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
+        self._intact: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
 
     # ------------------------------------------------------------ reading
 
@@ -130,34 +129,38 @@ class CheckpointStore:
         if not found:
             raise RunStateError(self.directory.no_checkpoint())
         step = self._chosen_step(found)
+        choice = "start over with --force" if step is None else "choose another --checkpoint"
         checkpoint, state = newest_intact(
             self.directory.checkpoints,
             f"{self.directory.path}",
-            "; restore one from a backup or "
-            + ("start over with --force" if step is None else "choose another --checkpoint"),
+            f"; restore one from a backup or {choice}",
             step,
             check=require_run,
         )
         if step is not None and found[-1].step > step:
             self.directory.rewind(step)
-        self._whole[checkpoint.step] = True
+        self._intact[checkpoint.step] = True
         self.saved_step = checkpoint.step
-        self._older = [each for each in found if each.step < checkpoint.step]
+        self._older = [older for older in found if older.step < checkpoint.step]
         return state
 
     def _chosen_step(self, found: Sequence[Checkpoint]) -> int | None:
         """The step that ``checkpoint_settings.checkpoint`` names; None for the newest one."""
         chosen = self.directory.settings.checkpoint
-        steps = [str(each.step) for each in found]
         if chosen is None:
             return None
-        best = by_score(find_checkpoints(self.directory.best)) if chosen == "best" else []
-        step = str(best[-1].step) if best else chosen
-        if step in steps:
-            return int(step)
-        other = f"{best[-1].path} has weights only, for behaviors.NAME.init_path of a new run; " if best else ""
+        advice = ""
+        if chosen == "best":
+            ranked = by_score(find_checkpoints(self.directory.best))
+            if ranked:
+                best = ranked[-1]
+                chosen = str(best.step)
+                advice = f"{best.path} has weights only, for behaviors.NAME.init_path of a new run; "
+        steps = [str(checkpoint.step) for checkpoint in found]
+        if chosen in steps:
+            return int(chosen)
         raise RunStateError(
-            f"{self.directory.path}: there is no checkpoint {step[:60]!r} to resume from; {other}there are "
+            f"{self.directory.path}: there is no checkpoint {chosen[:60]!r} to resume from; {advice}there are "
             f"{', '.join(steps)}"
         )
 
@@ -171,11 +174,13 @@ class CheckpointStore:
         found = differences(saved[RUN][FINGERPRINT], self._fingerprint)
         if ANOTHER_CONFIGURATION not in found:
             return found
+        changed = self.configuration_changes(learning=True)
+        if changed is None:
+            return found
         found.remove(ANOTHER_CONFIGURATION)
-        learning = self.configuration_changes(learning=True)
-        if learning is None:
-            return [*found, ANOTHER_CONFIGURATION]
-        return [*found, f"{ANOTHER_CONFIGURATION} ({described(learning)})"] if learning else found
+        if changed:
+            found.append(f"{ANOTHER_CONFIGURATION} ({described(changed)})")
+        return found
 
     def other_plugins(self, saved: Mapping[str, Any]) -> list[str]:
         """The differences between the loaded plugins that no number of the training depends on, in words."""
@@ -189,10 +194,11 @@ class CheckpointStore:
         path = self.directory.checkpoints / str(self.saved_step) / CONFIGURATION
         if self.directory.read_only or not path.is_file():
             return None
-        before = read_document(path).data
-        now = parse_document(self._configuration, CONFIGURATION).data
+        before: Mapping[str, Any] = read_document(path).data
+        now: Mapping[str, Any] = parse_document(self._configuration, CONFIGURATION).data
         if learning:
-            return changes(learning_part(before, self.plugins), learning_part(now, self.plugins))
+            before = learning_part(before, self.plugins)
+            now = learning_part(now, self.plugins)
         return changes(before, now)
 
     def is_done(self) -> bool:
@@ -244,35 +250,37 @@ class CheckpointStore:
         except PluginError as error:
             failure = error
             sections = {} if self.saved_step is None else self._saved.values()[RUN]["sections"]
-        state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
-        state[RUN][FACTORIES] = context.factories.to_json()
+        run = state[RUN]
+        run["sections"] = {**sections, **parameters}
+        run[FINGERPRINT] = self._fingerprint
+        run[FACTORIES] = context.factories.to_json()
+        scores = run.get("evaluation") or {}
         keep = most_kept(settings.keep_checkpoints for settings in behaviors.values())
         with _of_plugins(step):
             save = CheckpointSave(path.parent, step, state, self._configuration, self._flushed, apart=keep != 1)
-        best = (state[RUN].get("evaluation") or {}).get("best_step")
 
         def delete_old() -> Kept:
-            self._whole[step] = True  # its save has just verified it
-            settle_best(self.directory.best, best)
-            return rotate(path.parent, keep, step, self._is_whole, context.held_checkpoints)
+            self._intact[step] = True  # its save has just verified it
+            remove_lower_best(self.directory.best, scores.get("best_step"))
+            return rotate(path.parent, keep, step, self._is_intact, context.held_checkpoints)
 
         return PendingSave(step, path, save, delete_old, failure)
 
     def saved(self, pending: PendingSave) -> Path:
         """Write the status of a checkpoint that was written. Returns its path."""
         self.saved_step = pending.step
-        self._older = [each for each in pending.stay if each.step < pending.step]
+        self._older = [checkpoint for checkpoint in pending.stay if checkpoint.step < pending.step]
         with _status_after(pending.step):
             if pending.failure is not None:
                 raise pending.failure
             self.write_status()
         return pending.path
 
-    def _is_whole(self, checkpoint: Checkpoint) -> bool:
+    def _is_intact(self, checkpoint: Checkpoint) -> bool:
         """Whether a checkpoint is undamaged. Each is read back once in the life of a process."""
-        if checkpoint.step not in self._whole:
-            self._whole[checkpoint.step] = is_intact(checkpoint)
-        return self._whole[checkpoint.step]
+        if checkpoint.step not in self._intact:
+            self._intact[checkpoint.step] = is_intact(checkpoint)
+        return self._intact[checkpoint.step]
 
     def save_best(self, step: int, models: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Writes the policies of the best evaluation so far; see :func:`rlcore.storage.checkpoints.save_best`."""
@@ -310,8 +318,9 @@ class CheckpointStore:
         self.directory.require()
         files = {self.directory.result: result, self.directory.logs / TIMERS: timers}
         for path, content in files.items():
+            text = json.dumps(content, indent=4) + "\n"
             with failing_as(f"{path}: the result cannot be written"):
-                self.directory.write(path, json.dumps(content, indent=4) + "\n")
+                self.directory.write(path, text)
 
 
 @contextmanager
@@ -335,6 +344,7 @@ def _require_mappings(state: Mapping[str, Any], behaviors: Mapping[str, Behavior
             raise PluginError(
                 f"behavior {name!r}: trainer {settings.trainer_type!r}: state_dict returned a {kind}, not a mapping"
             )
-    where = state[RUN]["environment"]
-    if where is not None and not isinstance(where, Mapping):
-        raise EnvironmentFailed(f"the environment's state_dict returned a {type(where).__name__}, not a mapping")
+    environment = state[RUN]["environment"]
+    if environment is not None and not isinstance(environment, Mapping):
+        kind = type(environment).__name__
+        raise EnvironmentFailed(f"the environment's state_dict returned a {kind}, not a mapping")

@@ -1,7 +1,4 @@
-"""One behavior while it runs: its trainer, its open episodes, its statistics and its boundaries.
-
-Shapes: S slots, K episodes that ended in one environment step.
-"""
+"""One behavior while it runs: its trainer, its statistics and its boundaries."""
 
 from __future__ import annotations
 
@@ -10,23 +7,23 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore.contracts.batches import Actions, AgentBatch
 from rlcore.contracts.behavior_spec import BehaviorSpec
 from rlcore.contracts.policy import Player, Policy
 from rlcore.contracts.results import BehaviorResult, FinishedEpisodes
-from rlcore.contracts.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_mapping
+from rlcore.contracts.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.contracts.seeding import derive_seed
 from rlcore.contracts.stats import StatSummary, StatsWindow, Tag
 from rlcore.contracts.trainer import PlayingTrainer, Trainer
 from rlcore.errors import TrainingDiverged, did_you_mean
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.checks import BatchCheck
+from rlcore.run.behaviors.episodes import EpisodeStatistics
 from rlcore.settings import BehaviorSettings
 from rlcore.settings.blocks import MAX_STEPS
 
@@ -44,142 +41,6 @@ MAX_DEFAULT_INTERVAL = 500_000
 SECONDS_BETWEEN_RESTARTS = 600
 # How many of the latest values of an update's scalar its moving average is taken over.
 RECENT_UPDATES = 100
-# Environment steps whose rewards are added up together: copying their bytes takes a fifth of the time of adding them.
-HELD_STEPS = 32
-
-
-Info = Sequence[str] | Literal["all"] | None  # as environment.info
-
-
-class EpisodeStatistics:
-    """Sums the rewards and counts the steps of the open episode of every slot."""
-
-    def __init__(self, slots: int, info: Info = None) -> None:
-        """``info`` are the numbers of ended episodes that count, by name; None and ``"all"``: those that are there."""
-        self.info = info
-        self.finished = 0  # episodes that ended since the run started
-        self._sums: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))  # row 0 is `_returns`
-        self._returns: NDArray[np.float64] = self._sums[0]  # [S]
-        self._held: list[bytes] = []  # rewards of the latest steps, not yet added to the returns
-        self._held_dtype = np.dtype(np.float32)
-        self._group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
-        self._shared = False  # whether any batch had a group's reward; not every batch of such an environment has one
-        self.steps = 0  # environment steps
-        self._began: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] `steps` less the steps taken: length 0 then
-        self._acted: NDArray[np.bool_] | None = None  # [S] slots with an open transition; None: all
-
-    @property
-    def returns(self) -> NDArray[np.float64]:
-        """[S] of the open episodes. A view: valid until the next call of a method."""
-        self._add_held()
-        return self._returns
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """[S] agent steps of the open episodes."""
-        return self.steps - self._began
-
-    @property
-    def group_returns(self) -> NDArray[np.float64] | None:
-        """[S] of the open episodes; None: no batch had a group's reward so far."""
-        return self._group_returns if self._shared else None
-
-    def begin(self, batch: AgentBatch) -> None:
-        """Start an episode in all slots, with ``batch``. Open episodes did not end and are dropped."""
-        self._held.clear()
-        self._drop(slice(None))
-        self._acted = None if batch.needs_action is None else batch.needs_action.copy()
-
-    def record(self, batch: AgentBatch, counted: NDArray[np.bool_] | None = None) -> FinishedEpisodes | None:
-        """Add one environment step. Returns the episodes that ended in it, None if there are none.
-
-        ``counted`` [S] are the slots whose episodes count; None: all. A reward counts once, when its transition closes:
-        see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no transition to
-        close: its first turn adds no step.
-        """
-        self.steps += 1
-        reward = batch.reward
-        ended = batch.ended
-        acts = batch.needs_action
-        acted = self._acted
-        closed: Any = True if acts is None else batch.transition_closed  # [S]
-        if acts is None and acted is None:
-            if reward.dtype is not self._held_dtype:
-                self._add_held()
-                self._held_dtype = reward.dtype
-            held = self._held
-            held.append(reward.tobytes())
-            if len(held) == HELD_STEPS or ended.size:
-                self._add_held()
-        else:
-            self._add_held()
-            np.add(self._returns, reward, out=self._returns, where=closed)
-            self._began += np.logical_not(closed if acted is None else closed & acted)
-        if batch.group_reward is not None:
-            self._shared = True
-            np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=closed)
-        finished = None
-        if ended.size:
-            complete = ended if counted is None else ended[counted[ended]]
-            finished = self._episodes(complete, batch) if complete.size else None
-            self._drop(ended)
-        if batch.aborted is not None:
-            self._add_held()
-            self._drop(batch.aborted)
-        self._acted = None if acts is None else self._open_next(batch, acts)
-        return finished
-
-    def _open_next(self, batch: AgentBatch, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Slots [S] that act on ``batch``, or still wait for what their last action leads to."""
-        over = batch.terminated | batch.truncated
-        if batch.aborted is not None:
-            over |= batch.aborted
-        return acts | (~over if self._acted is None else self._acted & ~over)
-
-    def _episodes(self, ended: NDArray[np.intp], batch: AgentBatch) -> FinishedEpisodes:
-        self.finished += len(ended)
-        shared = self._group_returns[ended] if self._shared else None
-        info: dict[str, NDArray[np.float64]] = {}
-        if batch.final_info:
-            rows = np.searchsorted(batch.ended, ended)
-            wanted = self.info if isinstance(self.info, Sequence) and self.info != "all" else batch.final_info
-            info = {name: batch.final_info[name][rows] for name in wanted if name in batch.final_info}
-        return FinishedEpisodes(ended, self._returns[ended], self.steps - self._began[ended], shared, info)
-
-    def _drop(self, rows: NDArray[Any] | slice) -> None:
-        self._returns[rows] = 0.0
-        self._began[rows] = self.steps
-        if self._shared:
-            self._group_returns[rows] = 0.0
-
-    def _add_held(self) -> None:
-        """Add rewards in the order of their steps: returns depend on nothing but the rewards, to the last bit."""
-        steps = len(self._held)
-        if steps:
-            rewards = np.frombuffer(b"".join(self._held), self._held_dtype)
-            self._held.clear()
-            self._sums[1 : steps + 1] = rewards.reshape(steps, -1)
-            self._returns[:] = np.add.accumulate(self._sums[: steps + 1])[steps]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The open episodes and the number of those that ended."""
-        return {
-            "returns": self.returns.copy(),
-            "group_returns": self._group_returns.copy(),
-            "shared": self._shared,
-            "lengths": self.lengths,
-            "acted": np.ones(len(self._began), np.bool_) if self._acted is None else self._acted.copy(),
-            "finished": self.finished,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the open episodes of :meth:`state_dict`. Raises SavedValueError for one that does not fit."""
-        fill(self.returns, state, "returns")
-        fill(self._group_returns, state, "group_returns")
-        self._shared = saved_bool(state, "shared")
-        self._acted = saved_array(state, "acted", np.bool_, self._began.shape).copy()
-        self._began[:] = self.steps - saved_array(state, "lengths", np.int64, self._began.shape)
-        self.finished = saved_count(state, "finished")
 
 
 @attrs.define(eq=False, slots=False)
@@ -228,6 +89,11 @@ class TrainedBehavior:
         return self.trainer.steps if self.policy_steps is None else self.policy_steps
 
     @property
+    def at_max_steps(self) -> bool:
+        """Whether the behavior has taken the last step that it learns from."""
+        return self.steps >= self.settings.max_steps
+
+    @property
     def policy(self) -> Policy:
         """The trainer's current policy."""
         with blamed(trainer_named(self), "in policy"):
@@ -261,9 +127,12 @@ class TrainedBehavior:
         """
         shortest = self.checkpoint_interval
         steps, before, updates = self._pace or (0, 0.0, 0)
-        timed = one_two_five((self.steps - steps) / max(seconds - before, 1e-6) * SECONDS_BETWEEN_RESTARTS)
-        if timed <= shortest or (self._pace is not None and self.updates > updates):
-            self.chosen_interval = min(max(shortest, timed), MAX_STEPS)
+        steps_per_second = (self.steps - steps) / max(seconds - before, 1e-6)
+        timed = one_two_five(steps_per_second * SECONDS_BETWEEN_RESTARTS)
+        updated_since = self._pace is not None and self.updates > updates
+        if timed <= shortest or updated_since:
+            longer = max(shortest, timed)
+            self.chosen_interval = min(longer, MAX_STEPS)
         elif self._pace is None and self.updates > 0:
             self._pace = self.steps, seconds, self.updates
         if timed > shortest:
@@ -271,27 +140,27 @@ class TrainedBehavior:
 
     def set_boundaries(self) -> None:
         """Set the next boundaries: multiples of the intervals after the trainer's step."""
-        steps = self.steps
-        settings = self.settings
         inference = self.policy_steps is not None
-        self.learning = self.playing = steps < settings.max_steps and not inference
-        if not (self.learning or self.offline or inference) and isinstance(self.trainer, PlayingTrainer):
+        self.learning = not (self.at_max_steps or inference)
+        self.playing = self.learning
+        may_play_on = self.at_max_steps and not (self.offline or inference)
+        if may_play_on and isinstance(self.trainer, PlayingTrainer):
             self.playing = True
             with blamed(trainer_named(self), "in stop_learning"):
                 self.trainer.stop_learning()
-        self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
+        self.next_summary = multiple_after(self.steps, self.settings.summary_freq)
         self.checkpoint_saved()
 
     def checkpoint_saved(self) -> None:
         """Make the next checkpoint due at the next multiple of its interval."""
-        interval = self.checkpoint_interval
-        self.next_checkpoint = (self.steps // interval + 1) * interval
+        self.next_checkpoint = multiple_after(self.steps, self.checkpoint_interval)
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
 
     def make_due(self, summary: int | None) -> None:
         """Make a checkpoint due at this step, and the boundary ``summary`` if it was due."""
         if summary is not None:
-            self.learning = self.playing = True  # at max_steps a summary is always due
+            self.learning = True  # at max_steps a summary is always due
+            self.playing = True
             self.next_summary = summary
         self.next_checkpoint = self.steps
 
@@ -348,14 +217,19 @@ class TrainedBehavior:
 
         That is a whole interval of checkpoints where each of them restarts all episodes.
         """
+        if self.offline or not self.learning:
+            return False
         since = self.steps - self.ended_at
-        restarted = self.restarts and not self.interval_is_open and since >= self.checkpoint_interval
-        return self.learning and not self.offline and (restarted or since >= ENDLESS_STEPS * self.spec.slots)
+        if self.restarts and not self.interval_is_open and since >= self.checkpoint_interval:
+            return True
+        return since >= ENDLESS_STEPS * self.spec.slots
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Note one update of the trainer and the scalars it returned. Raises TrainingDiverged for a NaN loss."""
         for tag, value in stats.items():
-            if tag.startswith(LOSSES) and not isinstance(value, Sequence) and not isfinite(value):
+            if isinstance(value, Sequence) or not tag.startswith(LOSSES):
+                continue
+            if not isfinite(value):
                 raise TrainingDiverged(
                     f"behavior {self.name!r}: {tag} is {value:g} after the update at step {self.steps}; "
                     f"{TrainingDiverged.ADVICE}"
@@ -364,8 +238,8 @@ class TrainedBehavior:
         self.epoch_updates.add(stats)
         for tag, value in stats.items():
             values = value if isinstance(value, Sequence) else (value,)
-            latest = self.recent_updates.setdefault(tag, deque(maxlen=RECENT_UPDATES))
-            latest.extend(float(each) for each in values if isfinite(each))
+            recent = self.recent_updates.setdefault(tag, deque(maxlen=RECENT_UPDATES))
+            recent.extend(float(number) for number in values if isfinite(number))
         self.updates += 1
 
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
@@ -382,7 +256,8 @@ class TrainedBehavior:
         for name, column in finished.info.items():
             values = column[np.isfinite(column)].tolist()
             self.window.extend(Tag.EPISODE_INFO + name, values)
-            self.recent_info.setdefault(name, deque(maxlen=RECENT_EPISODES)).extend(values)
+            recent = self.recent_info.setdefault(name, deque(maxlen=RECENT_EPISODES))
+            recent.extend(values)
         self._warn_of_absent_info()
 
     def _warn_of_absent_info(self) -> None:
@@ -391,22 +266,23 @@ class TrainedBehavior:
         if self._info_is_known or wanted is None or wanted == "all":
             return
         self._info_is_known = True
-        seen = self.mean_info
+        reported = self.mean_info
+        has = f"they have {', '.join(sorted(reported))}" if reported else "they have no numbers of this list"
         for name in wanted:
-            if name not in seen:
-                has = f"they have {', '.join(sorted(seen))}" if seen else "they have no numbers of this list"
+            if name not in reported:
                 log.warning(
                     "environment.info: %r is not a number of the last infos of the first episodes of behavior %r that "
                     "ended; %s%s",
                     name,
                     self.name,
                     has,
-                    did_you_mean(name, seen),
+                    did_you_mean(name, reported),
                 )
 
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
         """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
         episodes = self.epoch_episodes.summaries()
+        updates = self.epoch_updates.summaries()
         return BehaviorResult(
             steps=self.steps,
             episodes=self.episodes.finished,
@@ -415,20 +291,22 @@ class TrainedBehavior:
             stats=stats,
             returns=episodes.get(Tag.CUMULATIVE_REWARD),
             lengths=episodes.get(Tag.EPISODE_LENGTH),
-            update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
-            moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
+            update_stats={tag: summary.mean for tag, summary in updates.items()},
+            moving_averages=_means(self.recent_updates),
             info=self.mean_info,
         )
 
     @property
     def mean_info(self) -> dict[str, float]:
         """Mean of the latest values of each number that the environment reports of ended episodes, by name."""
-        return {name: fmean(values) for name, values in self.recent_info.items() if values}
+        return _means(self.recent_info)
 
     @property
     def mean_reward(self) -> float | None:
         """Mean return of the latest episodes, None before the first one ended."""
-        return float(np.mean(self.recent)) if self.recent else None
+        if not self.recent:
+            return None
+        return float(np.mean(self.recent))
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -446,7 +324,8 @@ class TrainedBehavior:
         self.episodes.load_state_dict(state)
         self._load_statistics(state)
         if saved_entry(state, "player") is not None:
-            self._new_player().load_state_dict(saved_mapping(state, "player"))
+            player = self._new_player()
+            player.load_state_dict(saved_mapping(state, "player"))
 
     def load_without_slots(self, state: Mapping[str, Any]) -> None:
         """Load the statistics of a state of other slots; no episode is open."""
@@ -473,10 +352,23 @@ class TrainedBehavior:
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
 
 
+def _means(recent: Mapping[str, deque[float]]) -> dict[str, float]:
+    return {name: fmean(values) for name, values in recent.items() if values}
+
+
+def multiple_after(step: int, interval: int) -> int:
+    """The first multiple of ``interval`` after ``step``."""
+    return (step // interval + 1) * interval
+
+
 def one_two_five(number: float) -> int:
     """The largest of 1, 2, 5, 10, 20, 50 and so on that is not larger than ``number``; 1 for a smaller number."""
-    power: int = 10 ** floor(log10(max(number, 1.0)))
-    return max(each * power for each in (1, 2, 5) if each == 1 or each * power <= number)
+    exponent = floor(log10(max(number, 1.0)))
+    power: int = 10**exponent
+    for factor in (5, 2):
+        if factor * power <= number:
+            return factor * power
+    return power
 
 
 def trainer_named(behavior: TrainedBehavior) -> str:

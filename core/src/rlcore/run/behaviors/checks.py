@@ -1,4 +1,4 @@
-"""Check the batches of an environment before anything learns from them or acts on them, and the actions of trainers.
+"""Check the batches of an environment before anything learns from them or acts on them.
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
@@ -16,10 +16,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.contracts.batches import Actions, AgentBatch
+from rlcore.contracts.batches import AgentBatch
 from rlcore.contracts.behavior_spec import BehaviorSpec, ObservationSpec
 from rlcore.contracts.finite import LARGEST, not_finite_as_float32
-from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, TrainingDiverged, UnsupportedSpace
+from rlcore.errors import EnvironmentFailed, NonFiniteError, UnsupportedSpace
+from rlcore.run.behaviors.actions import kind_of, slot_named
 from rlcore.run.behaviors.precision import DigitCheck
 
 log = logging.getLogger(__name__)
@@ -54,9 +55,15 @@ class _Observed:
     def note(self, array: NDArray[Any]) -> None:
         """``array`` has the right shape and dtype."""
         self.array = array
-        if self.spec.dtype.kind == "f":
-            self.few = array.dtype == _REAL and array.size <= FEW_NUMBERS
-            self.values = array if self.few else array.reshape(-1) if array.flags.c_contiguous else _UNKNOWN
+        if self.spec.dtype.kind != "f":
+            return
+        self.few = array.dtype == _REAL and array.size <= FEW_NUMBERS
+        if self.few:
+            self.values = array
+        elif array.flags.c_contiguous:
+            self.values = array.reshape(-1)
+        else:
+            self.values = _UNKNOWN
 
 
 class BatchCheck:
@@ -103,12 +110,13 @@ class BatchCheck:
         try:
             batch = batches[self._name]
         except (LookupError, TypeError):
-            found = shown(batches).removeprefix("is ")
+            returned = kind_of(batches).removeprefix("is ")
             if isinstance(batches, Mapping):
-                found = f"batches of {', '.join(map(repr, batches)) or 'no behavior'}"
+                names = ", ".join(map(repr, batches)) or "no behavior"
+                returned = f"batches of {names}"
             raise EnvironmentFailed(
-                f"{self.environment}: {doing} returned {found} and none of behavior {self._name!r}; "
-                "it must return a batch for each of its behaviors"
+                f"{self.environment}: {doing} returned {returned} and none of behavior {self._name!r}; it must return "
+                "a batch for each of its behaviors"
             ) from None
         try:
             reward = batch.reward
@@ -125,8 +133,12 @@ class BatchCheck:
             # x . x is small, and no exponent in x is 0xfe or 0xff, unless x has a NaN or an infinity, or is huge: only
             # then look closer.
             observations = batch.observations
-            few = reward.tobytes() if rewards.few else b""
-            sound = rewards.few or float(reward.dot(reward)) <= LARGEST
+            few = b""
+            sound = True
+            if rewards.few:
+                few = reward.tobytes()
+            else:
+                sound = float(reward.dot(reward)) <= LARGEST
             for observed in self._observed:
                 array = observations[observed.spec.name]
                 if array is not observed.array:
@@ -141,15 +153,10 @@ class BatchCheck:
             if not sound or 0x7F in exponents or 0xFF in exponents:
                 self._look_closer(batch)
             # Bytes show whether a flag is set in a tenth of the time of any().
-            if batch.ended.size or terminated.tobytes() != self._unset or truncated.tobytes() != self._unset:
+            unset = self._unset
+            if batch.ended.size or terminated.tobytes() != unset or truncated.tobytes() != unset:
                 self._check_ended(batch)
-            acts = batch.needs_action
-            mask = batch.action_mask
-            shared = batch.group_reward
-            lost = batch.life_lost
-            aborted = batch.aborted
-            if acts is not None or mask is not None or shared is not None or lost is not None or aborted is not None:
-                self._check_options(batch)
+            self._check_options(batch)
         except (AttributeError, LookupError, TypeError):
             self._explain(batch)
             raise
@@ -174,14 +181,13 @@ class BatchCheck:
     def _check_ended(self, batch: AgentBatch) -> None:
         """What only a batch with ends has: their rows, and what was seen last."""
         ended = batch.ended
-        flagged = (batch.terminated | batch.truncated).nonzero()[0]
+        (flagged,) = (batch.terminated | batch.truncated).nonzero()
         if flagged.tolist() != ended.tolist():
             self._refuse("ended", f"is {_some(ended)} where terminated or truncated are set in {_some(flagged)}")
         finals = batch.final_observations
-        count = len(ended)
-        mask = batch.final_action_mask
         if not isinstance(finals, Mapping):
-            self._refuse("final_observations", f"{shown(finals)} although episodes ended in slots {_some(ended)}")
+            self._refuse("final_observations", f"{kind_of(finals)} although episodes ended in slots {_some(ended)}")
+        count = len(ended)
         for observed in self._observed:
             what = f"final {observed.what}"
             spec = observed.spec
@@ -189,38 +195,49 @@ class BatchCheck:
             self._require(what, final, (count, *spec.shape), spec.dtype)
             if spec.dtype.kind == "f" and not float(np.vdot(final, final)) <= LARGEST:
                 self._refuse_non_finite(what, final, ended)
-        if batch.final_info is not None:
-            if not isinstance(batch.final_info, Mapping):
-                self._refuse("final_info", f"{shown(batch.final_info)}, not a mapping of arrays by name")
-            for name, array in batch.final_info.items():  # NaN is allowed
+        info = batch.final_info
+        if info is not None:
+            if not isinstance(info, Mapping):
+                self._refuse("final_info", f"{kind_of(info)}, not a mapping of arrays by name")
+            for name, array in info.items():  # NaN is allowed
                 self._require(f"final_info {name!r}", array, (count,), _REAL)
+        mask = batch.final_action_mask
         if mask is not None:
             self._require("final_action_mask", mask, (count, self._spec.mask_size), _BOOL)
             self._refuse_barred("final_action_mask", mask, ended)
 
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""
-        for what, dtype in (("group_reward", _REAL), ("needs_action", _BOOL), ("aborted", _BOOL), ("life_lost", _BOOL)):
-            array = getattr(batch, what)
-            if array is not None:
-                self._require(what, array, self._flat, dtype)
-        if batch.action_mask is not None:
-            self._require("action_mask", batch.action_mask, (*self._flat, self._spec.mask_size), _BOOL)
-            # An agent that waits, or whose environment was lost, chooses nothing.
-            acting = slice(None) if batch.needs_action is None else batch.needs_action.nonzero()[0]
-            self._refuse_barred("action_mask", batch.action_mask[acting], np.arange(self._spec.slots)[acting])
-        if batch.needs_action is not None:
-            if self.takes_no_turns is not None and not batch.needs_action.all():
-                slot = slot_named(self._spec, int(batch.needs_action.argmin()))
+        group_reward = batch.group_reward
+        if group_reward is not None:
+            self._require("group_reward", group_reward, self._flat, _REAL)
+        acts = batch.needs_action
+        if acts is not None:
+            self._require("needs_action", acts, self._flat, _BOOL)
+        if batch.aborted is not None:
+            self._require("aborted", batch.aborted, self._flat, _BOOL)
+        if batch.life_lost is not None:
+            self._require("life_lost", batch.life_lost, self._flat, _BOOL)
+        mask = batch.action_mask
+        if mask is not None:
+            slots = self._spec.slots
+            self._require("action_mask", mask, (slots, self._spec.mask_size), _BOOL)
+            acting = np.arange(slots)
+            if acts is not None:  # an agent that waits, or whose environment was lost, chooses nothing
+                acting = acting[acts]
+                mask = mask[acts]
+            self._refuse_barred("action_mask", mask, acting)
+        if acts is not None:
+            if self.takes_no_turns is not None and not acts.all():
+                slot = slot_named(self._spec, int(acts.argmin()))
                 raise UnsupportedSpace(
                     f"behavior {self._name!r}: {self.takes_no_turns} does not learn where agents act in turns, "
                     f"and {slot} needs no action {self._when()}; choose another trainer_type"
                 )
             if not self._warned_of_lost:
                 self._warn_of_lost_rewards(batch)
-        shared = batch.group_reward
-        if shared is not None and not float(shared.dot(shared)) <= LARGEST:
-            self._refuse_non_finite("group reward", shared)
+        if group_reward is not None and not float(group_reward.dot(group_reward)) <= LARGEST:
+            self._refuse_non_finite("group reward", group_reward)
 
     def _refuse_barred(self, what: str, mask: NDArray[np.bool_], slots: NDArray[np.integer[Any]]) -> None:
         """Raise EnvironmentFailed for a branch in which ``mask`` [K, mask_size] of ``slots`` [K] allows nothing."""
@@ -234,13 +251,17 @@ class BatchCheck:
 
     def _warn_of_lost_rewards(self, batch: AgentBatch) -> None:
         """Warn once of a reward in a row whose transition stays open; an aborted episode is dropped with its reward."""
-        taken = batch.transition_closed
-        assert taken is not None
+        closed = batch.transition_closed
+        assert closed is not None, "some agent may wait"
+        still_open = ~closed
         if batch.aborted is not None:
-            taken = taken | batch.aborted
+            still_open &= ~batch.aborted
         for what in ("reward", "group_reward"):
             rewards = getattr(batch, what)
-            if rewards is None or not (lost := (rewards != 0) & ~taken).any():
+            if rewards is None:
+                continue
+            lost = (rewards != 0) & still_open
+            if not lost.any():
                 continue
             self._warned_of_lost = True
             slot = int(lost.argmax())
@@ -259,24 +280,28 @@ class BatchCheck:
 
     def _check_values(self, batch: AgentBatch) -> None:
         """Warn, once for each observation, of values that its spec does not allow."""
-        everywhere = np.arange(self._spec.slots)
-        for spec in self._spec.observations:
-            for prefix, seen, slots in (
-                ("", batch.observations, everywhere),
-                ("final ", batch.final_observations or {}, batch.ended),
-            ):
-                if spec.name not in self._warned_of and spec.name in seen:
-                    self._warn_of_values(f"{prefix}observation {spec.name!r}", seen[spec.name], spec, slots)
+        finals = batch.final_observations or {}
+        all_slots = np.arange(self._spec.slots)
+        for observed in self._observed:
+            spec = observed.spec
+            self._warn_of_values(observed.what, batch.observations[spec.name], spec, all_slots)
+            if spec.name in finals:
+                self._warn_of_values(f"final {observed.what}", finals[spec.name], spec, batch.ended)
 
     def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
+        if spec.name in self._warned_of:
+            return
         wrong = outside_bounds(spec, values)
         if not wrong.any():
             return
         self._warned_of.add(spec.name)
         row, *index = np.argwhere(wrong)[0].tolist()
+        place = tuple(index)
         allowed = "0 and 1, the only values of an indicator"
         if spec.kind != "one_hot":
-            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[tuple(index)]) for bound in _bounds(spec))
+            low, high = _bounds(spec)
+            lowest = float(np.broadcast_to(low, spec.shape)[place])
+            highest = float(np.broadcast_to(high, spec.shape)[place])
             allowed = f"its bounds {lowest:g} to {highest:g}"
         log.warning(
             "behavior %r: %s of %s is %g%s %s, outside %s; it is used as it is: correct the environment or what it "
@@ -284,7 +309,7 @@ class BatchCheck:
             self._name,
             what,
             slot_named(self._spec, int(slots[row])),
-            values[(row, *index)],
+            values[(row, *place)],
             f" at {index}" if index else "",
             self._when(),
             allowed,
@@ -320,28 +345,36 @@ class BatchCheck:
     def _require(self, what: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Raise EnvironmentFailed unless ``array`` has this shape and kind of numbers."""
         real = dtype.kind == "f"
-        fits = isinstance(array, np.ndarray) and array.shape == shape
-        # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
-        if fits and (array.dtype == dtype or (array.dtype.kind == "f" if real else np.can_cast(array.dtype, dtype))):
-            return
-        wanted = "real numbers" if real else "booleans" if dtype == _BOOL else str(dtype)
-        self._refuse(what, f"{shown(array)}, not an array of {wanted} of shape {list(shape)}")
+        if isinstance(array, np.ndarray) and array.shape == shape:
+            if array.dtype == dtype:
+                return
+            # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
+            fits = array.dtype.kind == "f" if real else np.can_cast(array.dtype, dtype)
+            if fits:
+                return
+        wanted = str(dtype)
+        if real:
+            wanted = "real numbers"
+        elif dtype == _BOOL:
+            wanted = "booleans"
+        self._refuse(what, f"{kind_of(array)}, not an array of {wanted} of shape {list(shape)}")
 
     def _present(self, arrays: Mapping[str, Any], name: str, what: str) -> Any:
         if name not in arrays:
-            self._refuse(what, f"is missing; there are {', '.join(map(repr, arrays)) or 'none'}")
+            names = ", ".join(map(repr, arrays)) or "none"
+            self._refuse(what, f"is missing; there are {names}")
         return arrays[name]
 
     def _explain(self, batch: Any) -> None:
         """Raise EnvironmentFailed if ``batch`` lacks what every batch has."""
         if not isinstance(batch, AgentBatch):
-            self._refuse("its entry in the batches", f"{shown(batch)}, not an AgentBatch")
+            self._refuse("its entry in the batches", f"{kind_of(batch)}, not an AgentBatch")
         if not isinstance(batch.observations, Mapping):
-            self._refuse("observations", f"{shown(batch.observations)}, not a mapping of arrays by name")
+            self._refuse("observations", f"{kind_of(batch.observations)}, not a mapping of arrays by name")
         for observed in self._observed:
             self._present(batch.observations, observed.spec.name, observed.what)
         if not isinstance(batch.ended, np.ndarray):
-            self._refuse("ended", f"{shown(batch.ended)}, not an array of row numbers")
+            self._refuse("ended", f"{kind_of(batch.ended)}, not an array of row numbers")
 
     def _refuse(self, what: str, problem: str) -> NoReturn:
         raise EnvironmentFailed(
@@ -356,14 +389,15 @@ class BatchCheck:
 
         ``latest``: the value belongs to the episode that its environment is in after the step.
         """
-        found = not_finite_as_float32(values)
-        if found is None:
+        wrong = not_finite_as_float32(values)
+        if wrong is None:
             return
-        row, text, fix = found
+        row, text, fix = wrong
         slot = row if slots is None else int(slots[row])
         began = ""
         if self.began is not None:
-            began = f" (its episode began with {self.began(int(self._spec.env_index[slot]), latest)})"
+            env = int(self._spec.env_index[slot])
+            began = f" (its episode began with {self.began(env, latest)})"
         place = slot_named(self._spec, slot)
         raise NonFiniteError(f"behavior {self._name!r}: {what} of {place} is {text} {self._when()}; {fix}{began}")
 
@@ -378,65 +412,23 @@ def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bo
         return np.zeros(values.shape, np.bool_)
     low, high = _bounds(spec)
     # Bounds are exact numbers and values may be rounded sums: a millionth more is not a mistake.
-    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
-    outside = (values < low - below) | (values > high + above)
-    return outside & values.any(axis=-1, keepdims=True) if spec.kind == "entities" else outside
+    lowest = low - 1e-6 * np.maximum(1.0, np.abs(low))
+    highest = high + 1e-6 * np.maximum(1.0, np.abs(high))
+    outside = (values < lowest) | (values > highest)
+    if spec.kind == "entities":  # one whose numbers are all 0 is absent, and has no bounds
+        outside &= values.any(axis=-1, keepdims=True)
+    return outside
 
 
 def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
-    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
-
-
-def check_actions(
-    spec: BehaviorSpec, actions: Actions, needs_action: NDArray[np.bool_] | None, trainer: str, step: int
-) -> None:
-    """Check what ``trainer``, its name in messages, returned at ``step``. Rows that need no action are ignored.
-
-    Raises TrainingDiverged for a NaN or an infinity, PluginError for actions of another shape or kind, and for options
-    that a branch does not have.
-    """
-
-    def refuse(problem: str) -> NoReturn:
-        raise PluginError(
-            f"{trainer} returned {problem} (at step {step}); fix the trainer, so that it acts as its behavior says"
-        )
-
-    wrong: NDArray[np.bool_]
-    for group, columns, kind in (("continuous", spec.continuous, "f"), ("discrete", len(spec.discrete), "iu")):
-        array: Any = getattr(actions, group, None)
-        shape = (spec.slots, columns)
-        if not columns:
-            continue
-        real = kind == "f"
-        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind not in kind:
-            wanted = f"an array of {'real' if real else 'whole'} numbers of shape {list(shape)}"
-            refuse(f"{group} actions: {shown(array)}, not {wanted}")
-        wrong = ~np.isfinite(array) if real else (array < 0) | (array >= np.array(spec.discrete))
-        if needs_action is not None and needs_action.shape == wrong.shape[:1]:
-            wrong &= needs_action[:, None]
-        if not wrong.any():
-            continue
-        slot, column = np.argwhere(wrong)[0].tolist()
-        place = f"{slot_named(spec, slot)} is {array[slot, column]:g} at [{column}]"
-        if real:
-            raise TrainingDiverged(
-                f"behavior {spec.name!r}: the action of {place} at step {step}, although observations and rewards are "
-                f"finite: its policy has diverged; {TrainingDiverged.ADVICE}"
-            )
-        refuse(f"the action of {place}, and that branch has {spec.discrete[column]} options")
-
-
-def slot_named(spec: BehaviorSpec, slot: int) -> str:
-    """The name of a slot in messages: ``slot 3 (environment 1)``."""
-    return f"slot {slot} (environment {int(spec.env_index[slot])})"
+    low = -np.inf if spec.low is None else spec.low
+    high = np.inf if spec.high is None else spec.high
+    return low, high
 
 
 def _some(rows: NDArray[Any]) -> str:
-    return f"[{', '.join(map(str, rows[:8].tolist()))}{', ...' if len(rows) > 8 else ''}]"
-
-
-def shown(value: Any) -> str:
-    """The kind of a value in messages: ``is an array of float32 of shape [4]``."""
-    if isinstance(value, np.ndarray):
-        return f"is an array of {value.dtype} of shape {list(value.shape)}"
-    return "is None" if value is None else f"is a {type(value).__name__}"
+    """The first row numbers, for messages."""
+    numbers = [str(row) for row in rows[:8].tolist()]
+    if len(rows) > len(numbers):
+        numbers.append("...")
+    return f"[{', '.join(numbers)}]"

@@ -51,19 +51,22 @@ class DigitCheck:
     def look(self, batch: AgentBatch) -> None:
         """Compare the observation with that of the batch before. Rows in which an episode began are left out."""
         values = batch.observations[self.spec.name]
-        if max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) < LARGE:
+        highest = float(values.max(initial=0.0))
+        lowest = float(values.min(initial=0.0))
+        if max(highest, -lowest) < LARGE:
             self._before = None
             return
         now = values.astype(np.float64)  # a copy: environments write the next batch into the same array
         if self._changes is None:
             self._changes = np.full(self.spec.shape, -1.0)
         if self._before is not None:
-            goes_on = np.ones(len(now), np.bool_)
-            goes_on[batch.ended] = False
+            same_episode = np.ones(len(now), np.bool_)
+            same_episode[batch.ended] = False
             if batch.aborted is not None:
-                goes_on &= ~batch.aborted
-            change = np.abs(now - self._before)[goes_on]
-            self._changes = np.maximum(self._changes, change.max(axis=0, initial=-1.0))
+                same_episode &= ~batch.aborted
+            changes = np.abs(now - self._before)[same_episode]
+            largest = changes.max(axis=0, initial=-1.0)
+            self._changes = np.maximum(self._changes, largest)
         self._before = now
 
     def lost(self) -> LostDigits | None:
@@ -75,10 +78,11 @@ class DigitCheck:
         too_small = self._changes < FEW_DISTANCES * distances
         moves = (self._changes > 0) & (sizes >= LARGE)
         stands = (self._changes == 0) & (sizes >= HUGE)
-        found = np.argwhere(too_small & (moves | stands))
-        if not len(found):
+        places = np.argwhere(too_small & (moves | stands))
+        if not len(places):
             return None
-        slot, *index = found[0].tolist()
+        slot, *index = places[0].tolist()
         place = (slot, *index)
+        value = float(self._before[place])
         change = float(self._changes[tuple(index)])
-        return LostDigits(slot, index, float(self._before[place]), change, float(distances[place]))
+        return LostDigits(slot, index, value, change, float(distances[place]))

@@ -21,8 +21,8 @@ from rlcore.contracts.seeding import EpisodeSeeds, derive_seed
 from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.context import RunContext
 from rlcore.plugins.failures import blamed, policy_named
-from rlcore.run.behaviors.behavior import EpisodeStatistics, Info
 from rlcore.run.behaviors.checks import BatchCheck
+from rlcore.run.behaviors.episodes import EpisodeStatistics, Info
 from rlcore.settings import EnvironmentParameter
 
 # Steps without an action, after which an evaluation does not wait for an agent's episode: where agents come and go, a
@@ -53,24 +53,29 @@ def play(
     With a ``lineup`` for the same share, other policies play too: see :class:`rlcore.Lineup`.
     """
     share = shares(environment.num_envs, episodes)
-    counted = {
-        name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name), environment.info)
-        for name, spec in environment.behaviors.items()
-    }
-    acting = policies if lineup is None else lineup.policies(policies)
+    counted = {}
+    for name, spec in environment.behaviors.items():
+        left = share[spec.env_index].copy()
+        counted[name] = _Counted(spec, left, recorders.get(name), environment.info)
+    acting = policies
+    unfinished: list[_Counted | Lineup] = [*counted.values()]
     if lineup is not None:
-        for name, each in counted.items():
-            each.players = lineup.players[name]
-    players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in acting.items()}
-    for name, player in players.items():
+        acting = lineup.policies(policies)
+        unfinished.append(lineup)
+        for name, of_behavior in counted.items():
+            of_behavior.players = lineup.players[name]
+    players = {}
+    for name, policy in acting.items():
+        player = Player(policy, environment.behaviors[name].slots)
+        players[name] = player
         with blamed(policy_named(name, policies[name]), "in seed"):
             player.policy.seed(derive_seed(seed, name))
-    rounds: list[_Counted | Lineup] = [*counted.values(), *([] if lineup is None else [lineup])]
-    batches = _begin(environment, seed, np.zeros(environment.num_envs, np.int64), counted, lineup)
-    while any(each.unfinished for each in rounds):
+    first_episodes: NDArray[np.int64] = np.zeros(environment.num_envs, np.int64)
+    batches = _begin(environment, seed, first_episodes, counted, lineup)
+    while any(part.unfinished for part in unfinished):
         if stop_requested is not None and stop_requested():
             raise Abandoned
-        if not any(each.playing for each in rounds):  # all that is missing waits behind episodes without end
+        if not any(part.playing for part in unfinished):  # all that is missing waits behind episodes without end
             batches = _begin(environment, seed, environment.episodes + 1, counted, lineup)
             for player in players.values():
                 player.begin()
@@ -81,13 +86,14 @@ def play(
         for name, recorder in recorders.items():
             recorder.act(batches[name], actions[name])
         batches = environment.step(actions)
-        for name, each in counted.items():
-            each.observe(batches[name], max_episode_steps)
+        for name, of_behavior in counted.items():
+            of_behavior.observe(batches[name], max_episode_steps)
         for name, player in players.items():
             player.observe(batches[name])
         if lineup is not None:
             lineup.observe(batches, environment.episodes, max_episode_steps)
-    return EvaluationResult({name: each.result() for name, each in counted.items() if each.returns})
+    results = {name: of_behavior.result() for name, of_behavior in counted.items() if of_behavior.returns}
+    return EvaluationResult(results)
 
 
 def shares(num_envs: int, episodes: int) -> NDArray[np.int64]:
@@ -109,8 +115,8 @@ def _begin(
 ) -> Mapping[str, AgentBatch]:
     """Begin episode ``episodes[c]`` in every environment c."""
     batches = environment.reset(EpisodeSeeds(seed), episodes)
-    for name, each in counted.items():
-        each.begin(batches[name])
+    for name, of_behavior in counted.items():
+        of_behavior.begin(batches[name])
     if lineup is not None:
         lineup.begin(batches, environment.episodes)
     return batches
@@ -137,20 +143,27 @@ class _Counted:
     info: dict[str, list[float]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.statistics = EpisodeStatistics(self.spec.slots, self.reported)
-        self.players = np.zeros(self.spec.slots, np.int64)
-        self.began = np.zeros(self.spec.slots, np.int64)
-        self.waiting = np.zeros(self.spec.slots, np.bool_)
-        self.idle = np.zeros(self.spec.slots, np.int64)
+        slots = self.spec.slots
+        self.statistics = EpisodeStatistics(slots, self.reported)
+        self.players = np.zeros(slots, np.int64)
+        self.began = np.zeros(slots, np.int64)
+        self.waiting = np.zeros(slots, np.bool_)
+        self.idle = np.zeros(slots, np.int64)
+
+    @property
+    def _wanted(self) -> NDArray[np.bool_]:
+        """[S] whether an episode is still to be counted, of an agent that is there."""
+        return (self.left > 0) & (self.idle < AWAY)
 
     @property
     def unfinished(self) -> bool:
-        return bool(((self.left > 0) & (self.idle < AWAY)).any())
+        return bool(self._wanted.any())
 
     @property
     def playing(self) -> bool:
         """Whether an episode to be counted is open."""
-        return bool(((self.left > 0) & ~self.waiting & (self.idle < AWAY)).any())
+        open_episodes = self._wanted & ~self.waiting
+        return bool(open_episodes.any())
 
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode with ``batch``: the environment was reset."""
@@ -164,8 +177,11 @@ class _Counted:
     def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
         """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
         self.steps += 1
-        self.idle += 1
-        self.idle[slice(None) if batch.needs_action is None else batch.needs_action] = 0
+        if batch.needs_action is None:
+            self.idle[:] = 0
+        else:
+            self.idle += 1
+            self.idle[batch.needs_action] = 0
         ended = batch.ended
         finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
@@ -176,20 +192,25 @@ class _Counted:
             self._add(finished, measured)
             for name, column in finished.info.items():
                 values = column[measured]
-                self.info.setdefault(name, []).extend(values[np.isfinite(values)].tolist())
+                finite = values[np.isfinite(values)]
+                self.info.setdefault(name, []).extend(finite.tolist())
             self.left[ended[wanted]] -= 1
             self.began[ended] = self.steps
             self.waiting[ended] = False
         if max_steps is not None and self.steps >= max_steps:
-            late = (self.steps - self.began >= max_steps) & (self.left > 0) & ~self.waiting & (self.idle < AWAY)
+            too_long = self.steps - self.began >= max_steps
+            late = too_long & self._wanted & ~self.waiting
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 
-    def _add(self, of: FinishedEpisodes | EpisodeStatistics, rows: NDArray[Any]) -> None:
-        self.returns.extend(of.returns[rows].tolist())
-        self.lengths.extend(of.lengths[rows].tolist())
-        if of.group_returns is not None:
-            self.group_returns.extend(of.group_returns[rows].tolist())
+    def _add(self, episodes: FinishedEpisodes | EpisodeStatistics, rows: NDArray[Any]) -> None:
+        returns = episodes.returns[rows]
+        lengths = episodes.lengths[rows]
+        self.returns += returns.tolist()
+        self.lengths += lengths.tolist()
+        if episodes.group_returns is not None:
+            group_returns = episodes.group_returns[rows]
+            self.group_returns += group_returns.tolist()
 
     def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
         """Counts the open episodes of ``rows``.
@@ -249,7 +270,9 @@ class PlayedEnvironment:
         self.feed = feed
         self.drawing = environment if isinstance(environment, DrawsParameters) else None
         self._environment = environment
-        self._checks = {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in self.behaviors.items()}
+        self._checks = {}
+        for name, spec in self.behaviors.items():
+            self._checks[name] = BatchCheck(spec, lambda: "while evaluating")
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begin episode ``episodes[c]`` in every environment c. Raises EnvironmentFailed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,53 +93,58 @@ class Evaluator:
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
-        seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
+        run_seed = self._context.seed if seed is None else seed
+        seed = derive_seed(run_seed, "evaluation")
         environment, lineups = self.open(episodes)
-        policies = policies_for(environment.behaviors)
-        results = []
-        recording = nullcontext({}) if recorders_for is None else recorders_for(environment.behaviors)
+        behaviors = environment.behaviors
+        policies = policies_for(behaviors)
+        recording = nullcontext({}) if recorders_for is None else recorders_for(behaviors)
         with _of_an_evaluation(), recording as recorders:
+            measure = partial(
+                play,
+                policies,
+                environment,
+                episodes,
+                seed,
+                deterministic,
+                recorders,
+                self._max_episode_steps,
+                stop_requested,
+            )
+            results = []
             for lineup in lineups or (None,):
-                environment.feed = self._feed(environment, seed)
-                results.append(
-                    play(
-                        policies,
-                        environment,
-                        episodes,
-                        seed,
-                        deterministic,
-                        recorders,
-                        self._max_episode_steps,
-                        stop_requested,
-                        lineup,
-                    )
-                )
-        result = self._plan.result(lineups, results) if self._plan is not None and lineups else results[0]
+                environment.feed = self._feed(environment, seed)  # every line-up plays the same task
+                results.append(measure(lineup))
+        result = results[0]
+        if self._plan is not None and lineups:
+            result = self._plan.result(lineups, results)
         self._warn_of_cuts(result)
         return result
 
     def _lineups(self, environment: PlayedEnvironment, episodes: int) -> Sequence[Lineup]:
         """Who plays beside the policies, by the plugin whose keys the evaluation block has. Raises ConfigError."""
-        sections = {} if self._config.evaluation is None else self._config.evaluation.sections
-        if self._plan is None and sections:
-            name, settings = next(iter(sections.items()))
+        block = self._config.evaluation
+        if self._plan is None and block is not None and block.sections:
+            name, *_ = block.sections
             section = self._plugins.record(EvaluationSection, name)
             context = attrs.evolve(self._context, purpose="evaluate")
-            self._plan = self._plugins.create(section, settings=settings, run=context)
+            self._plan = self._plugins.create(section, settings=block.sections[name], run=context)
         if self._plan is None:
             return ()
-        return self._plan.lineups(environment.behaviors, shares(environment.num_envs, episodes))
+        share = shares(environment.num_envs, episodes)
+        return self._plan.lineups(environment.behaviors, share)
 
     def _warn_of_cuts(self, result: EvaluationResult) -> None:
         """Once."""
-        cut = sum(behavior.cut for behavior in result.behaviors.values())
+        behaviors = result.behaviors.values()
+        cut = sum(behavior.cut for behavior in behaviors)
         if cut and not self._warned_of_cuts:
             self._warned_of_cuts = True
             log.warning(
                 "evaluation: %d of %d episodes had not ended after %d environment steps and count as truncated there; "
                 "evaluation.max_episode_steps sets the limit",
                 cut,
-                sum(behavior.episodes for behavior in result.behaviors.values()),
+                sum(behavior.episodes for behavior in behaviors),
                 self._max_episode_steps,
             )
 
@@ -147,13 +153,16 @@ class Evaluator:
     def open(self, episodes: int) -> tuple[PlayedEnvironment, Sequence[Lineup]]:
         """Create what an evaluation of ``episodes`` episodes needs: the environment, and who plays in it."""
         settings = self._settings()
-        num_envs = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_ENVS)
+        num_envs = settings.num_envs or min(episodes, MAX_ENVS)
+        if self._video is not None:
+            num_envs = 1  # a film shows one environment
         if self._environment is not None and self._environment.num_envs != num_envs:
             with closing(self._environment, self._environment.named, EnvironmentFailed):
                 self._environment = None
         if self._environment is None:
             name = environment_name(settings, self._plugins)
-            self._environment = PlayedEnvironment(self._make(settings, num_envs), name, info=settings.info)
+            environment = self._make(settings, num_envs)
+            self._environment = PlayedEnvironment(environment, name, info=settings.info)
         return self._environment, self._lineups(self._environment, episodes)
 
     @property
@@ -174,8 +183,10 @@ class Evaluator:
         return target_parameters(self._parameters(), context, environment, environment.named, environment.drawing)
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
-        own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters
-        return {**self._config.environment_parameters, **own}
+        parameters = {**self._config.environment_parameters}
+        if self._config.evaluation is not None:
+            parameters |= self._config.evaluation.environment_parameters
+        return parameters
 
     def _settings(self) -> EnvironmentSettings:
         settings = self._config.evaluation_environment
@@ -199,7 +210,9 @@ class Evaluator:
             if _value(played, error.key) != _value(self._config, error.key):  # only the evaluation block has it
                 raise ConfigError(error.message, key=("evaluation", *error.key)) from error
             raise
-        problem = None if self._specs is None else specs_mismatch(self._specs, environment.behaviors)
+        problem = None
+        if self._specs is not None:
+            problem = specs_mismatch(self._specs, environment.behaviors)
         if problem:
             with suppress(Exception, SystemExit):  # the error to report is the mismatch
                 environment.close()
@@ -209,9 +222,11 @@ class Evaluator:
 
 def _value(config: RunConfig, key: KeyPath) -> Any:
     """What ``config`` has at the first two parts of ``key``; None if it has nothing there."""
-    block, name = (*map(str, key), "", "")[:2]
-    found = getattr(config, block, None)
-    return found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
+    block_name, name = (*map(str, key), "", "")[:2]
+    block = getattr(config, block_name, None)
+    if isinstance(block, Mapping):
+        return block.get(name)
+    return getattr(block, name, None)
 
 
 def specs_mismatch(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
@@ -220,11 +235,14 @@ def specs_mismatch(learned: Mapping[str, BehaviorSpec], played: Mapping[str, Beh
     The environment may have more observations than the policies read, such as those of critics.
     """
     if learned.keys() != played.keys():
-        return f"has behaviors {', '.join(sorted(played))}, the policies are of {', '.join(sorted(learned))}"
+        names = ", ".join(sorted(played))
+        learned_names = ", ".join(sorted(learned))
+        return f"has behaviors {names}, the policies are of {learned_names}"
     for name, spec in learned.items():
         known = {observation.name for observation in spec.observations}
         read = tuple(observation for observation in played[name].observations if observation.name in known)
-        problem = spec_mismatch(spec, attrs.evolve(played[name], observations=read))
+        as_read = attrs.evolve(played[name], observations=read)
+        problem = spec_mismatch(spec, as_read)
         if problem:
             return f"behavior {name!r}: {problem}, which the policy learned"
     return None

@@ -17,12 +17,12 @@ from typing import Any
 import attrs
 
 from rlcore.contracts.parts import BoundaryPart
-from rlcore.contracts.results import EvaluationResult
+from rlcore.contracts.results import BehaviorEvaluation, EvaluationResult
 from rlcore.contracts.stats import Tag
 from rlcore.errors import PluginError, RlcoreError, did_you_mean
 from rlcore.plugins.factories import FACTORIES
 from rlcore.plugins.failures import blamed
-from rlcore.run.behaviors.behavior import trainer_named
+from rlcore.run.behaviors.behavior import multiple_after, trainer_named
 from rlcore.run.evaluation.episodes import Abandoned
 from rlcore.run.evaluation.evaluate import Evaluator
 from rlcore.run.session import Session
@@ -52,8 +52,11 @@ class Scores:
     def reached(self, stop_at: StopAt) -> bool:
         """Whether the latest evaluation has the score, or all means by name, at which the run ends."""
         if isinstance(stop_at, Mapping):
-            return bool(stop_at) and all(self.info.get(name, -inf) >= least for name, least in stop_at.items())
-        return stop_at is not None and self.score is not None and self.score >= stop_at
+            reached = [self.info.get(name, -inf) >= least for name, least in stop_at.items()]
+            return bool(reached) and all(reached)
+        if stop_at is None or self.score is None:
+            return False
+        return self.score >= stop_at
 
     def add(self, score: float, step: int, stop_at: StopAt, info: Mapping[str, float] = NO_INFO) -> bool:
         """Note the latest score and means. Returns whether the score is the best so far."""
@@ -61,15 +64,13 @@ class Scores:
         self.step = step
         self.info = dict(info)
         self.stopped = self.reached(stop_at)
-        best = (
-            self.best_score is None
-            or self.best_step is None
-            or rank(score, step) > rank(self.best_score, self.best_step)
-        )
-        if best:
-            self.best_score = score
-            self.best_step = step
-        return best
+        if self.best_score is not None and self.best_step is not None:
+            better = rank(score, step) > rank(self.best_score, self.best_step)
+            if not better:
+                return False
+        self.best_score = score
+        self.best_step = step
+        return True
 
 
 class Evaluations(BoundaryPart):
@@ -95,22 +96,31 @@ class Evaluations(BoundaryPart):
 
     def state_dict(self) -> dict[str, Any]:
         """The scores; ``opponents`` and ``info`` are there only if there are any."""
-        optional = ("opponents", "info")
-        return attrs.asdict(self.scores, filter=lambda field, value: field.name not in optional or bool(value))
+        state = attrs.asdict(self.scores)
+        for name in ("opponents", "info"):
+            if not state[name]:
+                del state[name]
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load the scores of a checkpoint."""
-        known = attrs.fields_dict(Scores)
-        self.scores = Scores(**{name: value for name, value in state.items() if name in known})
-        stop_at = None if self.settings is None else self.settings.stop_at
+        names = state.keys() & attrs.fields_dict(Scores).keys()
+        self.scores = Scores(**{name: state[name] for name in names})
         # A run whose `stop_at` was raised or removed continues.
-        self.scores.stopped = self.scores.stopped and self.scores.reached(stop_at)
+        if not self.scores.reached(self._stop_at):
+            self.scores.stopped = False
+
+    @property
+    def _stop_at(self) -> StopAt:
+        return None if self.settings is None else self.settings.stop_at
 
     def begin(self, step: int) -> None:
         """Set when the first evaluation is due, and make its environment: errors of it are reported before training."""
         if self.settings is None or self.settings.interval is None:
             return
-        self.next_step = _multiple_after(step, self.settings.interval) if self.overdue is None else step
+        self.next_step = step
+        if self.overdue is None:
+            self.next_step = multiple_after(step, self.settings.interval)
         if self._session.context.ranks.rank == 0:
             self.evaluator.open(self.settings.episodes)
 
@@ -133,8 +143,10 @@ class Evaluations(BoundaryPart):
             self._abandon()
             # All that learns is as it was before. A plugin that answered wrongly, such as a curriculum, may have misled
             # the training too: nothing is saved.
-            if isinstance(error, RlcoreError):
-                session.state.between_steps = None if isinstance(error, PluginError) else error
+            if isinstance(error, PluginError):
+                session.state.between_steps = None
+            elif isinstance(error, RlcoreError):
+                session.state.between_steps = error
             raise
         if result is not None:
             self._note(result, step)
@@ -162,20 +174,18 @@ class Evaluations(BoundaryPart):
         """Note the result of an evaluation at ``step``."""
         settings = self.settings
         assert settings is not None and settings.interval is not None, "one was due"
-        self.next_step = _multiple_after(step, settings.interval)
+        self.next_step = multiple_after(step, settings.interval)
         against = _stats_against(result)
         for name, measured in result.behaviors.items():
             behavior = self._session.state.behaviors[name]
             behavior.evaluated = measured.mean_reward
             if behavior.learning:
-                behavior.window.add(
-                    {Tag.EVALUATION_REWARD: measured.mean_reward, Tag.EVALUATION_LENGTH: measured.mean_length}
-                )
-                behavior.window.add({Tag.EVALUATION_INFO + key: value for key, value in measured.mean_info.items()})
+                behavior.window.add(_stats_of(measured))
                 behavior.window.add(against)
         self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
         self._warn_of_absent_info(result)
-        if self.scores.add(result.score, step, settings.stop_at, result.mean_info) and settings.keep_best:
+        is_best = self.scores.add(result.score, step, settings.stop_at, result.mean_info)
+        if is_best and settings.keep_best:
             self._keep_policies(step, result.score)
 
     def _keep_policies(self, step: int, score: float) -> None:
@@ -197,26 +207,37 @@ class Evaluations(BoundaryPart):
 
     def _warn_of_absent_info(self, result: EvaluationResult) -> None:
         """Say at the first evaluation that a number of ``stop_at`` is not reported: the run cannot end there."""
-        stop_at = None if self.settings is None else self.settings.stop_at
+        stop_at = self._stop_at
         if not isinstance(stop_at, Mapping) or self.scores.step is not None:
             return
+        reported = result.mean_info
         for name in stop_at:
-            if name not in result.mean_info:
+            if name not in reported:
                 log.warning(
                     "evaluation.stop_at: no episode of the evaluation reported %r, so the run cannot end there; name "
                     "it in environment.info%s",
                     name,
-                    did_you_mean(name, result.mean_info),
+                    did_you_mean(name, reported),
                 )
 
     def _abandon(self) -> None:
         """Leave the evaluation, and the summaries of its step, to the resumed run."""
-        behaviors = self._session.state.behaviors.items()
-        self.overdue = {name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors}
+        overdue: dict[str, int | None] = {}
+        for name, behavior in self._session.state.behaviors.items():
+            overdue[name] = behavior.next_summary if behavior.summary_due else None
+        self.overdue = overdue
 
     def to_json(self) -> dict[str, Any] | None:
         """For ``result.json`` and the status; None before the first evaluation."""
         return None if self.scores.score is None else self.state_dict()
+
+
+def _stats_of(measured: BehaviorEvaluation) -> dict[str, float]:
+    """The statistics of an evaluated behavior, by tag."""
+    stats = {Tag.EVALUATION_REWARD: measured.mean_reward, Tag.EVALUATION_LENGTH: measured.mean_length}
+    for name, mean in measured.mean_info.items():
+        stats[Tag.EVALUATION_INFO + name] = mean
+    return stats
 
 
 def _stats_against(result: EvaluationResult) -> dict[str, float]:
@@ -227,7 +248,3 @@ def _stats_against(result: EvaluationResult) -> dict[str, float]:
         stats[Tag.WIN_RATE_AGAINST + name] = measured.win_rate
         stats[Tag.DRAW_RATE_AGAINST + name] = measured.draw_rate
     return stats
-
-
-def _multiple_after(step: int, interval: int) -> int:
-    return (step // interval + 1) * interval

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,13 @@ def find_run(run: Path) -> Path:
 
     Raises RunStateError if there is neither.
     """
-    for directory in (run, Path("results") / run):
+    results = Path("results")
+    for directory in (run, results / run):
         if _is_run(directory):
             return directory
-    names = [each.name for each in sorted(Path("results").glob("*")) if _is_run(each)]
-    raise RunStateError(
-        f"{run}: neither a run directory nor the id of a run in results/{did_you_mean(run.name, names)}"
-    )
+    names = [directory.name for directory in sorted(results.glob("*")) if _is_run(directory)]
+    suggestion = did_you_mean(run.name, names)
+    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{suggestion}")
 
 
 def require_run_directory(directory: Path) -> None:
@@ -80,21 +80,27 @@ def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, 
 
     Raises RunStateError if there is no such checkpoint, saying which there are.
     """
+    origin = f"{directory}"
+    read = partial(newest_intact, origin=origin, check=require_models)
     if is_step(directory):
-        return newest_intact(directory.parent, f"{directory}", step=int(directory.name), check=require_models)
+        return read(directory.parent, step=int(directory.name))
     regular = directory / CHECKPOINTS
-    steps = [str(found.step) for found in find_checkpoints(regular)]
+    names = [str(found.step) for found in find_checkpoints(regular)]
+    if checkpoint == "last":
+        return read(regular)
+    if checkpoint in names:
+        return read(regular, step=int(checkpoint))
     best = find_checkpoints(regular / BEST)
-    if checkpoint == "last" or checkpoint in steps:
-        step = None if checkpoint == "last" else int(checkpoint)
-        return newest_intact(regular, f"{directory}", step=step, check=require_models)
     if checkpoint == "best" and best:
         ranked = by_score(best)  # if none is intact, the error says what is wrong with each
         step = ranked[-1].step if ranked else None
-        return newest_intact(regular / BEST, f"{directory}", step=step, check=require_models)
-    known = f"there are {', '.join([*steps, *(['best'] if best else [])]) or 'none'}"
-    none = "" if best else "; evaluations during the training keep the best one, unless evaluation.keep_best is off"
-    raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}; {known}{none}")
+        return read(regular / BEST, step=step)
+    advice = "; evaluations during the training keep the best one, unless evaluation.keep_best is off"
+    if best:
+        names.append("best")
+        advice = ""
+    known = ", ".join(names) or "none"
+    raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}; there are {known}{advice}")
 
 
 def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
@@ -111,26 +117,35 @@ def read_saved_configuration(directory: Path, silent: bool = False) -> Document:
         text = ""
     if is_sealed(text):
         return parse_document(text, str(path))
-    intact = (each.path for each in reversed(find_checkpoints(directory / CHECKPOINTS)) if not each.problems())
-    copy = next((each / CONFIGURATION for each in intact if (each / CONFIGURATION).is_file()), None)
+    copy = _newest_copy(directory / CHECKPOINTS)
     if copy is None:
         return read_document(path)
     document = read_document(copy)
     problem = "is missing or damaged"
     if text:
         with suppress(ConfigError):
-            found = changes(document.data, parse_document(text, str(path)).data)
-            if not found:
+            differences = changes(document.data, parse_document(text, str(path)).data)
+            if not differences:
                 return document
-            problem = f"was edited or is damaged ({described(found)})"
+            problem = f"was edited or is damaged ({described(differences)})"
+    level = logging.DEBUG if silent else logging.WARNING
     log.log(
-        logging.DEBUG if silent else logging.WARNING,
+        level,
         "%s: %s; the configuration in checkpoint %s is used (to use another, give a file as CONFIG or keys with --set)",
         path,
         problem,
         copy.parent.name,
     )
     return document
+
+
+def _newest_copy(checkpoints: Path) -> Path | None:
+    """The configuration in the newest intact checkpoint that has one; None if there is none."""
+    for checkpoint in reversed(find_checkpoints(checkpoints)):
+        copy = checkpoint.path / CONFIGURATION
+        if copy.is_file() and not checkpoint.problems():
+            return copy
+    return None
 
 
 def configuration_sha256(checkpoint: Path) -> str:
@@ -231,7 +246,11 @@ class RunData:
             content = read_regular(self.directory / METRICS_FILE, MAX_METRICS)
         except (FileNotFoundError, DamagedFile):
             return ()
-        return tuple((number, _summary(line)) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
+        lines = []
+        for number, line in enumerate(content.split(b"\n"), 1):
+            if line.strip():
+                lines.append((number, _summary(line)))
+        return tuple(lines)
 
 
 def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:
@@ -268,8 +287,10 @@ def read_checkpoint(run: str | Path, checkpoint: str = "last") -> CheckpointData
     ``run`` is a run directory, or the id of a run in ``results``. ``checkpoint`` is ``"last"`` (the newest intact one),
     ``"best"`` or a step. Raises RunStateError if there is no such run or checkpoint.
     """
-    found, state = find_state(find_run(Path(run)), checkpoint)
-    return CheckpointData(found.step, found.path, {name: entry for name, entry in state.items() if name != RUN})
+    directory = find_run(Path(run))
+    found, state = find_state(directory, checkpoint)
+    del state[RUN]
+    return CheckpointData(found.step, found.path, state)
 
 
 def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
@@ -292,38 +313,43 @@ def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
         damaged.append(f"{directory / RESULT}: has no outcome of one line, or no wall_seconds")
         result = None
     read(lambda: open_regular(directory / METRICS_FILE, MAX_METRICS).close())  # its lines are read on first use
-    listed = (
-        FoundCheckpoint(each.step, each.path, "; ".join(each.problems()))
-        for each in find_checkpoints(directory / CHECKPOINTS)
-    )
-    found = tuple(each for each in listed if each.path.is_dir())  # a run that trains deletes some meanwhile
-    newest = next((each for each in reversed(found) if not each.problem), None)
+    checkpoints = []
+    newest = None
+    for checkpoint in find_checkpoints(directory / CHECKPOINTS):
+        problem = "; ".join(checkpoint.problems())
+        if not checkpoint.path.is_dir():  # the run is training, and has just deleted it
+            continue
+        checkpoints.append(FoundCheckpoint(checkpoint.step, checkpoint.path, problem))
+        if not problem:
+            newest = checkpoint
     status = dict(stored or {})
+    # A process that was killed may have saved a checkpoint and no status of it: the checkpoint is the truth.
     if newest is not None and metadata_of(stored).get("run_steps") != newest.step:
         with suppress(RunStateError, OSError):  # the run is training, and has just deleted it
             status = training_status(newest)
     return RunData(
-        directory,
-        without_origins(document.data),
-        status,
-        result,
-        found,
-        is_locked(directory),
-        tuple(damaged),
-        stored,
+        directory=directory,
+        configuration=without_origins(document.data),
+        status=status,
+        result=result,
+        checkpoints=tuple(checkpoints),
+        running=is_locked(directory),
+        damaged=tuple(damaged),
+        status_written=stored,
     )
 
 
 def _summary(line: bytes) -> SavedSummary | None:
     """The summary of one line; None if the line is not one."""
     try:
-        found = parse_json(line)
+        summary = parse_json(line)
     except ValueError:
         return None
-    if not has_form(found, {"behavior": LINE, "step": COUNT, "stats": MAPPING, "time?": NUMBER}):
+    if not has_form(summary, {"behavior": LINE, "step": COUNT, "stats": MAPPING, "time?": NUMBER}):
         return None
-    numbers = {tag: value for tag, value in found["stats"].items() if value is None or is_number(value)}
-    return SavedSummary(found["behavior"], found["step"], float(found.get("time") or 0.0), numbers)
+    numbers = {tag: value for tag, value in summary["stats"].items() if value is None or is_number(value)}
+    time = float(summary.get("time") or 0.0)
+    return SavedSummary(summary["behavior"], summary["step"], time, numbers)
 
 
 # ---------------------------------------------------------------- runs that a new run begins with
@@ -336,21 +362,24 @@ def status_of_run(directory: RunDirectory, plugins: Plugins, run: str, origin: s
     that is missing or damaged is made from the run's checkpoints, with a warning. Raises RunStateError if there are
     neither.
     """
-    beside = directory.path.parent / run
-    given = directory.working_directory / user_path(run)
-    if given.is_file():
+    place = directory.path.parent / run
+    path = directory.working_directory / user_path(run)
+    if path.is_file():
         raise RunStateError(f"{origin}: is a file; name the run's directory, which has {LOGS}")
-    logs = (beside if beside.is_dir() else given) / LOGS
+    if not place.is_dir():
+        place = path
+    logs = place / LOGS
     try:
         status = plugins.read_status(logs)
         if status is None:
             raise DamagedFile(f"{logs} holds no training status")
     except DamagedFile as error:
-        checkpoints = logs.parent / CHECKPOINTS
+        checkpoints = place / CHECKPOINTS
         if not find_checkpoints(checkpoints):
             raise RunStateError(f"{origin}: {error}") from error
         log.warning("%s: %s; the newest checkpoint is read instead", origin, error)
-        return training_status(newest_intact(checkpoints, origin, check=require_run)[0])
+        newest, _ = newest_intact(checkpoints, origin, check=require_run)
+        return training_status(newest)
     if "stats_format_version" not in metadata_of(status):
         raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
     return status

@@ -53,11 +53,13 @@ def export_policies(
     plugins = plugins or source.plugins()
     spec = chosen_exporter(source.document, plugins, exporter)
     if settings is not None:
-        given = document_from_mapping({spec.reference: settings}).data
-        data = source.document.data.with_entry("export", given, None)
-        source = attrs.evolve(source, document=attrs.evolve(source.document, data=data))
-    written = Export.of(source, plugins, spec, checkpoint, behavior).write(output, force)
-    return {name: each.path for name, each in written.items()}
+        block = document_from_mapping({spec.reference: settings}).data
+        data = source.document.data.with_entry("export", block, None)
+        document = attrs.evolve(source.document, data=data)
+        source = attrs.evolve(source, document=document)
+    export = Export.of(source, plugins, spec, checkpoint, behavior)
+    written = export.write(output, force)
+    return {name: file.path for name, file in written.items()}
 
 
 def chosen_exporter(document: Document, plugins: Plugins, reference: str | None) -> ExporterSpec:
@@ -67,13 +69,15 @@ def chosen_exporter(document: Document, plugins: Plugins, reference: str | None)
     """
     if reference is None:
         block = document.data.get("export")
-        named = list(block) if isinstance(block, Mapping) else []
-        names = named or [record.reference for record in plugins.records("exporter")]
+        names = list(block) if isinstance(block, Mapping) else []
+        if not names:
+            names = [record.reference for record in plugins.records("exporter")]
         if not names:
             absent = f"; {plugins.absent}" if plugins.absent else ""
             raise ConfigError(f"no exporter is installed; install a plugin that has one{absent}")
         if len(names) > 1:
-            raise ConfigError(f"there are several exporters; choose one with --format: {' or '.join(names)}")
+            choices = " or ".join(names)
+            raise ConfigError(f"there are several exporters; choose one with --format: {choices}")
         reference = names[0]
     return plugins.record(ExporterSpec, reference)
 
@@ -82,9 +86,12 @@ def with_profile(document: Document, spec: ExporterSpec, profile: str) -> Docume
     """The document with ``profile`` in the settings of the exporter. Raises ConfigError if it has no such setting."""
     if PROFILE not in FieldInfo.fields_of(spec.resolve("settings")):
         raise ConfigError(f"--profile: {spec.described} has no profiles; leave --profile out")
+    entry = spec.reference
     block = document.data.get("export")
-    names = block if isinstance(block, Mapping) else ()
-    entry = next((name for name in names if name in (spec.name, spec.reference)), spec.reference)
+    if isinstance(block, Mapping):
+        for name in (spec.reference, spec.name):
+            if name in block:
+                entry = name
     return apply_overrides(document, flags={("export", entry, PROFILE): profile})
 
 
@@ -131,15 +138,19 @@ class Export:
         ``output`` is a directory if it exists as one, ends in a slash or has no suffix; :meth:`write` makes a new one.
         """
         place = user_path("." if output is None else output)
-        names_directory = str(output).endswith(("/", os.sep)) or (self.spec.suffix and not place.suffix)
-        if not place.is_dir() and not place.parent.is_dir():
+        suffix = self.spec.suffix
+        is_directory = place.is_dir()
+        if not is_directory and not place.parent.is_dir():
             raise ConfigError(f"{output}: there is no directory {place.parent}")
-        if place.is_dir() or (names_directory and not place.exists()):
-            return {name: place / f"{name}{self.spec.suffix}" for name in self.behaviors}
+        if not place.exists():
+            ends_in_slash = str(output).endswith(("/", os.sep))
+            is_directory = ends_in_slash or (suffix != "" and not place.suffix)
+        if is_directory:
+            return {name: place / f"{name}{suffix}" for name in self.behaviors}
         if len(self.behaviors) > 1:
+            names = ", ".join(self.behaviors)
             raise ConfigError(
-                f"{output}: is not a directory; name one for the files of {', '.join(self.behaviors)}, or name one of "
-                "them with --behavior"
+                f"{output}: is not a directory; name one for the files of {names}, or name one of them with --behavior"
             )
         return {self.behaviors[0]: place}
 
@@ -150,14 +161,14 @@ class Export:
         for path in files.values():
             require_output(path, force, new_directory=True)  # files() has checked where it will be
         (settings,) = saved.config.export.values()
-        opened = OpenExporter(
-            saved.plugins.create(self.spec, settings=settings, run=saved.context), self.spec, settings
-        )
+        exporter = saved.plugins.create(self.spec, settings=settings, run=saved.context)
+        opened = OpenExporter(exporter, self.spec, settings)
         specs = {name: saved.specs[name] for name in files}
-        written = {}
         for path in files.values():
             path.parent.mkdir(exist_ok=True)
+        written = {}
         for name, policy in saved.policies(specs).items():
+            path = files[name]
             about = about_export(
                 run_id=saved.context.run_id,
                 step=saved.step,
@@ -165,6 +176,6 @@ class Export:
                 trainer_type=settings_of(saved.config, name).trainer_type,
                 configuration_sha256=self.checksum,
             )
-            report = opened.write(policy, specs[name], files[name], about, files[name].parent)
-            written[name] = WrittenExport(files[name], report)
+            report = opened.write(policy, specs[name], path, about, path.parent)
+            written[name] = WrittenExport(path, report)
         return written

@@ -59,7 +59,8 @@ def refuse_names_of_others(
         return
     named = named_by_a_stranger(config, plugins)
     if environments:
-        named = [each for each in named if each.startswith(("environment.", "evaluation.environment."))]
+        blocks = ("environment.", "evaluation.environment.")
+        named = [line for line in named if line.startswith(blocks)]
     if named:
         raise ConfigError(
             f"{directory}: was written by another user, and its configuration names what may be anything: "
@@ -83,16 +84,20 @@ def raise_with_absent_plugins(error: ConfigErrors, directory: Path | None, plugi
 
     ``directory`` is that of the run, whose status lists its plugins; None if there is none yet.
     """
-    made_with: Any = None
+    made_with: Any = {}
     if directory is not None and any(problem.message.startswith("unknown ") for problem in error.problems):
         with suppress(RlcoreError):
-            made_with = metadata_of(plugins.read_status(directory / LOGS)).get("plugins")
+            status = plugins.read_status(directory / LOGS)
+            made_with = metadata_of(status).get("plugins")
+    if not has_form(made_with, {EACH: TEXT}):
+        raise error
     installed = {(plugin.name, canonical(plugin.distribution)) for plugin in plugins.found}
-    absent = [
-        f"{name} ({release})"
-        for name, release in (made_with.items() if has_form(made_with, {EACH: TEXT}) else ())
-        if release and (name, canonical(release.split()[0])) not in installed
-    ]
+    absent = []
+    for name, release in made_with.items():
+        # DISTRIBUTION VERSION; empty for a local plugin.
+        distribution, *_ = release.split() or [""]
+        if distribution and (name, canonical(distribution)) not in installed:
+            absent.append(f"{name} ({release})")
     if not absent:
         raise error
     note = f"the run was made with plugins that are not installed: {', '.join(absent)}"
@@ -115,10 +120,13 @@ def with_records_of_run(document: Document) -> Document:
 def directory_to_continue(document: Document) -> Path | None:
     """The directory of the run that a configuration continues, before it is checked; None for a new run."""
     block = document.data.get("checkpoint_settings")
-    given = block if isinstance(block, Mapping) else {}
-    if True not in (given.get("resume"), given.get("inference")):
+    if not isinstance(block, Mapping):
+        return None
+    if True not in (block.get("resume"), block.get("inference")):
         return None
     defaults = attrs.fields(CheckpointSettings)
-    results_dir = given.get("results_dir", defaults.results_dir.default)
-    run_id = given.get("run_id", defaults.run_id.default)
-    return user_path(results_dir) / run_id if isinstance(results_dir, str) and isinstance(run_id, str) else None
+    results_dir = block.get("results_dir", defaults.results_dir.default)
+    run_id = block.get("run_id", defaults.run_id.default)
+    if isinstance(results_dir, str) and isinstance(run_id, str):
+        return user_path(results_dir) / run_id
+    return None  # the configuration is not checked yet, and these will be refused

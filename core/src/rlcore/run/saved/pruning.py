@@ -12,8 +12,7 @@ from rlcore.files.lock import LOCK, RunLock
 from rlcore.files.reading import failing_as
 from rlcore.run.saved.data import read_saved_configuration
 from rlcore.storage.checkpoints import CHECKPOINTS, Checkpoint, find_checkpoints, remove_checkpoints, require_format
-from rlcore.storage.mark import LOGS, read_mark, write_mark
-from rlcore.storage.run_files import outcome_in, require_no_links, without_exports
+from rlcore.storage.mark import LOGS, outcome_in, read_mark, require_no_links, without_exports, write_mark
 from rlcore.storage.status import training_status
 
 __all__ = ["pruning"]
@@ -33,19 +32,22 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
     mark = read_mark(run)
     if mark is None:
         raise RunStateError(f"{run}: has no mark of rlcore (rlcore_run.json), so nothing in it is deleted")
-    there = (run / LOCK).exists()
+    had_lock_file = (run / LOCK).exists()
     lock = RunLock(run)
     with failing_as(f"{run}: cannot be written to"):
         lock.acquire()
 
     def delete(checkpoints: Sequence[Checkpoint]) -> None:
         remove_checkpoints(run / CHECKPOINTS, checkpoints)
-        gone = {each.step for each in checkpoints}
+        deleted = {checkpoint.step for checkpoint in checkpoints}
         with failing_as(f"{run}: an export cannot be deleted"):
-            write_mark(run, without_exports(run, read_mark(run) or mark, lambda step: step in gone))
-        newest = next((each for each in reversed(find_checkpoints(run / CHECKPOINTS)) if not each.problems()), None)
-        if newest is not None:
-            plugins.write_status(training_status(newest, final=outcome_in(run) == "done"), run / LOGS)
+            left = without_exports(run, read_mark(run) or mark, lambda step: step in deleted)
+            write_mark(run, left)
+        for checkpoint in reversed(find_checkpoints(run / CHECKPOINTS)):
+            if not checkpoint.problems():
+                status = training_status(checkpoint, final=outcome_in(run) == "done")
+                plugins.write_status(status, run / LOGS)
+                return
 
     try:
         require_no_links(run, mark)
@@ -53,5 +55,5 @@ def pruning(run: Path, allow_local: bool = False) -> Iterator[Callable[[Sequence
         yield delete
     finally:
         lock.release()
-        if not there:
+        if not had_lock_file:
             (run / LOCK).unlink(missing_ok=True)

@@ -90,8 +90,9 @@ class SavedRun:
         if not allow_local:
             refuse_code_of_others(document, directory, local=False)
         plugins = load_plugins_for(document, allow_local=allow_local, lenient=True)
-        for message in () if allow_local else left_out(document, plugins):
-            log.warning("%s", message)
+        if not allow_local:
+            for message in left_out(document, plugins):
+                log.warning("%s", message)
         config = load_config(document, plugins, measuring=True)
         if not allow_local:
             refuse_names_of_others(config, plugins, directory, document, environments=True)
@@ -127,30 +128,38 @@ class SavedRun:
 
         ``behaviors`` are those of an environment; without it, those that the checkpoint was trained with.
         """
-        behaviors = self.context.behaviors = dict(self.specs if behaviors is None else behaviors)
+        directory = self.context.directory
+        checkpoint = f"checkpoint {self.step} of {directory}"
+        self.context.behaviors = dict(self.specs if behaviors is None else behaviors)
         policies = {}
-        for name, spec in behaviors.items():
+        for name, spec in self.context.behaviors.items():
             settings = settings_of(self.config, name)
             record = self.plugins.record(TrainerSpec, settings.trainer_type)
             learned = self._with_observations_of_critics(spec)
             trainer = self.plugins.create(record, settings=settings, behavior=learned, run=self.context)
-            model = model_of(self.models, name, f"{self.context.directory}")
-            where = f"checkpoint {self.step} of {self.context.directory}"
-            trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
-            with blamed(trainer_called, "in load_model"), loading_state(where, f"behavior {name!r}"):
+            model = model_of(self.models, name, f"{directory}")
+            behavior_name = f"behavior {name!r}"
+            trainer_name = f"{behavior_name}: trainer {settings.trainer_type!r}"
+            with blamed(trainer_name, "in load_model"), loading_state(checkpoint, behavior_name):
                 trainer.load_model(model)
-                policies[name] = trainer.policy
-            problem = spec_mismatch(read_by(policies[name], learned), spec) if learned is not spec else None
-            if problem:
-                raise ConfigError(f"behavior {name!r}: {problem}, which the policy learned", key=("environment",))
+                policy = trainer.policy
+            if learned is not spec:
+                problem = spec_mismatch(read_by(policy, learned), spec)
+                if problem:
+                    raise ConfigError(f"{behavior_name}: {problem}, which the policy learned", key=("environment",))
+            policies[name] = policy
         return policies
 
     def _with_observations_of_critics(self, spec: BehaviorSpec) -> BehaviorSpec:
         """``spec`` of an environment, with all observations of the checkpoint if the environment lacks some."""
         trained = self.specs.get(spec.name)
-        saved = () if trained is None else trained.observations
-        lacks = {each.name for each in saved} > {each.name for each in spec.observations}
-        return attrs.evolve(spec, observations=saved) if lacks else spec
+        if trained is None:
+            return spec
+        saved = {observation.name for observation in trained.observations}
+        present = {observation.name for observation in spec.observations}
+        if saved > present:
+            return attrs.evolve(spec, observations=trained.observations)
+        return spec
 
     @contextmanager
     def environment(self, num_envs: int, seed: int | None = None) -> Iterator[Environment]:
@@ -170,7 +179,9 @@ class SavedRun:
         with closing(environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.close_deadline):
             problem = specs_mismatch(self.specs, environment.behaviors)
             if problem:  # an environment may lack what critics alone read
-                read = {name: read_by(policy, self.specs[name]) for name, policy in self.policies().items()}
+                read = {}
+                for behavior, policy in self.policies().items():
+                    read[behavior] = read_by(policy, self.specs[behavior])
                 problem = specs_mismatch(read, environment.behaviors)
             if problem:
                 raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
@@ -194,13 +205,15 @@ class SavedRun:
         each behavior, ``record/<behavior>``, of the format called ``record_format`` or of the only installed one.
         ``before_close`` is called with the result before the environment is closed, which may take long or fail.
         """
-        recorders_for = (
-            None if record is None else partial(self._recorders, self.context.absolute(record), record_format)
-        )
-        films = None if video is None else self.context.absolute(video)
+        recorders_for = None
+        if record is not None:
+            recorders_for = partial(self._recorders, self.context.absolute(record), record_format)
+        deadline = self.close_deadline
+        films = None
+        if video is not None:
+            films = self.context.absolute(video)
+            deadline = no_deadline  # a film may be encoded when it is closed, which takes its time
         evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
-        # A film may be encoded when it is closed, which takes its time.
-        deadline = self.close_deadline if video is None else no_deadline
         with closing(evaluator, "the environment", EnvironmentFailed, CLOSE_ENVIRONMENT, deadline):
             result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
             self.plugins.notify("rlcore_evaluated", run=self.context, step=self.step, result=result)
@@ -212,17 +225,14 @@ class SavedRun:
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
     ) -> AbstractContextManager[Mapping[str, EpisodeRecorder]]:
         settings = self.config.evaluation_environment
-        assert settings is not None  # or there would be no behaviors
-        about = {
-            name: RecordingAbout(
-                self.plugins.record(EnvironmentSpec, settings.type).name,
-                settings.id,
-                settings.options if isinstance(settings.options, Mapping) else {},
-                settings_of(self.config, name).trainer_type,
-                f"Episodes played by run {self.context.run_id} as it was at step {self.step}.",
-            )
-            for name in behaviors
-        }
+        assert settings is not None, "or there would be no behaviors"
+        environment_type = self.plugins.record(EnvironmentSpec, settings.type).name
+        options = settings.options if isinstance(settings.options, Mapping) else {}
+        description = f"Episodes played by run {self.context.run_id} as it was at step {self.step}."
+        about = {}
+        for name in behaviors:
+            trainer = settings_of(self.config, name).trainer_type
+            about[name] = RecordingAbout(environment_type, settings.id, options, trainer, description)
         return self.plugins.recordings("--record").record(directory, behaviors, about, record_format)
 
 
@@ -264,11 +274,16 @@ class PolicySource:
     def find(cls, path: Path) -> Self:
         """The source that ``path``, or a run id, names. Raises RunStateError if there is none."""
         is_checkpoint = path.name.isdecimal() and (path / CONFIGURATION).is_file()
-        directory = path if is_checkpoint else find_run(path)
-        document = read_document(directory / CONFIGURATION) if is_checkpoint else read_saved_configuration(directory)
+        if is_checkpoint:
+            directory = path
+            document = read_document(path / CONFIGURATION)
+        else:
+            directory = find_run(path)
+            document = read_saved_configuration(directory)
+        data = document.data
         for block in ENVIRONMENT_BLOCKS:
-            document = attrs.evolve(document, data=document.data.without(block))
-        return cls(directory, document, is_checkpoint)
+            data = data.without(block)
+        return cls(directory, attrs.evolve(document, data=data), is_checkpoint)
 
     def plugins(self) -> Plugins:
         """The installed plugins that the configuration chooses; local files are not imported."""
