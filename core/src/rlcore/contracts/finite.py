@@ -36,7 +36,9 @@ def not_finite_as_float32(values: NDArray[Any]) -> tuple[int, str, str] | None:
     None if there is none.
     """
     may_overflow = values.dtype.itemsize > 4
-    stored = np.where(np.abs(values) <= LARGEST, values, np.nan) if may_overflow else values
+    stored = values
+    if may_overflow:
+        stored = np.where(np.abs(values) <= LARGEST, values, np.nan)
     place = first_non_finite(stored)
     if place is None:
         return None

@@ -41,8 +41,10 @@ class ProcessGenerators:
 
         Without ``episodes``, environments are about to be created, or the trainers of a run without any.
         """
-        begun = () if episodes is None else (int(np.sum(episodes)),)
-        seed = derive_seed(seeds.run_seed, "process", seeds.first_env, *begun)
+        indices = [seeds.first_env]
+        if episodes is not None:
+            indices.append(int(np.sum(episodes)))
+        seed = derive_seed(seeds.run_seed, "process", *indices)
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002 # this generator is the one to seed
 
@@ -61,7 +63,8 @@ class ProcessGenerators:
         words, place, gauss = _saved(saved_mapping(state, "random"))
         key, key_place, next_gauss = _saved(saved_mapping(state, "numpy"))
         random.setstate((_VERSION, (*words.tolist(), place), gauss))
-        np.random.set_state((_NUMPY, key, key_place, int(next_gauss is not None), next_gauss or 0.0))  # noqa: NPY002
+        has_gauss = int(next_gauss is not None)
+        np.random.set_state((_NUMPY, key, key_place, has_gauss, next_gauss or 0.0))  # noqa: NPY002
 
     @staticmethod
     @contextmanager

@@ -65,7 +65,8 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
     """
     if any(name not in environ for name in NAMES):
         return None
-    numbers = {name: environ.get(name, "0") for name in (*NAMES[:3], RESTARTS)}
+    numbers = {name: environ[name] for name in NAMES[:3]}
+    numbers[RESTARTS] = environ.get(RESTARTS, "0")
     try:
         rank, size, local_rank, restarts = map(int, numbers.values())
     except ValueError:
@@ -150,7 +151,8 @@ class Ranks:
 
     def total(self, count: int) -> int:
         """Return the sum of the counts of all ranks."""
-        return int(self.sum(np.array([count], np.int64))[0])
+        (total,) = self.sum(np.array([count], np.int64))
+        return int(total)
 
     def any(self, flag: bool) -> bool:
         """Return whether the flag of any rank is true."""

@@ -70,7 +70,8 @@ class Recording:
             for part in parts:
                 mask = part.action_mask
                 if mask is None:
-                    mask = np.ones((part.transitions + part.episodes, first.behavior.mask_size), np.bool_)
+                    rows = part.transitions + part.episodes
+                    mask = np.ones((rows, first.behavior.mask_size), np.bool_)
                 masks.append(mask)
             columns["action_mask"] = np.concatenate(masks)
         return attrs.evolve(first, observations=observations, actions=Actions(**actions), **columns)
@@ -184,4 +185,5 @@ class Recordings(Protocol):
 
 def one_slot(behavior: BehaviorSpec) -> BehaviorSpec:
     """Return the behavior with a single slot, as recordings have it."""
-    return attrs.evolve(behavior, env_index=np.zeros(1, np.int64), team=None, group=None)
+    env_index: NDArray[np.int64] = np.zeros(1, np.int64)
+    return attrs.evolve(behavior, env_index=env_index, team=None, group=None)

@@ -101,7 +101,7 @@ class BehaviorEvaluation:
             mean_reward=fmean(returns),
             std_reward=pstdev(returns),
             episodes=len(returns),
-            mean_length=fmean(mean_lengths, episodes),
+            mean_length=fmean(mean_lengths, episodes),  # weighted, as if all had been played at once
             returns=tuple(returns),
             mean_group_reward=fmean(group_rewards, group_episodes) if group_rewards else None,
             lengths=tuple(lengths),

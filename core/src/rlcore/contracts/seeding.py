@@ -46,7 +46,8 @@ def derive_seed(run_seed: int, purpose: str, *indices: int) -> int:
 
 def derive_generator(run_seed: int, purpose: str, *indices: int) -> np.random.Generator:
     """Return a numpy generator for the stream (run seed, purpose, indices)."""
-    return np.random.default_rng(np.random.SeedSequence([run_seed, purpose_key(purpose), *indices]))
+    sequence = np.random.SeedSequence([run_seed, purpose_key(purpose), *indices])
+    return np.random.default_rng(sequence)
 
 
 @attrs.frozen

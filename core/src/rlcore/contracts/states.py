@@ -179,10 +179,12 @@ def _frozen(value: Any, path: TreePath) -> Any:
     if isinstance(value, FrozenState):
         return value
     if isinstance(value, Mapping):
-        for key in value:
+        entries = {}
+        for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"{_place(path)}: the key {key!r} is not a string")
-        return FrozenState._of({key: _frozen(item, (*path, key)) for key, item in value.items()})
+            entries[key] = _frozen(item, (*path, key))
+        return FrozenState._of(entries)
     if isinstance(value, list | tuple):
         return tuple(_frozen(item, (*path, index)) for index, item in enumerate(value))
     leaf = storable(value, path)
@@ -205,9 +207,11 @@ def _same(ours: Any, theirs: Any) -> bool:
             return False
         return all(map(_same, ours, theirs))
     if isinstance(ours, np.ndarray):
-        if not isinstance(theirs, np.ndarray) or ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        if not isinstance(theirs, np.ndarray):
             return False
-        return ours is theirs or ours.tobytes() == theirs.tobytes()
+        if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            return False
+        return ours is theirs or ours.tobytes() == theirs.tobytes()  # bytes: a NaN equals itself, and -0.0 is not 0.0
     if type(ours) is not type(theirs):
         return False
     both_nan = ours != ours and theirs != theirs

@@ -85,7 +85,7 @@ class StatSummary:
         array = np.asarray(values, dtype=np.float64)
         return cls(
             mean=float(array.mean()),
-            std=float(array.std()),
+            std=float(array.std()),  # of all values, not an estimate from a sample: as ML-Agents
             min=float(array.min()),
             max=float(array.max()),
             count=len(values),

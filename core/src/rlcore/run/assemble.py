@@ -111,7 +111,7 @@ def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, env
     context.given = run.given
     if saved is not None:
         context.factories.require(saved["run"])
-    context.held_checkpoints.changed = run.directory.write_holds
+    context.held_checkpoints.changed = run.directory.write_holds  # for `rlcore checkpoints`
     plugins.check_config(config)
     notifications = Notifications(plugins, context)
     state = make_state(context, plugins, notifications.lesson_changed)
@@ -122,7 +122,7 @@ def _create(run: Preparation, ranks: Ranks, saved: Mapping[str, Any] | None, env
 
     if state.environment is not None and not kept_open(context):
         close(state.environment, state.environment_name)
-    specs = {}
+    specs = {}  # evaluations need no observations that critics alone read
     for name, behavior in state.behaviors.items():
         specs[name] = read_by(behavior.trainer.policy, behavior.spec)
     evaluator = Evaluator(config, plugins, context, specs)

@@ -61,6 +61,7 @@ class Boundaries:
 
         If not, what follows the summary is done too.
         """
+        # What follows a checkpoint happens here, and not when the disk is done: at the same step in every run.
         self.checkpoints.wait_until_written()
         self.evaluations.overdue = None
         before, after = self._around_the_summary()
@@ -85,6 +86,7 @@ class Boundaries:
         for name, behavior in behaviors.items():
             stats = self.summaries.made.get(name, {})
             results[name] = behavior.result(stats)
+        # Plugins may have added patterns since; a file that the mark does not name counts as a user's.
         session.prepared.directory.declare_files(plugin_files(session.context, behaviors))
         if not overdue:
             _, after = self._around_the_summary()

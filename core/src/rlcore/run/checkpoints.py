@@ -8,9 +8,10 @@ to a run that was stopped and resumed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
@@ -111,7 +112,9 @@ class Checkpoints(BoundaryPart):
                 "resume": promise_of(context, state).to_json(),
             }
             captured = context.ranks.save_state(state.capture(of_run))
-            sections = {name: section for part in state.parts for name, section in part.status().items()}
+            sections: dict[str, Mapping[str, Any]] = {}
+            for part in state.parts:
+                sections |= part.status()
             settings = {name: behavior.settings for name, behavior in state.behaviors.items()}
             self._summaries.flush(state.steps)
             pending = store.begin_save(state.steps, captured, settings, context, sections)
@@ -131,13 +134,13 @@ class Checkpoints(BoundaryPart):
     def wait_until_written(self) -> None:
         """Wait for the checkpoint that is being written, if there is one, and do what follows it."""
         saving = self._saving
-        self._saving = None
+        self._saving = None  # an error of it is raised once; the end of the run waits here again
         if saving is None:
             return
         with self._measured():
             try:
                 saving.written.result()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # it is still being written
                 self._saving = saving
                 raise
             self._saved(saving.pending, saving.regular)
@@ -145,13 +148,13 @@ class Checkpoints(BoundaryPart):
     def _continues_while_saving(self, pending: PendingSave) -> bool:
         """Whether the training continues while a checkpoint is written."""
         session = self._session
-        return (
-            session.context.config.checkpoint_settings.asynchronous
-            and not session.ending
-            and not session.state.ending  # else it would wait too
-            and not any(part.follows_checkpoints for part in session.state.parts)
-            and pending.nbytes <= MOST_COPIED
-        )
+        if not session.context.config.checkpoint_settings.asynchronous:
+            return False
+        if session.ending or session.state.ending:  # no step follows in which it could be written
+            return False
+        if any(part.follows_checkpoints for part in session.state.parts):
+            return False
+        return pending.nbytes <= MOST_COPIED
 
     def _saved(self, pending: PendingSave, regular: bool) -> None:
         """Do what follows a checkpoint: the status, what parts do then, and notifications."""

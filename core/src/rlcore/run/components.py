@@ -264,7 +264,7 @@ def _add_curricula(
 ) -> None:
     """Have curricula choose what the episodes of ``environments``, those of all ranks, begin with.
 
-    Every rank has all curricula, which see all environments of the run and do the same: none has to wait for another.
+    Every rank has the curricula, which see all environments of the run and do the same.
     """
     context = state.context
     everywhere = attrs.evolve(context, num_envs=context.config.num_envs, first_env=0)

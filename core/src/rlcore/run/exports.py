@@ -90,9 +90,11 @@ def _problem(directory: Path, made: Path, report: object) -> str | None:
         return f"wrote {others[0]!r} beside its file; an export is one file"
     if made.is_symlink() or not made.is_file() or not made.stat().st_size:
         return "wrote no file, or something other than a file with content"
-    if report is not None and not (isinstance(report, str) and len(report.splitlines()) == 1):
-        return f"returned {report!r:.80}; a report is one line of text, or None"
-    return None
+    if report is None:
+        return None
+    if isinstance(report, str) and len(report.splitlines()) == 1:
+        return None
+    return f"returned {report!r:.80}; a report is one line of text, or None"
 
 
 def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenExporter]:
@@ -127,16 +129,16 @@ class Exports(BoundaryPart):
         """Create the exporters."""
         context = self._session.context
         self.exporters = make_exporters(context.config, self._session.prepared.plugins, context)
-        self.follows_checkpoints = any(each.settings.checkpoints for each in self.exporters)
+        self.follows_checkpoints = any(opened.settings.checkpoints for opened in self.exporters)
 
     def checkpoint_saved(self, step: int) -> None:
         """Delete the exports of checkpoints that were deleted, and export beside the checkpoint of ``step``."""
         self._remove_old(step)
         if not self.follows_checkpoints:
             return
-        wanted = [each for each in self.exporters if each.settings.checkpoints]
+        exporters = [opened for opened in self.exporters if opened.settings.checkpoints]
         try:
-            self._export_all(wanted, step, at_end=False)
+            self._export_all(exporters, step, at_end=False)
         finally:
             self._session.prepared.store.write_status_of_exports()
 

@@ -13,8 +13,7 @@ from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blamed
 from rlcore.run.behaviors.behavior import trainer_named
 from rlcore.run.components import make_state
-from rlcore.run.other_runs import load_policies
-from rlcore.run.resume import restore_state
+from rlcore.run.resume import load_policies, restore_state
 from rlcore.run.training import Training
 
 log = logging.getLogger(__name__)
@@ -34,6 +33,7 @@ def add_wanted_slots(training: Training) -> None:
         training.slots_refused = True
         return
     if not training.context.inference:
+        # With the old slots, first: whatever the environment does next, the run can be resumed from here.
         training.boundaries.checkpoints.save_unless_saved(regular=False)
         training.boundaries.checkpoints.wait_until_written()
     with blamed(state.environment_name, "in add_slots", EnvironmentFailed):

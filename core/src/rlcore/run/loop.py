@@ -54,26 +54,37 @@ def learn(
     ranks = state.context.ranks
     after_step = [part.after_step for part in state.parts_with("after_step")]
     on_device = state.on_device is not None
-    ahead = environment if state.updates_ahead and isinstance(environment, SendsSteps) else None
+    ahead = None  # the environment, if trainers update while it steps
+    if state.updates_ahead and isinstance(environment, SendsSteps):
+        ahead = environment
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     last = None  # the last step of the environment in an epoch in which nothing learns
     if state.context.inference:
         agent_steps = min(behavior.settings.summary_freq for behavior in behaviors)
-        last = -(-agent_steps // sum(behavior.spec.slots for behavior in behaviors))
+        slots = sum(behavior.spec.slots for behavior in behaviors)
+        last = -(-agent_steps // slots)
     actions: dict[str, Actions] = {}
-    acting = stepping = recording = 0.0  # local, because every step adds to them
+    # Local, because every step adds to them.
+    acting = 0.0
+    stepping = 0.0
+    recording = 0.0
     steps = 0
-    checked = False  # whether the trainers' actions were checked since the latest update
+    # Whether the trainers' actions were checked since the latest update. Only an update can make a policy diverge: one
+    # look after each is enough, and all other steps do without.
+    checked = False
     ranks.watch()
     start = clock()
     try:
         while True:
             if environment is not None:
-                for each in behaviors:
+                for behavior in behaviors:
                     try:
-                        actions[each.name] = each.trainer.act(each.batch) if each.playing else each.act_frozen()
+                        if behavior.playing:
+                            actions[behavior.name] = behavior.trainer.act(behavior.batch)
+                        else:
+                            actions[behavior.name] = behavior.act_frozen()
                     except BaseException as error:
-                        blame(trainer_named(each), "in act", error)
+                        blame(trainer_named(behavior), "in act", error)
                 if idle is not None:
                     _note_who_acts(behaviors, idle)
                 if not (checked or on_device):
@@ -94,19 +105,24 @@ def learn(
                         raise failed
                     batches = environment.step(actions) if ahead is None else ahead.receive()
                     stepped = clock()
-                    if not on_device:  # all of them, before a trainer observes one
-                        batches = {each.name: each.checks.batch_in(batches, "step") for each in behaviors}
+                    if not on_device:
+                        # All of them, before a trainer observes one: an environment that fails does so between two
+                        # steps of all that learns, and what was learned can be saved.
+                        batches = {behavior.name: behavior.checks.batch_in(batches, "step") for behavior in behaviors}
                 except BaseException as error:
                     environment = _lose_environment(state, actions, error)
-                    ahead = environment if isinstance(environment, SendsSteps) and ahead is not None else None
+                    if not isinstance(environment, SendsSteps):
+                        ahead = None
+                    elif ahead is not None:
+                        ahead = environment
                     batches = environment.step(actions)
                     stepped = clock()
-                stepping -= updating
+                stepping -= updating  # the updates took place between `acted` and `stepped`
                 _observe(ranks, behaviors, batches, actions, on_device)
                 ranks.after_step(behaviors)
                 restarts = False
-                for tell_part in after_step:  # curricula draw what the next episodes start with
-                    restarts |= tell_part()
+                for part_after_step in after_step:  # curricula draw what the next episodes start with
+                    restarts |= part_after_step()
                 if restarts:
                     state.begin_episodes()
                 recorded = clock()
@@ -137,7 +153,7 @@ def learn(
             if boundary:
                 ranks.watch()
             if boundary or updated:
-                start = clock()
+                start = clock()  # updates measure themselves, and a boundary is no part of acting
     finally:
         times.acting += acting
         times.stepping += stepping
@@ -193,8 +209,10 @@ def update_what_is_ready(state: TrainingState, times: PhaseTimes) -> None:
 
 
 def _check_actions(behaviors: Sequence[TrainedBehavior], actions: Mapping[str, Actions]) -> None:
-    for each in behaviors:
-        check_actions(each.spec, actions[each.name], each.batch.needs_action, trainer_named(each), each.steps)
+    for behavior in behaviors:
+        acts = behavior.batch.needs_action
+        trainer = trainer_named(behavior)
+        check_actions(behavior.spec, actions[behavior.name], acts, trainer, behavior.steps)
 
 
 def _note_who_acts(behaviors: Sequence[TrainedBehavior], idle: IdleGroups) -> None:
@@ -227,7 +245,8 @@ def _observe(
 
 def _record(ranks: Ranks, behavior: TrainedBehavior, batch: AgentBatch) -> None:
     """Add a step to the episodes of the behavior."""
-    finished = behavior.episodes.record(batch, getattr(behavior.trainer, "learning_slots", None))
+    learning_slots = getattr(behavior.trainer, "learning_slots", None)  # of a PartialTrainer
+    finished = behavior.episodes.record(batch, learning_slots)
     if finished is not None:
         ranks.episodes_finished(behavior, finished)
 

@@ -8,13 +8,14 @@
 6. Plugins get their sections of the status.
 7. What is due is set: summaries, checkpoints, and what an abandoned evaluation left.
 
-In a run with other environments, agents or ranks, 2 and 3 restore what was learned, and new episodes start.
+In a run with other environments, agents or ranks, 2 and 3 restore what was learned, and new episodes start. A new run
+may begin with weights and lessons of other runs, and one under ``--inference`` loads policies alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,14 @@ from rlcore.contracts.trainer import PortableTrainer
 from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import PACKAGES
-from rlcore.run.behaviors.behavior import TrainedBehavior
-from rlcore.run.other_runs import load_from_other_runs, load_into_trainer, load_policies, require_alike
+from rlcore.run.behaviors.behavior import TrainedBehavior, trainer_named
 from rlcore.run.prepare import Preparation
+from rlcore.run.saved.data import status_of_run
 from rlcore.run.state import LOST, TrainingState
 from rlcore.run.training import Training
 from rlcore.storage.checkpoint_state import ENTRY as SPECS
+from rlcore.storage.checkpoint_state import model_of
+from rlcore.storage.checkpoints import models_at
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
 
 log = logging.getLogger(__name__)
@@ -57,7 +60,7 @@ def restore(training: Training, saved: Mapping[str, Any] | None) -> None:
     run = training.run
     state = training.state
     if saved is None:
-        load_from_other_runs(training)
+        _load_from_other_runs(training)
         state.begin_episodes(0)
     elif training.context.inference:
         load_policies(state, saved, run.directory.path)
@@ -129,9 +132,9 @@ def restore_state(run: TrainingState, saved: Mapping[str, Any], where: Path, sav
     method = "load_learned" if portable else "load_state_dict"
     step = sum(state["steps"].values())
     checkpoint = f"checkpoint {where / 'checkpoints' / str(step)}"
-    require_alike("behaviors", state["behaviors"], run.behaviors, where)
+    _require_alike("behaviors", state["behaviors"], run.behaviors, where)
     parameters = () if run.curricula is None else run.curricula.parameters
-    require_alike("environment_parameters", _saved_parameters(state), parameters, where)
+    _require_alike("environment_parameters", _saved_parameters(state), parameters, where)
     for name, behavior in run.behaviors.items():
         _require_sections(saved[name], behavior, where)
         if portable and (run.environment is None or not isinstance(behavior.trainer, PortableTrainer)):
@@ -146,7 +149,7 @@ def restore_state(run: TrainingState, saved: Mapping[str, Any], where: Path, sav
                 getattr(part, method)(of_part)
     for name, behavior in run.behaviors.items():
         of_behavior = state["behaviors"][name]
-        load_into_trainer(behavior, method, saved[name], checkpoint)
+        _load_into_trainer(behavior, method, saved[name], checkpoint)
         with loading_state(checkpoint, f"behavior {name!r}"):
             if portable:
                 behavior.load_without_slots(of_behavior)
@@ -270,3 +273,76 @@ def _differences(training: Training, saved: Mapping[str, Any]) -> tuple[str, ...
         harmless = "nothing that is learned depends on that"
         log.warning("%s: resumes with %s; %s", path, ", ".join(others), harmless)
     return tuple(differences)
+
+
+def _require_alike(what: str, saved: Iterable[str], here: Iterable[str], where: Path) -> None:
+    """Raise RunStateError unless a checkpoint of the run in ``where`` has the same names of ``what`` as this run."""
+    then = ", ".join(sorted(saved)) or "none"
+    now = ", ".join(sorted(here)) or "none"
+    if then != now:
+        raise RunStateError(
+            f"{where}: {what}: the checkpoint has {then}, this configuration {now}; resume with the configuration of "
+            "the run"
+        )
+
+
+def _load_into_trainer(behavior: TrainedBehavior, method: str, state: Any, origin: str) -> None:
+    """Call ``method`` of the trainer with ``state``; errors name the trainer and the ``origin`` of the state."""
+    trainer = trainer_named(behavior)
+    with blamed(trainer, f"in {method}"), loading_state(origin, trainer):
+        getattr(behavior.trainer, method)(state)
+
+
+# ---------------------------------------------------------------- a new run, and one that only acts
+
+
+def _load_from_other_runs(training: Training) -> None:
+    """Load the weights and lessons that a new run starts with."""
+    config = training.context.config
+    directory = training.run.directory
+    state = training.state
+    run_id = config.checkpoint_settings.initialize_from
+    origin = f"checkpoint_settings.initialize_from {run_id!r}"
+    models = None
+    if run_id is not None:
+        models = models_at(directory.path.parent / run_id, origin)
+    _load_models(state, models, origin)
+    other = config.checkpoint_settings.initialize_lessons_from
+    if other is None or state.curricula is None:
+        return
+    origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
+    status = status_of_run(directory, training.run.plugins, other, origin)
+    loaded = state.curricula.load_status(status)
+    if loaded:
+        lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
+        log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
+    else:
+        names = ", ".join(config.environment_parameters)
+        log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
+
+
+def _load_models(run: TrainingState, models: Mapping[str, Any] | None, origin: str) -> None:
+    """Load weights from a behavior's ``init_path``, else from ``models`` of ``origin``, if there are any."""
+    for name, behavior in run.behaviors.items():
+        path = behavior.settings.init_path
+        source = origin
+        models_of_source = models
+        if path is not None:
+            source = f"behaviors.{name}.init_path {path!r}"
+            models_of_source = models_at(run.context.absolute(path), source)
+        if models_of_source is not None:
+            model = model_of(models_of_source, name, source)
+            _load_into_trainer(behavior, "load_model", model, source)
+
+
+def load_policies(run: TrainingState, saved: Mapping[str, Any], where: Path) -> None:
+    """Load what acting needs from a checkpoint; the environments, and how many there are, may differ."""
+    checkpoint = f"checkpoint in {where}"
+    state = saved["run"]
+    if run.curricula is not None and state.get("curricula") is not None:
+        with loading_state(checkpoint, "environment_parameters"):
+            run.curricula.load_learned(state["curricula"])
+    _require_alike("behaviors", state["behaviors"], run.behaviors, where)
+    for name, behavior in run.behaviors.items():
+        _load_into_trainer(behavior, "load_model", saved[name]["model"], checkpoint)
+        behavior.policy_steps = int(state["steps"][name])

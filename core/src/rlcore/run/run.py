@@ -143,9 +143,9 @@ class Run:
         training = self._started
         policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
         evaluator = training.evaluations.evaluator
-        # What a run that has ended creates, no one else closes.
-        ended = nullcontext() if self.outcome is None else closing(evaluator)
-        with located(self._prepared.document), ended:
+        # The end of the run closes the environment of evaluations; one that is made later is closed here.
+        closed = nullcontext() if self.outcome is None else closing(evaluator)
+        with located(self._prepared.document), closed:
             result = evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
         self.plugins.notify("rlcore_evaluated", run=training.context, step=self.steps, result=result)
         return result
@@ -170,10 +170,12 @@ class Run:
         """
         if self.outcome is not None:
             return
-        if outcome is None and error is not None:
-            outcome = self._outcome_after(error)
-        elif outcome is None:
-            outcome = "done" if self._training is not None and self.finished else "interrupted"
+        if outcome is None:
+            outcome = "interrupted"
+            if error is not None:
+                outcome = self._outcome_after(error)
+            elif self._training is not None and self.finished:
+                outcome = "done"
         self.outcome = outcome
         if self._training is not None:
             try:
@@ -200,7 +202,8 @@ class Run:
         if isinstance(error, EnvironmentEnded) and self.stop is not None:  # it saw the request while it waited
             return "interrupted"
         if self._training is not None and self._training.ends_in_order(error):
-            self._prepared.stops.add(Stop(" ".join(str(error).split())))
+            reason = " ".join(str(error).split())  # in one line
+            self._prepared.stops.add(Stop(reason))
             return "environment ended"
         return outcome_of(error)
 
@@ -281,7 +284,10 @@ class Run:
     @property
     def failures(self) -> list[str]:
         """One line for each different failure of a notification or an export, for the closing summary."""
-        return self.plugins.failures + ([] if self._training is None else self._training.exports.failures)
+        failures = list(self.plugins.failures)
+        if self._training is not None:
+            failures += self._training.exports.failures
+        return failures
 
     @property
     def lessons(self) -> Mapping[str, float]:

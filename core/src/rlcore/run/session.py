@@ -44,7 +44,7 @@ class Notifications:
 
     def notify(self, hook: str, **event: Any) -> None:
         """Call a notification hook of all plugins with the run and the ``event``."""
-        if self._context.ranks.rank == 0:
+        if self._context.ranks.rank == 0:  # an event of the run happens once, in however many processes
             with self.failing_later():
                 self._plugins.notify(hook, run=self._context, **event)
 

@@ -167,7 +167,7 @@ class TrainingState:
     def reset(self, environment: Environment, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begin ``episodes`` [N] in all environments; what they draw from generators of the process depends on them."""
         seeds = EpisodeSeeds(self.context.seed, self.context.first_env)
-        ProcessGenerators.seed(seeds, episodes)
+        ProcessGenerators.seed(seeds, episodes)  # which no `reset(seed=...)` of an environment reaches
         return environment.reset(seeds, episodes)
 
     def first_batch(self, behavior: TrainedBehavior, batches: Mapping[str, Any], doing: str) -> tuple[AgentBatch, Any]:
@@ -194,7 +194,7 @@ class TrainingState:
                     f"{TrainingDiverged.ADVICE}"
                 )
         environment_state = None
-        if isinstance(environment, SavesState) and not self.environment_lost:
+        if isinstance(environment, SavesState) and not self.environment_lost:  # a lost one is asked for nothing
             with blamed(self.environment_name, "in state_dict", EnvironmentFailed):
                 environment_state = environment.state_dict()
         behaviors = self.behaviors.items()

@@ -84,7 +84,7 @@ class Summaries(BoundaryPart):
         if inference:
             step = behavior.inferred
         window.extend(Tag.STEPS_PER_SECOND, [session.steps_per_second])
-        window.extend(Tag.IS_TRAINING, [float(not inference)])
+        window.extend(Tag.IS_TRAINING, [float(not inference)])  # as ML-Agents writes it
         for part in state.parts:
             window.add(part.stats())
         if isinstance(state.environment, ReportsStats):

@@ -64,8 +64,10 @@ class Timer:
     def to_json(self) -> dict[str, Any]:
         """``self`` are the seconds outside the children."""
         inside = sum(child.total for child in self.children.values())
-        outside = max(0.0, self.total - inside)
-        node: dict[str, Any] = {"total": self.total, "count": self.count, "self": outside}
+        node: dict[str, Any] = {}
+        node["total"] = self.total
+        node["count"] = self.count
+        node["self"] = max(0.0, self.total - inside)
         if self.children:
             node["children"] = {name: child.to_json() for name, child in self.children.items()}
         return node

@@ -105,6 +105,7 @@ class Training:
         acted = self._acted
         times = self.session.begin_epoch()
         try:
+            # A run that was stopped within an evaluation begins with it, at the step at which it was due.
             if evaluations.overdue is None or not boundaries.reached():
                 boundaries.watch()
                 stopping = self.context.ranks.agreement(self.session.stopping)
@@ -113,7 +114,7 @@ class Training:
         finally:
             self.run.timers.root.child("TrainerController.start_learning").add_phases(times)
         seconds = perf_counter() - started
-        speed = steps_per_second(self._acted - acted, seconds - times.evaluating)
+        speed = steps_per_second(self._acted - acted, seconds - times.evaluating)  # an evaluation learns from no step
         self.epoch += 1
         results = boundaries.end_epoch(speed)
         self._warn_of_endless()
@@ -215,11 +216,11 @@ class Training:
                 error = None
         first = error
         steps = (self._finish_save, self._save_last, self._write_result, self._wait_for_rank_0, self._report_end)
-        for step in steps:
+        for step in steps:  # all of them: a full disk must not keep plugins from hearing of the end
             try:
                 step(first)
             except BaseException as late:
-                if first is not None and isinstance(late, Exception):
+                if first is not None and isinstance(late, Exception):  # Ctrl-C is never only logged
                     message = late if isinstance(late, RlcoreError) else one_line(late)
                     log.warning("%s", message)
                     continue
@@ -227,7 +228,8 @@ class Training:
                 if step != self._report_end:
                     self.outcome = "failed"
         self.context.ranks.close(first)
-        self.opened.__exit__(None if first is None else type(first), first, None)
+        kind = None if first is None else type(first)
+        self.opened.__exit__(kind, first, None)
         if first is not None and first is not error:
             raise first
 
@@ -289,9 +291,11 @@ class Training:
 
     def _report_end(self, error: BaseException | None) -> None:
         """Report the end to plugins, which may read the result."""
-        if self.context.ranks.rank == 0:
-            ended = {"outcome": self.outcome or "failed", "error": error, "results": self.state.results()}
-            self.run.plugins.notify("rlcore_run_finished", run=self.context, **ended)
+        if self.context.ranks.rank != 0:
+            return
+        outcome = self.outcome or "failed"
+        results = self.state.results()
+        self.run.plugins.notify("rlcore_run_finished", run=self.context, outcome=outcome, error=error, results=results)
 
     def _result(self) -> dict[str, Any]:
         """The content of ``result.json``; an entry that does not apply is left out."""

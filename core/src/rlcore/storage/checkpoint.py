@@ -146,11 +146,13 @@ def write_checkpoint(
     files = {}
     new = []
     for path in sorted(directory.iterdir()):
+        size = path.stat().st_size
         checksum = checksums.get(path.name) or sha256(path)
-        files[path.name] = {"size": path.stat().st_size, "sha256": checksum}
+        files[path.name] = {"size": size, "sha256": checksum}
         if path.name not in frozen.linked:
             new.append(path)
-    manifest = json.dumps({FORMAT: FORMAT_VERSION, "step": step, "files": files}, indent=4)
+    content = {FORMAT: FORMAT_VERSION, "step": step, "files": files}
+    manifest = json.dumps(content, indent=4)
     if len(manifest) > MAX_MANIFEST:
         raise TypeError(
             f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(checksums):,} parts that are a "
@@ -206,7 +208,8 @@ def damages(path: Path, verified: Collection[str] = (), policies_only: bool = Fa
     Files in ``verified`` were compared with their checksum already, and are not read. Raises RunStateError for a
     manifest that cannot be used.
     """
-    for name, listed in read_manifest(path, policies_only)["files"].items():
+    files = read_manifest(path, policies_only)["files"]
+    for name, listed in files.items():
         if name in verified:
             continue
         try:

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 CHECKPOINTS = "checkpoints"  # the directory of a run's checkpoints
 BEST = "best"  # the directory of the best checkpoints, within that of the regular ones
-_STEP_NAME = re.compile(r"[0-9]{1,18}")
+_STEP_NAME = re.compile(r"[0-9]{1,18}")  # below 2**63
 
 
 @attrs.frozen
@@ -230,6 +230,7 @@ class CheckpointSave:
             self._temporary.mkdir()
             regular = directory.parent if directory.name == BEST else directory
             earlier = checkpoints_of_run(regular)
+            # The order in which links are tried: the newest of the same kind most likely has a file.
             earlier.sort(key=lambda other: (other.path.parent == directory, other.step), reverse=True)
             latest = None
             for other in reversed(earlier):
@@ -270,7 +271,7 @@ class CheckpointSave:
             self._temporary.rename(final)
             fsync_directory(directory)
             try:
-                verify_checkpoint(final, verified)
+                verify_checkpoint(final, verified)  # read back, before an older checkpoint is deleted
             except BaseException:
                 if replaced is not None:
                     shutil.rmtree(final)

@@ -185,7 +185,8 @@ def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    text = json.dumps(mapped(data, _canonical), sort_keys=True)
+    canonical = mapped(data, _canonical)
+    text = json.dumps(canonical, sort_keys=True)  # the order of keys in a file configures nothing
     return hashlib.sha256(text.encode()).hexdigest()
 
 

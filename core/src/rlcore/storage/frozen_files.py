@@ -131,8 +131,10 @@ class FrozenFiles:
 
     def moved_to(self, directory: Path) -> None:
         """All files are in ``directory`` now, verified: the next checkpoint links to them without reading them."""
-        files = self.written | self.linked
-        self.flushed.replace({directory / name: checksum for name, checksum in files.items()})
+        files = {}
+        for name, checksum in (self.written | self.linked).items():
+            files[directory / name] = checksum
+        self.flushed.replace(files)
 
     def _has(self, checksum: str) -> bool:
         """Whether the checkpoint has the file with this checksum, perhaps linked only now."""

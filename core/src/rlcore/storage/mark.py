@@ -34,7 +34,8 @@ STATUS = "training_status.json"
 HOLDS = "held_checkpoints.json"  # while a process of the run holds some
 FORMAT = 1
 
-OWN_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/{STATUS}", f"{LOGS}/{TIMERS}", f"{LOGS}/{HOLDS}"})
+_OF_LOGS = (f"{LOGS}/{STATUS}", f"{LOGS}/{TIMERS}", f"{LOGS}/{HOLDS}")
+OWN_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, *_OF_LOGS})
 OF_CHECKPOINTS = (CHECKPOINTS, f"{CHECKPOINTS}/{BEST}")
 _PLAIN = re.compile(r"[^*?\[]*", re.DOTALL)  # a pattern that matches its own text alone
 _FOLDERS = frozenset({LOGS, *OF_CHECKPOINTS})
@@ -84,12 +85,13 @@ class Mark:
 
     def may_become(self, relative: str) -> bool:
         """Whether the run may write a file or a folder of that name on a file system that ignores case."""
-        names = Patterns(name.casefold() for name in (*OWN_FILES, *self.files, *self.exports))
+        names = (*OWN_FILES, *self.files, *self.exports)
+        patterns = Patterns(name.casefold() for name in names)
         path = PurePosixPath(relative.casefold())
         if str(path) in _FOLDERS:
             return True
         places = (path, *path.parents)  # a pattern may match a folder
-        return any(names.match(str(place)) or is_leftover(place.name) for place in places)
+        return any(patterns.match(str(place)) or is_leftover(place.name) for place in places)
 
 
 class Patterns:

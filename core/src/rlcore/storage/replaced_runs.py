@@ -178,7 +178,7 @@ def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
     for file in foreign_files(path, mark):
         relative = file.relative_to(path)
         if relative.parts[0] == CHECKPOINTS or is_link_of_run(path, file, mark):
-            continue
+            continue  # it stays where it is
         place = successor / relative
         if not os.path.lexists(place):
             place.parent.mkdir(parents=True, exist_ok=True)

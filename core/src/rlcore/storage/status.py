@@ -57,6 +57,7 @@ def training_status(
     entries_by_checkpoint.append(of_newest)
     exports = exports_in(newest.path.parent.parent)
     status = dict(run["sections"])
+    # ML-Agents' shape: a section for each behavior, whose checkpoints are in the order of their steps.
     for name, newest_entry in of_newest.items():
         of_behavior = []
         for entries in entries_by_checkpoint:
@@ -66,7 +67,9 @@ def training_status(
                 of_behavior.append(_with_files(entry, files))
         section: dict[str, Any] = {"checkpoints": of_behavior}
         if final:
-            files = of_end(name, newest.step, of_newest, exports) or _beside(name, newest.step, exports)
+            files = of_end(name, newest.step, of_newest, exports)
+            if not files:
+                files = _beside(name, newest.step, exports)
             section["final_checkpoint"] = _with_files(newest_entry, files)
         of_plugin = status.get(name)
         if isinstance(of_plugin, Mapping):
@@ -92,8 +95,11 @@ def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
 
 def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
     """The exported files beside the checkpoint of ``step``, in the order in which they were first exported."""
-    folder = f"{behavior}/"
-    return [name for name, exported_step in exports.items() if exported_step == step and name.startswith(folder)]
+    found = []
+    for name, exported_step in exports.items():
+        if exported_step == step and name.startswith(f"{behavior}/"):
+            found.append(name)
+    return found
 
 
 def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[str, int | None]) -> list[str]:

@@ -257,6 +257,7 @@ class CheckpointStore:
         scores = run.get("evaluation") or {}
         keep = most_kept(settings.keep_checkpoints for settings in behaviors.values())
         with _of_plugins(step):
+            # A run that keeps one checkpoint has no second one that a damaged file could spare.
             save = CheckpointSave(path.parent, step, state, self._configuration, self._flushed, apart=keep != 1)
 
         def delete_old() -> Kept:

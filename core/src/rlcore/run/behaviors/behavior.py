@@ -110,6 +110,7 @@ class TrainedBehavior:
     @property
     def checkpoint_interval(self) -> int:
         """Agent steps between checkpoints; the fewest that are possible before :meth:`choose_interval`."""
+        # ML-Agents saves each 500,000 steps; a short training is saved ten times.
         shortest = max(1, min(self.settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
         return self.given_interval or self.chosen_interval or shortest
 
@@ -226,7 +227,7 @@ class TrainedBehavior:
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Note one update of the trainer and the scalars it returned. Raises TrainingDiverged for a NaN loss."""
-        for tag, value in stats.items():
+        for tag, value in stats.items():  # before anything is noted: a checkpoint must not have this update
             if isinstance(value, Sequence) or not tag.startswith(LOSSES):
                 continue
             if not isfinite(value):
@@ -337,7 +338,7 @@ class TrainedBehavior:
         self.ended_at = other.ended_at
         self.evaluated = other.evaluated
         self.inferred = other.inferred
-        self._info_is_known = other._info_is_known
+        self._info_is_known = other._info_is_known  # or the warning would come again
         self._pace = other._pace
 
     def _load_statistics(self, state: Mapping[str, Any]) -> None:

@@ -96,10 +96,15 @@ class BatchCheck:
         self._rewards = _Observed(ObservationSpec("reward", (), np.float32), self._flat)
         self._terminated: NDArray[np.bool_] | None = None
         self._truncated: NDArray[np.bool_] | None = None
-        self._observed = [_Observed(each, (spec.slots, *each.shape)) for each in spec.observations]
+        self._observed: list[_Observed] = []
+        self._digits: list[DigitCheck] = []
+        for observation in spec.observations:
+            shape = (spec.slots, *observation.shape)
+            self._observed.append(_Observed(observation, shape))
+            if observation.dtype.kind == "f":
+                self._digits.append(DigitCheck(observation))
         self._first = first  # batches whose values are still to be compared with bounds
         self._warned_of: set[str] = set()  # observations with values outside their bounds
-        self._digits = [DigitCheck(each) for each in spec.observations if each.dtype.kind == "f"]
         self._warned_of_lost = False
 
     def batch_in(self, batches: Mapping[str, AgentBatch], doing: str) -> AgentBatch:
@@ -123,6 +128,7 @@ class BatchCheck:
             terminated = batch.terminated
             truncated = batch.truncated
             rewards = self._rewards
+            # Many environments return the same arrays in every step: their shapes were compared before.
             if reward is not rewards.array or terminated is not self._terminated or truncated is not self._truncated:
                 self._require("reward", reward, self._flat, _REAL)
                 self._require("terminated", terminated, self._flat, _BOOL)
@@ -149,6 +155,8 @@ class BatchCheck:
                     few += values.tobytes()
                 else:
                     sound &= float(values.dot(values)) <= LARGEST
+            # IEEE 754: a NaN and an infinity have the exponent 0xff. The byte lacks its last bit, so 0x7f, or 0xff with
+            # the sign, may stand for 0xfe too: hence the closer look.
             exponents = few[_EXPONENTS]
             if not sound or 0x7F in exponents or 0xFF in exponents:
                 self._look_closer(batch)
@@ -157,7 +165,7 @@ class BatchCheck:
             if batch.ended.size or terminated.tobytes() != unset or truncated.tobytes() != unset:
                 self._check_ended(batch)
             self._check_options(batch)
-        except (AttributeError, LookupError, TypeError):
+        except (AttributeError, LookupError, TypeError):  # asked only now, which costs sound batches nothing
             self._explain(batch)
             raise
         if self._first:

@@ -70,6 +70,7 @@ def play(
         players[name] = player
         with blamed(policy_named(name, policies[name]), "in seed"):
             player.policy.seed(derive_seed(seed, name))
+    # Numbered from 0, whatever the training has played: equal seeds play equal episodes.
     first_episodes: NDArray[np.int64] = np.zeros(environment.num_envs, np.int64)
     batches = _begin(environment, seed, first_episodes, counted, lineup)
     while any(part.unfinished for part in unfinished):
@@ -92,7 +93,10 @@ def play(
             player.observe(batches[name])
         if lineup is not None:
             lineup.observe(batches, environment.episodes, max_episode_steps)
-    results = {name: of_behavior.result() for name, of_behavior in counted.items() if of_behavior.returns}
+    results = {}
+    for name, of_behavior in counted.items():
+        if of_behavior.returns:  # agents may all have been away
+            results[name] = of_behavior.result()
     return EvaluationResult(results)
 
 
@@ -219,7 +223,7 @@ class _Counted:
         """
         self.left[rows] -= 1
         self.waiting[rows] = True
-        rows = rows[self.players[rows] == 0]
+        rows = rows[self.players[rows] == 0]  # those of other policies are over too, and not measured
         self._add(self.statistics, rows)
         self.cut += len(rows)
         if self.recorder is not None:
@@ -328,4 +332,5 @@ def target_parameters(
     """The object that sets the task of training in ``environment``; None if it has no parameters."""
     if not parameters:
         return None
-    return run.plugins.parameter_source().play(parameters, run, environment, named, drawing)
+    source = run.plugins.parameter_source()
+    return source.play(parameters, run, environment, named, drawing)

@@ -94,7 +94,7 @@ class Evaluator:
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
         run_seed = self._context.seed if seed is None else seed
-        seed = derive_seed(run_seed, "evaluation")
+        seed = derive_seed(run_seed, "evaluation")  # no episode of it is one of the training
         environment, lineups = self.open(episodes)
         behaviors = environment.behaviors
         policies = policies_for(behaviors)
@@ -196,13 +196,16 @@ class Evaluator:
                 f"with {ENVIRONMENT_OPTIONS_EXAMPLE} of rlcore evaluate",
                 key=("environment",),
             )
-        if self._video is not None and not self._plugins.record(EnvironmentSpec, settings.type).video:
-            raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
+        if self._video is not None:
+            spec = self._plugins.record(EnvironmentSpec, settings.type)
+            if not spec.video:
+                raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 
     def _make(self, settings: EnvironmentSettings, num_envs: int) -> Environment:
         played = attrs.evolve(self._config, environment=settings, environment_parameters=self._parameters())
-        config = attrs.evolve(played, environment=attrs.evolve(settings, num_envs=num_envs))
+        environment_settings = attrs.evolve(settings, num_envs=num_envs)
+        config = attrs.evolve(played, environment=environment_settings)
         context = attrs.evolve(self._context, config=config, num_envs=num_envs, video=self._video, purpose="evaluate")
         try:
             environment = make_environment(config, self._plugins, context)

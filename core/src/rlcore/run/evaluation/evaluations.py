@@ -121,7 +121,7 @@ class Evaluations(BoundaryPart):
         self.next_step = step
         if self.overdue is None:
             self.next_step = multiple_after(step, self.settings.interval)
-        if self._session.context.ranks.rank == 0:
+        if self._session.context.ranks.rank == 0:  # which plays the evaluations of all ranks
             self.evaluator.open(self.settings.episodes)
 
     def due(self, step: int, ending: bool) -> bool:
@@ -153,7 +153,8 @@ class Evaluations(BoundaryPart):
         session.evaluated = result
         seconds = perf_counter() - started
         session.times.evaluating += seconds
-        session.prepared.timers.root.child("Evaluator.evaluate").add(seconds)
+        timer = session.prepared.timers.root.child("Evaluator.evaluate")
+        timer.add(seconds)
         if result is None:
             self._abandon()
             return
@@ -163,7 +164,8 @@ class Evaluations(BoundaryPart):
         """The result of one evaluation; None soon after ``stopping`` returned True."""
         settings = self.settings
         assert settings is not None, "one was due"
-        policies = {name: behavior.policy for name, behavior in self._session.state.behaviors.items()}
+        behaviors = self._session.state.behaviors
+        policies = {name: behavior.policy for name, behavior in behaviors.items()}
         with suppress(Abandoned):
             return self.evaluator.evaluate(
                 lambda _: policies, settings.episodes, deterministic=settings.deterministic, stop_requested=stopping
@@ -182,7 +184,7 @@ class Evaluations(BoundaryPart):
             if behavior.learning:
                 behavior.window.add(_stats_of(measured))
                 behavior.window.add(against)
-        self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
+        self.scores.opponents = {name: opponent.summary for name, opponent in result.opponents.items()}
         self._warn_of_absent_info(result)
         is_best = self.scores.add(result.score, step, settings.stop_at, result.mean_info)
         if is_best and settings.keep_best:

@@ -262,7 +262,9 @@ def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:
     """
     directory = find_run(Path(run))
     document = read_saved_configuration(directory)
-    return run_data(directory, document, plugins or load_plugins_for(document, allow_local=False, lenient=True))
+    if plugins is None:
+        plugins = load_plugins_for(document, allow_local=False, lenient=True)
+    return run_data(directory, document, plugins)
 
 
 @attrs.frozen
@@ -347,9 +349,12 @@ def _summary(line: bytes) -> SavedSummary | None:
         return None
     if not has_form(summary, {"behavior": LINE, "step": COUNT, "stats": MAPPING, "time?": NUMBER}):
         return None
-    numbers = {tag: value for tag, value in summary["stats"].items() if value is None or is_number(value)}
+    means = {}
+    for tag, mean in summary["stats"].items():
+        if mean is None or is_number(mean):
+            means[tag] = mean
     time = float(summary.get("time") or 0.0)
-    return SavedSummary(summary["behavior"], summary["step"], time, numbers)
+    return SavedSummary(summary["behavior"], summary["step"], time, means)
 
 
 # ---------------------------------------------------------------- runs that a new run begins with

@@ -123,7 +123,8 @@ class Export:
         except RunStateError:
             if saved.checkpoint.exists() or checkpoint != "last":
                 raise
-            return cls.of(source, plugins, spec, checkpoint, behavior)  # the run is training, and has replaced it
+            # The run is training, and has deleted the checkpoint that was its last: read the one that is.
+            return cls.of(source, plugins, spec, checkpoint, behavior)
         names = tuple(saved.specs)
         if behavior is not None and behavior not in names:
             raise ConfigError(

@@ -37,7 +37,7 @@ def refuse_code_of_others(document: Document, directory: Path, local: bool) -> N
     """
     if written_by_this_user(directory, Path(document.path or directory)):
         return
-    named = [f"environment {each!r}" for each in environment_modules(document)]
+    named = [f"environment {module!r}" for module in environment_modules(document)]
     if local:
         named += [f"plugin {name!r}" for name in local_references(document)]
     if named:

@@ -106,12 +106,14 @@ class SavedRun:
         such checkpoint, saying which there are.
         """
         found, state = find_state(directory, checkpoint)
-        config = with_seed(config, int(state[RUN]["seed"]))
+        run = state[RUN]
+        config = with_seed(config, int(run["seed"]))
         start = working_directory()
         context = run_context(config, plugins, start / directory, start)
         context.purpose = "evaluate"
-        context.factories.require(state[RUN])
-        return cls(config, plugins, context, found.step, models_in(state), found.path, state[RUN])
+        context.factories.require(run)
+        models = models_in(state)
+        return cls(config, plugins, context, found.step, models, found.path, run)
 
     @property
     def steps(self) -> Mapping[str, int]:
@@ -172,7 +174,8 @@ class SavedRun:
         """
         settings = attrs.evolve(environment_settings(self.config), num_envs=num_envs)
         config = attrs.evolve(self.config, environment=settings)
-        seed = self.context.seed if seed is None else seed
+        if seed is None:
+            seed = self.context.seed
         context = attrs.evolve(self.context, config=config, num_envs=num_envs, seed=seed)
         name = environment_name(settings, self.plugins)
         environment = make_environment(config, self.plugins, context)
