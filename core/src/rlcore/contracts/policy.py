@@ -110,9 +110,7 @@ class Player:
         self.steps = 0  # calls of `act`
         self._seed = seed
         size = getattr(policy, "memory_size", 0)
-        self.memory: NDArray[np.float32] | None = None  # [S, M]
-        if size:
-            self.memory = np.zeros((slots, size), np.float32)
+        self.memory = np.zeros((slots, size), np.float32) if size else None  # [S, M]
 
     def act(self, batch: AgentBatch, deterministic: bool = True) -> Actions:
         """Actions of all slots. Slots that need no action remember what they did before."""

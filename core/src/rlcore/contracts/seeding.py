@@ -99,8 +99,7 @@ class EpisodeTable:
             place = episode - int(self._first[env])
             if 0 <= place < self.BLOCK:
                 row = env * self.BLOCK + place
-                rows = self._rows[row : row + 1]
-                return rows.copy()
+                return self._rows[row : row + 1].copy()
         places = self._places(env_index, episodes)
         if places is None:
             self._hold(env_index, episodes >> self._BITS)

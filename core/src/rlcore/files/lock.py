@@ -67,10 +67,10 @@ class RunLock:
 def require_lock_file(file: Path) -> None:
     """Raise RunStateError if a lock on ``file`` would empty another file, because ``file`` is a link to it."""
     try:
-        found = file.lstat()
+        status = file.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISREG(found.st_mode) or (found.st_nlink > 1 and found.st_size):
+    if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and status.st_size):
         raise RunStateError(f"{file}: leads to another file, which locking would empty; remove {file.name}")
 
 

@@ -51,11 +51,11 @@ def open_regular(path: Path, limit: int | None = None) -> BufferedReader:
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DamagedFile(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    found = os.fstat(stream.fileno())
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(stream.fileno())
+    if not stat.S_ISREG(status.st_mode):
         stream.close()
         raise DamagedFile(f"{path}: is not a regular file")
-    if limit is not None and found.st_size > limit:
+    if limit is not None and status.st_size > limit:
         stream.close()
         raise DamagedFile(f"{path}: is larger than {limit:,} bytes")
     return stream
@@ -126,5 +126,5 @@ def is_whole(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether a JSON value is a number that a float can hold."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return whole or isinstance(value, float)
+    is_int = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return is_int or isinstance(value, float)

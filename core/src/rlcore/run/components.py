@@ -245,9 +245,9 @@ def make_state(
         for behavior in behaviors.values():
             behavior.restarts = not isinstance(environment, SavesState)
             behavior.checks.environment = name
-        state.updates_ahead = settings.executor is not None and isinstance(environment, SendsSteps)
-        if state.updates_ahead and not context.inference:
-            _require_updates_ahead(behaviors)
+        state.updates_while_stepping = settings.executor is not None and isinstance(environment, SendsSteps)
+        if state.updates_while_stepping and not context.inference:
+            _require_updates_while_stepping(behaviors)
         if len(behaviors) > 1 and not context.inference:
             state.acting = IdleGroups(context.ranks, len(behaviors))
         environments, state.everywhere = context.ranks.join(environment, behaviors, config.num_envs, context.first_env)
@@ -285,7 +285,7 @@ def _add_curricula(
         behavior.checks.began = described
 
 
-def _require_updates_ahead(behaviors: Mapping[str, TrainedBehavior]) -> None:
+def _require_updates_while_stepping(behaviors: Mapping[str, TrainedBehavior]) -> None:
     """Raise ConfigError for a trainer that cannot update while a step is under way."""
     for name, behavior in behaviors.items():
         if not getattr(behavior.trainer, "updates_while_stepping", False):

@@ -54,9 +54,9 @@ def learn(
     ranks = state.context.ranks
     after_step = [part.after_step for part in state.parts_with("after_step")]
     on_device = state.on_device is not None
-    ahead = None  # the environment, if trainers update while it steps
-    if state.updates_ahead and isinstance(environment, SendsSteps):
-        ahead = environment
+    sending = None  # the environment, if trainers update while it steps
+    if state.updates_while_stepping and isinstance(environment, SendsSteps):
+        sending = environment
     learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     last = None  # the last step of the environment in an epoch in which nothing learns
     if state.context.inference:
@@ -93,8 +93,8 @@ def learn(
                 acted = clock()
                 failed = None
                 updating = 0.0
-                if ahead is not None:
-                    failed = _send(ahead, actions)
+                if sending is not None:
+                    failed = _send(sending, actions)
                     before = times.updating
                     for behavior, trainer in learning:
                         if _update_if_ready(behavior, trainer, times):
@@ -103,7 +103,7 @@ def learn(
                 try:
                     if failed is not None:
                         raise failed
-                    batches = environment.step(actions) if ahead is None else ahead.receive()
+                    batches = environment.step(actions) if sending is None else sending.receive()
                     stepped = clock()
                     if not on_device:
                         # All of them, before a trainer observes one: an environment that fails does so between two
@@ -112,9 +112,9 @@ def learn(
                 except BaseException as error:
                     environment = _lose_environment(state, actions, error)
                     if not isinstance(environment, SendsSteps):
-                        ahead = None
-                    elif ahead is not None:
-                        ahead = environment
+                        sending = None
+                    elif sending is not None:
+                        sending = environment
                     batches = environment.step(actions)
                     stepped = clock()
                 stepping -= updating  # the updates took place between `acted` and `stepped`
@@ -136,7 +136,7 @@ def learn(
             updated = False
             boundary = idle is not None and idle.after_step() and state.ending
             for behavior, trainer in learning:
-                if ahead is None and _update_if_ready(behavior, trainer, times):
+                if sending is None and _update_if_ready(behavior, trainer, times):
                     updated = True
                     checked = False
                 if trainer.steps >= behavior.next_boundary:
@@ -274,14 +274,14 @@ def watching(progress: Callable[[], tuple[object, str] | None], seconds: float) 
     watched = threading.get_ident()
 
     def watch() -> None:
-        seen: object = None
+        last_steps: object = None
         since = monotonic()
         patience = seconds
         while not over.wait(seconds / 4):
             now = monotonic()
             steps, place = progress() or (None, "")
-            if steps is None or steps != seen:
-                seen = steps
+            if steps is None or steps != last_steps:
+                last_steps = steps
                 since = now
                 patience = seconds
             elif now - since >= patience:

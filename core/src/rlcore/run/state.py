@@ -50,7 +50,7 @@ class TrainingState:
     everywhere: Mapping[str, Any] = attrs.field(factory=dict)  # the behaviors of all ranks: see rlcore.Ranks.join
     curricula: EpisodeParameters | None = None  # where the environment has parameters
     parts: tuple[BoundaryPart, ...] = attrs.field(init=False, default=())  # in their order: see rlcore.run.boundaries
-    updates_ahead: bool = False  # whether trainers update while a step is under way
+    updates_while_stepping: bool = False  # whether trainers update while a step is under way
     on_device: KeepsBatches | None = None  # the environment, if its batches are for the trainers alone
     acting: IdleGroups | None = None  # which of several behaviors have agents that act
     added_slots: tuple[str, ...] = ()  # that agents got within the run, in words: see rlcore.AddsSlots
@@ -144,18 +144,18 @@ class TrainingState:
         episodes = environment.episodes + 1
         if number is not None:
             episodes = np.full(environment.num_envs, number, np.int64)
-        self._tell_of_reset("before_reset", episodes)
+        self._notify_of_reset("before_reset", episodes)
         try:
             batches = self.reset(environment, episodes)
         except BaseException as error:
             self.lose_environment("in reset", error)
-        self._tell_of_reset("after_reset", environment.episodes)
+        self._notify_of_reset("after_reset", environment.episodes)
         for behavior in self.behaviors.values():
             checked, batch = self.first_batch(behavior, batches, "reset")
             with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch, checked)
 
-    def _tell_of_reset(self, method: Literal["before_reset", "after_reset"], episodes: NDArray[np.int64]) -> None:
+    def _notify_of_reset(self, method: Literal["before_reset", "after_reset"], episodes: NDArray[np.int64]) -> None:
         """Call ``method`` of the parts that have it, with the episodes of all ranks."""
         parts = self.parts_with(method)
         if not parts:

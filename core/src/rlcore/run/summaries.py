@@ -99,10 +99,10 @@ class Summaries(BoundaryPart):
         notifications.notify("rlcore_summary_written", behavior=name, step=step, stats=stats)
         if not inference:
             # What was measured, not what plugins made of it: what they show must not change what is learned.
-            self._tell_parts(name, measured)
+            self._share_with_parts(name, measured)
         return stats
 
-    def _tell_parts(self, behavior: str, measured: dict[str, StatSummary]) -> None:
+    def _share_with_parts(self, behavior: str, measured: dict[str, StatSummary]) -> None:
         """Tell the parts that use summaries what rank 0 measured, because seconds differ between ranks."""
         parts = self._session.state.parts_with("summarised")
         if not parts:

@@ -151,8 +151,7 @@ def write_checkpoint(
         files[path.name] = {"size": size, "sha256": checksum}
         if path.name not in frozen.linked:
             new.append(path)
-    content = {FORMAT: FORMAT_VERSION, "step": step, "files": files}
-    manifest = json.dumps(content, indent=4)
+    manifest = json.dumps({FORMAT: FORMAT_VERSION, "step": step, "files": files}, indent=4)
     if len(manifest) > MAX_MANIFEST:
         raise TypeError(
             f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(checksums):,} parts that are a "

@@ -187,8 +187,8 @@ def saved_spec(name: str, state: Mapping[str, Any]) -> BehaviorSpec:
     group = saved_array(state, "group", np.int64, env_index.shape) if "group" in state else None
     start = state.get("start", [])
     discrete = state["discrete"]
-    whole = isinstance(start, list) and all(type(number) is int for number in start)
-    if not whole or len(start) not in (0, len(discrete)):
+    are_whole = isinstance(start, list) and all(type(number) is int for number in start)
+    if not are_whole or len(start) not in (0, len(discrete)):
         raise SavedValueError("the entry 'start' does not have a whole number for each branch")
     return BehaviorSpec(
         name,

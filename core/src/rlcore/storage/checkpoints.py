@@ -91,12 +91,12 @@ class Checkpoint:
     def problems(self) -> list[str]:
         """Return a line for each damaged file, or one that says why a run cannot use it; empty if it is intact."""
         try:
-            found = list(damages(self.path))
-            if not found:
+            lines = list(damages(self.path))
+            if not lines:
                 self.values()
         except RunStateError as error:
-            found = [str(error)]
-        return found
+            lines = [str(error)]
+        return lines
 
     def files(self) -> list[Path]:
         """Return its files that rlcore wrote. Raises FileNotFoundError if it was deleted."""
@@ -113,8 +113,8 @@ def find_checkpoints(directory: Path) -> list[Checkpoint]:
     """
     if not directory.is_dir():
         return []
-    found = [Checkpoint(int(path.name), path) for path in directory.iterdir() if is_step(path)]
-    return sorted(found, key=lambda checkpoint: checkpoint.step)
+    checkpoints = [Checkpoint(int(path.name), path) for path in directory.iterdir() if is_step(path)]
+    return sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
 
 
 def is_step(path: Path) -> bool:
@@ -138,8 +138,8 @@ def newest_intact(
     with ``policies_only``, one from before 0.1 is read.
     """
     problem = ""
-    found = find_checkpoints(directory)
-    for checkpoint in reversed(found):
+    checkpoints = find_checkpoints(directory)
+    for checkpoint in reversed(checkpoints):
         if step is not None and checkpoint.step != step:
             continue
         try:
@@ -152,7 +152,7 @@ def newest_intact(
         except RunStateError as error:
             if not checkpoint.path.exists():  # the run is training, and has replaced what was found
                 return newest_intact(directory, origin, advice, step, check, policies_only)
-            older = step is None and checkpoint != found[0]
+            older = step is None and checkpoint != checkpoints[0]
             log.warning("%s; an older checkpoint is used" if older else "%s", error)
             problem = problem or f" ({error})"
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
@@ -384,12 +384,12 @@ def rotate(
     checkpoint of a later step is damaged, since the run was resumed from an older one; it stays until the run saves
     that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
     """
-    found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
-    intact = [checkpoint for checkpoint in found if is_intact(checkpoint)]
+    checkpoints = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
+    intact = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
     if keep <= 0 or len(intact) < keep:
         return intact, []
     oldest_kept = intact[-keep].step
-    old = [checkpoint for checkpoint in found if checkpoint.step < oldest_kept]
+    old = [checkpoint for checkpoint in checkpoints if checkpoint.step < oldest_kept]
     steps = [checkpoint.step for checkpoint in old]
     holds = holds or CheckpointHolds()
     with holds.unheld(steps) as unheld:
@@ -436,11 +436,11 @@ def remove_lower_best(directory: Path, best: int | None) -> None:
     next checkpoint resumes from one that references them.
     Policies with a higher score stay too: they belong to steps that the run abandoned.
     """
-    found = find_checkpoints(directory)
-    if len(found) == 1 or best not in {checkpoint.step for checkpoint in found}:
+    checkpoints = find_checkpoints(directory)
+    if len(checkpoints) == 1 or best not in {checkpoint.step for checkpoint in checkpoints}:
         return
-    lower = []
-    for checkpoint in by_score(found):
+    lower: list[Checkpoint] = []
+    for checkpoint in by_score(checkpoints):
         if checkpoint.step == best:
             remove_checkpoints(directory, lower)
             return

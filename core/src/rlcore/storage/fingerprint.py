@@ -56,21 +56,21 @@ def installed(distributions: tuple[str, ...]) -> Mapping[str, str]:
 
     They are looked up once, because reading a package's metadata takes a fifth of the time of a checkpoint.
     """
-    found = {}
+    versions = {}
     for distribution in distributions:
         try:
-            found[distribution] = version(distribution)
+            versions[distribution] = version(distribution)
         except PackageNotFoundError:
             continue
-    return MappingProxyType(found)
+    return MappingProxyType(versions)
 
 
 def computing_of(config: RunConfig) -> dict[str, str]:
     """Where trainers compute: a CPU with one thread, unless the section of a plugin says otherwise."""
-    found = {"device": "cpu", "threads": "1"}
+    computing = {"device": "cpu", "threads": "1"}
     for settings in config.sections.values():
-        found |= getattr(settings, "computing", {})
-    return found
+        computing |= getattr(settings, "computing", {})
+    return computing
 
 
 def fingerprint(
@@ -137,16 +137,16 @@ def _versions(plugins: Iterable[Plugin]) -> dict[str, str]:
 
 def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
     """The differences between a checkpoint (``saved``) and this process: ``torch 2.14.0 instead of 2.13.0``."""
-    found = []
+    changed = []
     for section in _SECTIONS:
         before = saved[section]
         after = now[section]
         kind = "plugin" if section == "plugins" else ""
         names = before.keys() | after.keys()
-        found += _differences_of(names - {_COMPARED_ELSEWHERE}, before, after, kind)
+        changed += _differences_of(names - {_COMPARED_ELSEWHERE}, before, after, kind)
     if saved["configuration"] != now["configuration"]:
-        found.append(ANOTHER_CONFIGURATION)
-    return found
+        changed.append(ANOTHER_CONFIGURATION)
+    return changed
 
 
 def other_plugins(saved: Fingerprint, now: Fingerprint) -> list[str]:
@@ -160,15 +160,15 @@ def other_plugins(saved: Fingerprint, now: Fingerprint) -> list[str]:
 
 def _differences_of(names: Iterable[str], before: Mapping[str, str], after: Mapping[str, str], kind: str) -> list[str]:
     """``name 2 instead of 1`` for each of the ``names`` that differs; ``kind`` stands in front if there is one."""
-    found = []
+    changed = []
     for name in sorted(names):
         if before.get(name) == after.get(name):
             continue
         what = f"{kind} {name!r}" if kind else name
         then = before.get(name, "not loaded") or "without a version"
         now = after.get(name, "not loaded") or "without a version"
-        found.append(f"{what} {now} instead of {then}")
-    return found
+        changed.append(f"{what} {now} instead of {then}")
+    return changed
 
 
 def learning_part(data: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
@@ -209,11 +209,11 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """``a.b is 2 instead of 1`` for each key that differs, without those that only say how the run is started."""
     old = dict(leaves(before, _is_list))
     new = dict(leaves(now, _is_list))
-    found = []
+    changed = []
     for key in old | new:
         if key[:1] != _START and old.get(key) != new.get(key):
-            found.append(f"{dotted(key)} is {_value_at(new, key)} instead of {_value_at(old, key)}")
-    return found
+            changed.append(f"{dotted(key)} is {_value_at(new, key)} instead of {_value_at(old, key)}")
+    return changed
 
 
 def described(changed: list[str], most: int = 5) -> str:

@@ -176,15 +176,15 @@ class FrozenFiles:
 def _inode(path: Path) -> set[tuple[int, int]]:
     """Device and number of the file at ``path``; empty if there is none."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return set()
-    return {(found.st_dev, found.st_ino)}
+    return {(status.st_dev, status.st_ino)}
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def checksum_in(name: str) -> str:

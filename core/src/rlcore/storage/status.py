@@ -95,11 +95,11 @@ def _metadata(step: int, run: Mapping[str, Any]) -> dict[str, Any]:
 
 def _beside(behavior: str, step: int, exports: Mapping[str, int | None]) -> list[str]:
     """The exported files beside the checkpoint of ``step``, in the order in which they were first exported."""
-    found = []
+    files = []
     for name, exported_step in exports.items():
         if exported_step == step and name.startswith(f"{behavior}/"):
-            found.append(name)
-    return found
+            files.append(name)
+    return files
 
 
 def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[str, int | None]) -> list[str]:
@@ -107,14 +107,14 @@ def of_end(behavior: str, step: int, behaviors: Iterable[str], exports: Mapping[
 
     ``A.b.onnx`` is of the behavior ``A.b``, not of ``A``.
     """
-    found = []
+    files = []
     for name, exported_step in exports.items():
         if exported_step != step or "/" in name:
             continue
         owners = [owner for owner in behaviors if name.startswith(f"{owner}.")]
         if max(owners, key=len, default=None) == behavior:
-            found.append(name)
-    return found
+            files.append(name)
+    return files
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:
@@ -156,8 +156,8 @@ def mean(values: Sequence[float]) -> float | None:
 
 def metadata_of(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The ``metadata`` of a status; empty if there is none."""
-    found = (status or {}).get("metadata")
-    return found if isinstance(found, Mapping) else {}
+    metadata = (status or {}).get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def listed_checkpoints(section: Any) -> list[Mapping[str, Any]]:

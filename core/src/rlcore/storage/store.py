@@ -125,10 +125,10 @@ class CheckpointStore:
 
         Raises RunStateError if there is none.
         """
-        found = find_checkpoints(self.directory.checkpoints)
-        if not found:
+        checkpoints = find_checkpoints(self.directory.checkpoints)
+        if not checkpoints:
             raise RunStateError(self.directory.no_checkpoint())
-        step = self._chosen_step(found)
+        step = self._chosen_step(checkpoints)
         choice = "start over with --force" if step is None else "choose another --checkpoint"
         checkpoint, state = newest_intact(
             self.directory.checkpoints,
@@ -137,14 +137,14 @@ class CheckpointStore:
             step,
             check=require_run,
         )
-        if step is not None and found[-1].step > step:
+        if step is not None and checkpoints[-1].step > step:
             self.directory.rewind(step)
         self._intact[checkpoint.step] = True
         self.saved_step = checkpoint.step
-        self._older = [older for older in found if older.step < checkpoint.step]
+        self._older = [older for older in checkpoints if older.step < checkpoint.step]
         return state
 
-    def _chosen_step(self, found: Sequence[Checkpoint]) -> int | None:
+    def _chosen_step(self, checkpoints: Sequence[Checkpoint]) -> int | None:
         """The step that ``checkpoint_settings.checkpoint`` names; None for the newest one."""
         chosen = self.directory.settings.checkpoint
         if chosen is None:
@@ -156,7 +156,7 @@ class CheckpointStore:
                 best = ranked[-1]
                 chosen = str(best.step)
                 advice = f"{best.path} has weights only, for behaviors.NAME.init_path of a new run; "
-        steps = [str(checkpoint.step) for checkpoint in found]
+        steps = [str(checkpoint.step) for checkpoint in checkpoints]
         if chosen in steps:
             return int(chosen)
         raise RunStateError(

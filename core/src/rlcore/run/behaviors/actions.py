@@ -44,9 +44,9 @@ def check_actions(
 
     if spec.continuous:
         array = checked("continuous", spec.continuous, "f", "real")
-        found = first(~np.isfinite(array), array)
-        if found is not None:
-            place, _ = found
+        wrong_number = first(~np.isfinite(array), array)
+        if wrong_number is not None:
+            place, _ = wrong_number
             raise TrainingDiverged(
                 f"behavior {spec.name!r}: the action of {place} at step {step}, although observations and rewards are "
                 f"finite: its policy has diverged; {TrainingDiverged.ADVICE}"
@@ -54,9 +54,9 @@ def check_actions(
     if spec.discrete:
         array = checked("discrete", len(spec.discrete), "iu", "whole")
         wrong: NDArray[np.bool_] = (array < 0) | (array >= np.array(spec.discrete))
-        found = first(wrong, array)
-        if found is not None:
-            place, branch = found
+        wrong_number = first(wrong, array)
+        if wrong_number is not None:
+            place, branch = wrong_number
             refuse(f"the action of {place}, and that branch has {spec.discrete[branch]} options")
 
 
