@@ -34,8 +34,8 @@ class CuriosityModel(ExplorationModel):
         columns = behavior.continuous + sum(behavior.discrete)
         self.encoder = Body(self.inputs, settings.network)
         features = self.encoder.features
-        self.inverse = nn.Sequential(linear(2 * features, HIDDEN), nn.SiLU(), linear(HIDDEN, columns))
-        self.forward_model = nn.Sequential(linear(features + columns, HIDDEN), nn.SiLU(), linear(HIDDEN, features))
+        self.inverse = perceptron(2 * features, columns)
+        self.forward_model = perceptron(features + columns, features)
 
     def features(self, raw: Inputs) -> Tensor:
         """Features [B, F] of observations that are not normalized."""
@@ -48,18 +48,22 @@ class CuriosityModel(ExplorationModel):
         With a gradient, the encoder would learn features that are easy to predict, such as constant ones; it learns
         from the inverse model alone (Burda et al. 2018, arXiv:1808.04355, section 2.1).
         """
-        predicted = self.forward_model(torch.cat((features.detach(), actions), 1))
-        error: Tensor = 0.5 * (predicted - following.detach()).square().sum(1)
+        inputs = torch.cat((features.detach(), actions), 1)
+        difference = self.forward_model(inputs) - following.detach()
+        error: Tensor = 0.5 * difference.square().sum(1)
         return error
 
     def inverse_loss(self, features: Tensor, actions: Tensor, following: Tensor) -> Tensor:
         """Squared error of the continuous parts plus cross-entropy of the branches, both summed; a mean over rows."""
-        predicted: Tensor = self.inverse(torch.cat((features, following), 1))
-        error = (predicted - actions)[:, : self.continuous].square().sum(1)
+        inputs = torch.cat((features, following), 1)
+        predicted: Tensor = self.inverse(inputs)
+        difference = (predicted - actions)[:, : self.continuous]
+        error = difference.square().sum(1)
         if self.branches:
             logits = predicted[:, self.continuous :].split(self.branches, 1)  # type: ignore[no-untyped-call]
             log_p = torch.cat([log_softmax(branch, 1) for branch in logits], 1)
-            error = error - (log_p * actions[:, self.continuous :]).sum(1)
+            one_hot = actions[:, self.continuous :]
+            error = error - (log_p * one_hot).sum(1)
         return error.mean()
 
 
@@ -82,25 +86,29 @@ class CuriosityReward(ExplorationReward):
 
     def row_errors(self, *rows: Tensor) -> Tensor:
         before, after, actions = parts_of(rows)
-        return self.model.errors(self.model.features(before), actions, self.model.features(after))
+        features = self.model.features(before)
+        following = self.model.features(after)
+        return self.model.errors(features, actions, following)
 
     def unscaled(self, errors: Tensor) -> Tensor:
         """Return errors of at most 1 / strength: ML-Agents limits rewards to 1 after ``strength``."""
-        return errors.clamp(max=1.0 / self.strength) if self.strength > 0.0 else errors
+        if self.strength > 0.0:
+            return errors.clamp(max=1.0 / self.strength)
+        return errors
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         """Implement :meth:`rlcore.RewardProvider.update`."""
-        given = self.rows(transitions)
-        self.measure(transitions, given)
-        before, after, actions = parts_of(given)
+        collected = self.rows(transitions)
+        self.measure(transitions, collected)
         losses = []
-        for rows in self.minibatches(len(actions)):
-            features = self.model.features(picked(before, rows))
-            following = self.model.features(picked(after, rows))
-            taken = actions.index_select(0, rows)
-            forward = self.model.errors(features, taken, following).mean()
-            inverse = self.model.inverse_loss(features, taken, following)
-            self.gradient_step(LOSS_FACTOR * (FORWARD_SHARE * forward + (1.0 - FORWARD_SHARE) * inverse))
+        for rows in self.minibatches(transitions.reward.size):
+            before, after, actions = parts_of(picked(collected, rows))
+            features = self.model.features(before)
+            following = self.model.features(after)
+            forward = self.model.errors(features, actions, following).mean()
+            inverse = self.model.inverse_loss(features, actions, following)
+            loss = FORWARD_SHARE * forward + (1.0 - FORWARD_SHARE) * inverse
+            self.gradient_step(LOSS_FACTOR * loss)
             losses.append(
                 {
                     "Losses/Curiosity Forward Loss": forward.detach(),
@@ -108,6 +116,11 @@ class CuriosityReward(ExplorationReward):
                 }
             )
         return mean_of(losses)
+
+
+def perceptron(inputs: int, outputs: int) -> nn.Sequential:
+    """A network with one hidden layer, as ML-Agents' inverse and forward models."""
+    return nn.Sequential(linear(inputs, HIDDEN), nn.SiLU(), linear(HIDDEN, outputs))
 
 
 def parts_of(rows: tuple[Tensor, ...]) -> tuple[Inputs, Inputs, Tensor]:

@@ -32,8 +32,10 @@ class Discriminator(RewardModel):
 
     def __init__(self, behavior: BehaviorSpec, settings: GAILSettings) -> None:
         super().__init__(behavior, settings)
-        columns = behavior.continuous + sum(behavior.discrete) + 1  # 1: whether the episode terminated
-        self.body = Body(self.inputs, settings.network, extra=columns if settings.use_actions else 0)
+        columns = 0
+        if settings.use_actions:
+            columns = behavior.continuous + sum(behavior.discrete) + 1  # 1: whether the episode terminated
+        self.body = Body(self.inputs, settings.network, extra=columns)
         self.use_vail = settings.use_vail
         width = self.body.features
         if self.use_vail:
@@ -63,12 +65,14 @@ class Discriminator(RewardModel):
         """Return the KL divergences [] of both bottlenecks from a standard normal, added; means over [B, Z]."""
         variance = (2.0 * self.z_log_std).exp()
         squares = 0.5 * (expert_mean.square() + policy_mean.square())
-        return (squares + variance - 2.0 * self.z_log_std - 1.0).sum(1).mean()
+        divergence = squares + variance - 2.0 * self.z_log_std - 1.0  # [B, Z]
+        return divergence.sum(1).mean()
 
     @torch.no_grad()
     def adapt_beta(self, information: Tensor) -> None:
         """Raise ``beta`` if the bottleneck lets more through than its limit, else lower it."""
-        self.beta.add_(BETA_STEP * (information.detach() - TARGET_INFORMATION)).clamp_(min=0.0)
+        excess = information.detach() - TARGET_INFORMATION
+        self.beta.add_(BETA_STEP * excess).clamp_(min=0.0)
 
     def gradient_penalty(self, expert: Seen, policy: Seen, mix: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the mean squared distance [] of gradient norms from 1 (Gulrajani et al. 2017, arXiv:1704.00028).
@@ -76,19 +80,35 @@ class Discriminator(RewardModel):
         The norm is that of the gradient of the logit with respect to all inputs at points between the expert's and
         the policy's: ``mix`` [B, 1] is the policy's share of each.
         """
-        shares = [mix.reshape(-1, *(1,) * (x.ndim - 1)) for x in policy[0]]
-        points = [
-            (share * ours.to(torch.float32) + (1.0 - share) * theirs.to(torch.float32)).requires_grad_()
-            for share, ours, theirs in zip(shares, policy[0], expert[0], strict=True)
-        ]
+        expert_inputs, expert_extra = expert
+        policy_inputs, policy_extra = policy
+        pairs = zip(expert_inputs, policy_inputs, strict=True)
+        points = tuple(_between(theirs, ours, mix) for theirs, ours in pairs)
         extra = None
-        if policy[1] is not None and expert[1] is not None:
-            extra = (mix * policy[1] + (1.0 - mix) * expert[1]).requires_grad_()
-        logits, _ = self.logits(tuple(points), extra, noise)
-        watched = points if extra is None else [*points, extra]
-        gradients = torch.autograd.grad(logits.sum(), watched, create_graph=True)
-        units: list[float | Tensor] = [1.0] * bool(self.inputs.vectors)
-        units += [getattr(self, f"image_unit_{place}") for place in range(len(self.inputs.images))]
-        units += [1.0] * (extra is not None)
-        squares = [(g * unit).flatten(1).square().sum(1) for g, unit in zip(gradients, units, strict=True)]
-        return ((torch.stack(squares).sum(0) + SMALLEST_SQUARE).sqrt() - 1.0).square().mean()
+        if expert_extra is not None and policy_extra is not None:
+            extra = _between(expert_extra, policy_extra, mix)
+        logits, _ = self.logits(points, extra, noise)
+        parts = points if extra is None else (*points, extra)
+        gradients = torch.autograd.grad(logits.sum(), parts, create_graph=True)
+
+        # In units of the numbers that the networks get: images are divided by their full scale in the encoder.
+        units: list[float | Tensor] = []
+        if self.inputs.vectors:
+            units.append(1.0)
+        for place in range(len(self.inputs.images)):
+            units.append(getattr(self, f"image_unit_{place}"))
+        if extra is not None:
+            units.append(1.0)
+        squares = []
+        for gradient, unit in zip(gradients, units, strict=True):
+            scaled = gradient * unit
+            squares.append(scaled.flatten(1).square().sum(1))  # [B]
+        norm = (torch.stack(squares).sum(0) + SMALLEST_SQUARE).sqrt()
+        return (norm - 1.0).square().mean()
+
+
+def _between(expert: Tensor, policy: Tensor, mix: Tensor) -> Tensor:
+    """Points [B, ...] on the lines from the ``expert``'s to the ``policy``'s, to differentiate by."""
+    share = mix.reshape(-1, *(1,) * (policy.ndim - 1))
+    point = share * policy.to(torch.float32) + (1.0 - share) * expert.to(torch.float32)
+    return point.requires_grad_()

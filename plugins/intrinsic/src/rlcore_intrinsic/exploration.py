@@ -74,5 +74,6 @@ class ExplorationReward(NetworkReward):
         if not self.model.scale.measured:
             return np.zeros(transitions.reward.shape, np.float32)
         errors = self.errors(self.rows(transitions))
-        rewards = errors * self.model.scale.factor if self.settings.normalize_rewards else self.unscaled(errors)
+        scaled = self.settings.normalize_rewards
+        rewards = errors * self.model.scale.factor if scaled else self.unscaled(errors)
         return rewards.cpu().numpy().reshape(transitions.reward.shape)

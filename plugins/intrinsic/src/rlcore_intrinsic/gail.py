@@ -45,7 +45,8 @@ class GAILReward(NetworkReward):
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         """Implement :meth:`rlcore.RewardProvider.evaluate`: -log(1 - D), from 0 to 16.1."""
         inputs, extra = self._seen(transitions)
-        rewards = self.in_parts(self._rewards, *inputs, *(() if extra is None else (extra,)))
+        rows = inputs if extra is None else (*inputs, extra)
+        rewards = self.in_parts(self._rewards, *rows)
         return rewards.cpu().numpy().reshape(transitions.reward.shape)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
@@ -54,25 +55,35 @@ class GAILReward(NetworkReward):
         inputs, extra = self._seen(transitions)
         statistics = []
         for rows in self.minibatches(transitions.reward.size):
-            drawn = self.expert.take(self.generator.integers(len(self.expert), size=len(rows)))
-            policy = picked(inputs, rows), None if extra is None else extra.index_select(0, rows)
-            statistics.append(self._learn(self._seen(drawn), policy))
+            steps = self.generator.integers(len(self.expert), size=len(rows))
+            expert = self._seen(self.expert.take(steps))
+            policy_extra = None if extra is None else extra.index_select(0, rows)
+            policy = (picked(inputs, rows), policy_extra)
+            statistics.append(self._learn(expert, policy))
         return mean_of(statistics)
 
     def _learn(self, expert: Seen, policy: Seen) -> dict[str, Tensor]:
         """Take a gradient step on as many transitions of the expert as of the policy; return statistics."""
         model = self.model
-        count = len(policy[0][0])
+        expert_inputs, expert_extra = expert
+        policy_inputs, policy_extra = policy
+        count = len(policy_inputs[0])
         # Of both in equal parts: in units of the expert's deviations alone, agents far from it would all look alike.
-        for inputs, _ in (expert, policy):
-            model.inputs.update_normalizer(inputs)
-        expert, policy = ((model.inputs(inputs), extra) for inputs, extra in (expert, policy))
-        noise = [self._noise(count, Z_SIZE) if model.use_vail else None for _ in range(3)]
-        expert_logit, expert_mean = model.logits(*expert, noise[0])
-        policy_logit, policy_mean = model.logits(*policy, noise[1])
+        model.inputs.update_normalizer(expert_inputs)
+        model.inputs.update_normalizer(policy_inputs)
+        expert = (model.inputs(expert_inputs), expert_extra)
+        policy = (model.inputs(policy_inputs), policy_extra)
+
+        # All draws for VAIL come before that of the mix.
+        expert_noise = self._noise(count)
+        policy_noise = self._noise(count)
+        penalty_noise = self._noise(count)
+        expert_logit, expert_mean = model.logits(*expert, expert_noise)
+        policy_logit, policy_mean = model.logits(*policy, policy_noise)
         loss = softplus(-expert_logit).mean() + softplus(policy_logit).mean()  # -log D, -log(1 - D)
-        mix = torch.from_numpy(self.generator.random((count, 1), np.float32)).to(self.device)
-        penalty = PENALTY_WEIGHT * model.gradient_penalty(expert, policy, mix, noise[2])
+        shares = self.generator.random((count, 1), np.float32)
+        mix = torch.from_numpy(shares).to(self.device)
+        penalty = PENALTY_WEIGHT * model.gradient_penalty(expert, policy, mix, penalty_noise)
         statistics = {
             "Losses/GAIL Loss": loss.detach(),
             "Policy/GAIL Policy Estimate": policy_logit.detach().sigmoid().mean(),
@@ -83,7 +94,8 @@ class GAILReward(NetworkReward):
         if expert_mean is not None and policy_mean is not None:
             information = model.information(expert_mean, policy_mean)
             total = total + model.beta * (information - TARGET_INFORMATION)
-            statistics |= {"Losses/GAIL KL Loss": information.detach(), "Policy/GAIL Beta": model.beta.clone()}
+            statistics["Losses/GAIL KL Loss"] = information.detach()
+            statistics["Policy/GAIL Beta"] = model.beta.clone()  # before it adapts
         self.gradient_step(total)
         if expert_mean is not None:
             model.adapt_beta(statistics["Losses/GAIL KL Loss"])
@@ -94,14 +106,24 @@ class GAILReward(NetworkReward):
         inputs = self.raw_inputs(transitions.observations, transitions.reward.ndim)
         if not self.settings.use_actions:
             return inputs, None
-        terminated = torch.from_numpy(transitions.terminated.reshape(-1, 1).astype(np.float32)).to(self.device)
-        return inputs, torch.cat((self.encoded_actions(transitions), terminated), 1)
+        actions = self.encoded_actions(transitions)
+        column = transitions.terminated.reshape(-1, 1).astype(np.float32)
+        terminated = torch.from_numpy(column).to(self.device)
+        return inputs, torch.cat((actions, terminated), 1)
 
     def _rewards(self, *rows: Tensor) -> Tensor:
         """Rewards [B] of inputs, not normalized, and actions with ``use_actions``."""
-        inputs, extra = (rows[:-1], rows[-1]) if self.settings.use_actions else (rows, None)
+        inputs = rows
+        extra = None
+        if self.settings.use_actions:
+            inputs = rows[:-1]
+            extra = rows[-1]
         logits, _ = self.model.logits(self.model.inputs(inputs), extra)
         return softplus(logits).clamp(max=LARGEST_REWARD)
 
-    def _noise(self, *shape: int) -> Tensor:
-        return torch.from_numpy(self.generator.standard_normal(shape, np.float32)).to(self.device)
+    def _noise(self, count: int) -> Tensor | None:
+        """Standard normal numbers [count, Z] for VAIL's bottleneck."""
+        if not self.model.use_vail:
+            return None
+        noise = self.generator.standard_normal((count, Z_SIZE), np.float32)
+        return torch.from_numpy(noise).to(self.device)

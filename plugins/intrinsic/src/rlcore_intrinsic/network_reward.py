@@ -5,6 +5,7 @@ Shapes: ``*L`` is the leading shape of the transitions, N their number, B the ro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -104,19 +105,26 @@ class NetworkReward:
             columns.append(self.layout.to_raw(actions.continuous.reshape(count, -1)))
         if actions.discrete is not None:
             choices = actions.discrete.reshape(count, -1)
-            columns += [np.eye(n, dtype=np.float32)[choices[:, k]] for k, n in enumerate(self.layout.branches)]
-        return torch.from_numpy(np.concatenate(columns, 1, dtype=np.float32)).to(self.device)
+            for branch, options in enumerate(self.layout.branches):
+                one_hot = np.eye(options, dtype=np.float32)
+                columns.append(one_hot[choices[:, branch]])
+        encoded = np.concatenate(columns, 1, dtype=np.float32)
+        return torch.from_numpy(encoded).to(self.device)
 
     def in_parts(self, compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Return ``compute(*rows)`` [N], computed for :data:`MOST_ROWS` rows at once."""
-        count = len(rows[0])
-        return torch.cat([compute(*(x[i : i + MOST_ROWS] for x in rows)) for i in range(0, count, MOST_ROWS)])
+        parts = []
+        for first in range(0, len(rows[0]), MOST_ROWS):
+            part = [tensor[first : first + MOST_ROWS] for tensor in rows]
+            parts.append(compute(*part))
+        return torch.cat(parts)
 
     def minibatches(self, count: int) -> Iterator[Tensor]:
         """Yield the rows of each minibatch of ``count`` transitions, [B]: all have about ``batch_size``."""
-        parts = -(-count // self.settings.batch_size)
+        parts = math.ceil(count / self.settings.batch_size)
         for _ in range(self.settings.num_epoch):
-            for rows in np.array_split(self.generator.permutation(count), parts):
+            shuffled = self.generator.permutation(count)
+            for rows in np.array_split(shuffled, parts):
                 yield torch.from_numpy(rows).to(self.device)
 
     def gradient_step(self, loss: Tensor) -> None:
@@ -142,6 +150,7 @@ class NetworkReward:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Implement :meth:`rlcore.RewardProvider.load_state_dict`."""
+        # The optimizer is compared before the model is loaded: an entry that does not fit changes neither.
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
         load_model_state(self.model, saved_mapping(state, "model"), self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -165,4 +174,8 @@ def picked(inputs: Inputs, rows: Tensor) -> Inputs:
 
 def mean_of(statistics: list[dict[str, Tensor]]) -> dict[str, float]:
     """Return the mean of each detached statistic over the gradient steps of an update."""
-    return {tag: float(torch.stack([each[tag] for each in statistics]).mean()) for tag in statistics[0]}
+    means = {}
+    for tag in statistics[0]:
+        values = [step[tag] for step in statistics]
+        means[tag] = float(torch.stack(values).mean())
+    return means

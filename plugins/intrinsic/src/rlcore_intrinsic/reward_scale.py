@@ -43,7 +43,9 @@ class RewardScale(nn.Module):
         """Add the ``rewards`` [N] of the transitions that were collected. Sums run past the ends of episodes."""
         returns = torch.empty_like(rewards)  # [N]
         for positions, slots in collected.by_time():
-            now, acted = (torch.from_numpy(each).to(rewards.device) for each in (positions, slots))
-            self.sums[acted] = self.sums[acted].mul_(self.gamma).add_(rewards[now])
-            returns[now] = self.sums[acted]
+            rows = torch.from_numpy(positions).to(rewards.device)
+            acting = torch.from_numpy(slots).to(rewards.device)
+            sums = self.sums[acting].mul_(self.gamma).add_(rewards[rows])
+            self.sums[acting] = sums
+            returns[rows] = sums
         self.returns.update(returns.reshape(-1, 1))

@@ -47,7 +47,8 @@ class RNDModel(ExplorationModel):
     def errors(self, *raw: Tensor) -> Tensor:
         """Squared errors [B] of the predictor, summed over the outputs."""
         inputs = self.inputs(raw)
-        error: Tensor = (self.predictor(inputs) - self.target(inputs)).square().sum(1)
+        difference = self.predictor(inputs) - self.target(inputs)
+        error: Tensor = difference.square().sum(1)
         return error
 
 
