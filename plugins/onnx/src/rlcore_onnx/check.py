@@ -32,7 +32,8 @@ def check_structure(model: onnx.ModelProto) -> None:
 def with_output(written: bytes, tensor: str, size: int) -> bytes:
     """Return a model in which ``tensor`` [B, size] is an output too."""
     model = onnx.load_model_from_string(written)
-    model.graph.output.append(helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, [BATCH, size]))
+    output = helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, [BATCH, size])
+    model.graph.output.append(output)
     return bytes(model.SerializeToString())
 
 
@@ -61,8 +62,9 @@ class Comparison:
         self.largest = 0.0
         self.magnitude = 1.0  # of the numbers that the last layer makes of one batch
         self.generator = np.random.default_rng(0)
-        sizes = np.maximum(np.abs(self.layout.low), np.abs(self.layout.high))
-        self.sizes = np.where(np.isfinite(self.layout.clip), np.maximum(sizes, 1), 1)
+        bounds = np.maximum(np.abs(self.layout.low), np.abs(self.layout.high))
+        bounded = np.isfinite(self.layout.clip)
+        self.sizes = np.where(bounded, np.maximum(bounds, 1), 1)  # the units of a difference of continuous actions
 
     @torch.no_grad()
     def run(self) -> float:
@@ -97,34 +99,40 @@ class Comparison:
         epsilon: NDArray[np.float32],
     ) -> None:
         """Compare the results for one batch; ``memory`` becomes that after the step."""
-        found = self.session(observations, mask, memory, epsilon)
+        results = self.session(observations, mask, memory, epsilon)
         tensors = {name: torch.from_numpy(array) for name, array in observations.items()}
-        mask_and_memory = [None if array is None else torch.from_numpy(array.copy()) for array in (mask, memory)]
-        logits = self._logits(tensors, *mask_and_memory)
-        expected = self.policy.act(observations, mask, True, *(() if memory is None else (memory,)))
+        # Copies: the policy writes the memory after the step into the array.
+        mask_tensor = None if mask is None else torch.from_numpy(mask.copy())
+        memory_tensor = None if memory is None else torch.from_numpy(memory.copy())
+        logits = self._logits(tensors, mask_tensor, memory_tensor)
         sizes = self.sizes * self.magnitude
-        self._numbers(found.get("logits"), logits, self.magnitude)
-        self._numbers(found.get("deterministic_continuous"), expected.continuous, sizes)
-        self._discrete(found.get("deterministic_discrete"), expected.discrete, logits, 0.0)
-        self._numbers(found.get("memory"), memory, 1.0)
-        if "actions" in found:
-            self._columns(found["actions"], expected.continuous, logits)
-        if self.session.metadata.inputs.epsilon is not None:
-            normal_size = epsilon.shape[1] - self.layout.logits
-            gaussian, normal = torch.from_numpy(epsilon).tensor_split([normal_size], dim=1)
-            noise = gumbel(normal.double())
-            drawn = self.module(tensors, *mask_and_memory, (gaussian, noise.float()))
-            self._numbers(found.get("continuous"), _numpy(drawn.continuous), sizes)
-            noisy = None if logits is None else logits + noise.numpy()
-            self._discrete(found.get("discrete"), _numpy(drawn.discrete), noisy, rounding(normal))
+        remembered = () if memory is None else (memory,)
+        greedy = self.policy.act(observations, mask, True, *remembered)
+        self._numbers(results.get("logits"), logits, self.magnitude)
+        self._numbers(results.get("deterministic_continuous"), greedy.continuous, sizes)
+        self._discrete(results.get("deterministic_discrete"), greedy.discrete, logits, 0.0)
+        self._numbers(results.get("memory"), memory, 1.0)
+        if "actions" in results:
+            self._columns(results["actions"], greedy.continuous, logits)
+        if self.session.metadata.inputs.epsilon is None:
+            return
+        gaussian_size = epsilon.shape[1] - self.layout.logits
+        gaussian, normal = torch.from_numpy(epsilon).tensor_split([gaussian_size], dim=1)
+        noise = gumbel(normal.double())
+        drawn = self.module(tensors, mask_tensor, memory_tensor, (gaussian, noise.float()))
+        self._numbers(results.get("continuous"), _numpy(drawn.continuous), sizes)
+        noisy_logits = None if logits is None else logits + noise.numpy()
+        self._discrete(results.get("discrete"), _numpy(drawn.discrete), noisy_logits, rounding(normal))
 
     def _logits(self, tensors: dict[str, Tensor], mask: Tensor | None, memory: Tensor | None) -> NDArray[Any] | None:
         """The masked logits of a batch, if the module shows them; and note how large the last layer's numbers are."""
         if not isinstance(self.module, PolicyModule):
             return None
         columns, unmasked, _ = self.module.distribution_parameters(tensors, None, memory)
-        sizes = [float(each.abs().max()) for each in (columns, unmasked) if each is not None]
-        self.magnitude = max(1.0, *sizes)
+        self.magnitude = 1.0
+        for numbers in (columns, unmasked):
+            if numbers is not None:
+                self.magnitude = max(self.magnitude, float(numbers.abs().max()))
         _, logits, _ = self.module.distribution_parameters(tensors, mask, memory)
         return _numpy(logits)
 
@@ -144,7 +152,8 @@ class Comparison:
             raise PluginError(
                 f"the file makes {list(found.shape)} numbers where the policy makes {list(expected.shape)}"
             )
-        unit = np.maximum(np.maximum(np.abs(expected), 1.0), sizes)
+        values = np.maximum(np.abs(expected), 1.0)
+        unit = np.maximum(values, sizes)
         difference = np.abs(found - expected) / unit
         self.largest = float(np.max(difference, initial=self.largest))  # NaN if there is one
 
@@ -170,7 +179,8 @@ class Comparison:
         """Unity tries a model with zeros only, so that every option is forbidden."""
         zeros = {o.name: np.zeros((1, *o.shape), o.dtype) for o in self.behavior.observations}
         forbidden = np.zeros((1, self.layout.logits), np.bool_)
-        if not all(np.isfinite(array).all() for array in self.session(zeros, forbidden).values()):
+        results = self.session(zeros, forbidden)
+        if not all(np.isfinite(array).all() for array in results.values()):
             raise PluginError("results are not finite where every option is forbidden")
 
 
@@ -178,8 +188,8 @@ def rounding(normal: Tensor) -> NDArray[np.float64]:
     """How far rounding of float32 can move the Gumbel numbers of standard normal numbers."""
     u = 0.5 * (1.0 + torch.erf(normal.double() * 0.5**0.5))
     clipped = u.clamp(SMALLEST, 1.0 - SMALLEST).numpy()
-    slope: NDArray[np.float64] = 1.0 / (clipped * -np.log(clipped))
-    return slope * 2.0**-22
+    slope: NDArray[np.float64] = 1.0 / (clipped * -np.log(clipped))  # of -log(-log(u))
+    return slope * 2.0**-22  # some roundings of u, each of 2**-24 at most
 
 
 def _numpy(tensor: Tensor | None) -> NDArray[Any] | None:

@@ -41,7 +41,8 @@ def convert(
 
     Raises UnsupportedExport if the profile or ONNX cannot have it.
     """
-    memory_size, noise_size = (getattr(module, name, None) for name in ("memory_size", "noise_size"))
+    memory_size = getattr(module, "memory_size", None)
+    noise_size = getattr(module, "noise_size", None)
     if not isinstance(memory_size, int) or not isinstance(noise_size, int):
         raise UnsupportedExport(
             f"the policy's module {type(module).__name__} does not have the sizes memory_size and noise_size, as "
@@ -49,15 +50,16 @@ def convert(
         )
     profile = PROFILES[profile_name](behavior, memory_size, noise_size)
     if isinstance(module, PolicyModule):
-        for each in module.modules():
-            if isinstance(each, Recurrent):
-                each.step = partial(recurrent_step, each)  # type: ignore[method-assign]
+        for part in module.modules():
+            if isinstance(part, Recurrent):
+                part.step = partial(recurrent_step, part)  # type: ignore[method-assign]
     model = traced(PolicyProgram(module, profile).eval(), profile)
     if model.graph.output[-1].name == LOGITS:
         del model.graph.output[-1]
     for name, value in profile.constants().items():
+        output = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape)
         model.graph.initializer.append(numpy_helper.from_array(value, name))
-        model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape))
+        model.graph.output.append(output)
     metadata = Metadata(
         profile=profile.name,
         behavior=profile.behavior,
@@ -91,7 +93,9 @@ def recurrent_step(recurrent: Recurrent, x: Tensor, memory: Tensor) -> tuple[Ten
         reset_x, kept_x, new_x = of_x.split(units, dim=1)  # type: ignore[no-untyped-call]
         reset_h, kept_h, new_h = of_h.split(units, dim=1)  # type: ignore[no-untyped-call]
         kept = (kept_x + kept_h).sigmoid()
-        h = (1.0 - kept) * (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh() + kept * h
+        replaced = 1.0 - kept
+        new = (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh()
+        h = replaced * new + kept * h
         return h, h
     into, kept, new, out = (of_x + of_h).split(units, dim=1)  # type: ignore[no-untyped-call]
     c = kept.sigmoid() * memory[:, units:] + into.sigmoid() * new.tanh()
@@ -114,45 +118,49 @@ class PolicyProgram(nn.Module):
         self.half_range = torch.from_numpy(layout.half_range)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.outputs(dict(zip(self.profile.input_types(), tensors, strict=True))).values())
+        named = zip(self.profile.input_types(), tensors, strict=True)
+        return tuple(self.outputs(dict(named)).values())
 
-    def outputs(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def outputs(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs by name, and the masked logits if the module shows them, for inputs by name."""
         profile = self.profile
         inputs = profile.inputs
         names = profile.outputs
-        mask = None if inputs.action_mask is None else given[inputs.action_mask]
+        mask = None if inputs.action_mask is None else tensors[inputs.action_mask]
         if mask is not None and mask.dtype != torch.bool:
             mask = mask > 0.5
-        memory = None if inputs.memory is None else given[inputs.memory].flatten(1)
-        arguments = (self._observations(given), mask, memory)
+        memory = None if inputs.memory is None else tensors[inputs.memory].flatten(1)
+        arguments = (self._observations(tensors), mask, memory)
         greedy = self.module(*arguments)
         logits = None
         if isinstance(self.module, PolicyModule):
             _, logits, _ = self.module.distribution_parameters(*arguments)
-        made: dict[str | None, Tensor | None] = {
+        outputs: dict[str | None, Tensor | None] = {
             names.deterministic_continuous: self._in_units(greedy.continuous),
             names.deterministic_discrete: greedy.discrete,
         }
         if inputs.epsilon is not None:
+            epsilon = tensors[inputs.epsilon]
             noise_size = inputs.epsilon_size - profile.layout.logits
-            epsilon = given[inputs.epsilon]
-            drawn = self.module(*arguments, (epsilon[:, :noise_size], gumbel(epsilon[:, noise_size:])))
-            made[names.continuous] = self._in_units(drawn.continuous)
-            made[names.discrete] = drawn.discrete
+            noise = (epsilon[:, :noise_size], gumbel(epsilon[:, noise_size:]))
+            drawn = self.module(*arguments, noise)
+            outputs[names.continuous] = self._in_units(drawn.continuous)
+            outputs[names.discrete] = drawn.discrete
         if names.memory is not None:
-            made[names.memory] = greedy.memory[(slice(None), *[None] * profile.memory_axes)]
+            axes = [None] * profile.memory_axes  # of size 1, in front of the numbers of a row
+            outputs[names.memory] = greedy.memory[(slice(None), *axes)]
         if names.actions is not None:
-            made[names.actions] = self._side_by_side(greedy.continuous, logits)
-        made |= {output: given[name] for output, name in profile.echoes.items()}
-        made[LOGITS] = logits
-        return {name: tensor for name, tensor in made.items() if name is not None and tensor is not None}
+            outputs[names.actions] = self._side_by_side(greedy.continuous, logits)
+        for output, name in profile.echoes.items():
+            outputs[output] = tensors[name]
+        outputs[LOGITS] = logits
+        return {name: tensor for name, tensor in outputs.items() if name is not None and tensor is not None}
 
-    def _observations(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _observations(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The observations in the layout and units of the environment, and in its types unless the module converts."""
-        made = {}
+        observations = {}
         for o in self.profile.behavior.observations:
-            x = given[o.input]
+            x = tensors[o.input]
             if o.channels_first:
                 x = x.permute(0, 2, 3, 1)
             elif o.input_shape != o.shape:
@@ -162,8 +170,8 @@ class PolicyProgram(nn.Module):
             dtype = getattr(torch, o.dtype)
             if x.dtype != dtype and not isinstance(self.module, PolicyModule):
                 x = x.to(dtype) if dtype.is_floating_point else x.round().to(dtype)
-            made[o.name] = x
-        return made
+            observations[o.name] = x
+        return observations
 
     def _in_units(self, actions: Tensor | None) -> Tensor | None:
         """Continuous actions [B, continuous] of the environment in the units of the profile."""
@@ -192,8 +200,9 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     The exporter of TorchScript writes the operator set that a reader has, also an older one, and needs no other
     package; the exporter of torch.export, its successor, has neither.
     """
-    types = profile.input_types()
-    examples = {name: torch.ones(ROWS, *shape, dtype=getattr(torch, dtype)) for name, (dtype, shape) in types.items()}
+    examples = {}
+    for name, (dtype, shape) in profile.input_types().items():
+        examples[name] = torch.ones(ROWS, *shape, dtype=getattr(torch, dtype))
     outputs = program.outputs(examples)
     file: Any = io.BytesIO()
     try:
@@ -216,7 +225,8 @@ def traced(program: PolicyProgram, profile: Profile) -> onnx.ModelProto:
     model = onnx.load_model_from_string(file.getvalue())
     for value, tensor in zip(model.graph.output, outputs.values(), strict=True):
         axes = [BATCH, *tensor.shape[1:]]
-        value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, axes))
+        described = helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, axes)
+        value.CopyFrom(described)
     random = {node.op_type for node in model.graph.node} & RANDOM
     if random:
         raise UnsupportedExport(f"it draws random numbers by itself ({', '.join(sorted(random))})")

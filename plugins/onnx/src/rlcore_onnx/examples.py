@@ -36,11 +36,16 @@ def _running_statistics(module: nn.Module) -> dict[str, tuple[NDArray[Any], NDAr
     inputs = module.model.inputs
     if inputs.normalizer is None:
         return {}
-    ends = np.cumsum([o.size for o in inputs.vectors])[:-1]
-    means = np.split(inputs.normalizer.shift.numpy(), ends)
-    stds = np.split(1.0 / inputs.normalizer.inverse_std.numpy(), ends)
-    names = [o.name for o in inputs.vectors]
-    return dict(zip(names, zip(means, stds, strict=True), strict=True))
+    # The normalizer has the vectors side by side.
+    mean = inputs.normalizer.shift.numpy()
+    std = 1.0 / inputs.normalizer.inverse_std.numpy()
+    statistics = {}
+    first = 0
+    for o in inputs.vectors:
+        columns = slice(first, first + o.size)
+        statistics[o.name] = (mean[columns], std[columns])
+        first += o.size
+    return statistics
 
 
 def _observation(
@@ -49,8 +54,11 @@ def _observation(
     if o.kind == "one_hot":
         chosen = generator.integers(o.size, size=rows)
         values: NDArray[Any] = np.eye(o.size)[chosen]
-    elif o.kind == "image" and o.dtype.kind in "iu":
-        highest = int(o.full_scale.max()) if o.dtype.kind == "u" else min(np.iinfo(o.dtype).max, 255)
+    elif o.kind == "image" and o.dtype.kind == "u":
+        highest = int(o.full_scale.max())
+        values = generator.integers(0, highest + 1, (rows, o.size))
+    elif o.kind == "image" and o.dtype.kind == "i":
+        highest = min(np.iinfo(o.dtype).max, 255)
         values = generator.integers(0, highest + 1, (rows, o.size))
     else:
         values = mean + 2.0 * std * generator.standard_normal((rows, o.size))
@@ -73,5 +81,6 @@ def example_mask(layout: ActionLayout, rows: int, generator: np.random.Generator
     share = generator.choice([0.0, 0.5, 1.0], size=(rows, 1))
     mask = draws < share
     for first, options in zip(layout.offsets, layout.branches, strict=True):
-        mask[np.arange(rows), first + generator.integers(options, size=rows)] = True
+        allowed = first + generator.integers(options, size=rows)
+        mask[np.arange(rows), allowed] = True
     return mask

@@ -52,22 +52,19 @@ class Profile:
         ``noise_size`` are the standard normal numbers that the continuous parts of one action need.
         """
         self.layout = ActionLayout(behavior)
-        there = {
-            "continuous": behavior.continuous > 0,
-            "discrete": bool(behavior.discrete),
-            "memory": memory_size > 0,
-            "actions": True,
-        }
-        names = attrs.asdict(self.output_names)
-        self.outputs = OutputNames(
-            **{meaning: name for meaning, name in names.items() if there[meaning.removeprefix("deterministic_")]}
-        )
-        self.inputs = attrs.evolve(
-            self.input_names,
-            action_mask=self.input_names.action_mask if there["discrete"] else None,
-            memory=self.input_names.memory if there["memory"] else None,
-            epsilon_size=noise_size + self.layout.logits if self.input_names.epsilon else 0,
-        )
+        absent_inputs: dict[str, Any] = {}
+        absent_outputs: dict[str, Any] = {}
+        if not behavior.continuous:
+            absent_outputs |= dict.fromkeys(("continuous", "deterministic_continuous"))
+        if not behavior.discrete:
+            absent_inputs["action_mask"] = None
+            absent_outputs |= dict.fromkeys(("discrete", "deterministic_discrete"))
+        if not memory_size:
+            absent_inputs["memory"] = None
+            absent_outputs["memory"] = None
+        epsilon_size = noise_size + self.layout.logits if self.input_names.epsilon else 0
+        self.inputs = attrs.evolve(self.input_names, epsilon_size=epsilon_size, **absent_inputs)
+        self.outputs = attrs.evolve(self.output_names, **absent_outputs)
         self.behavior = BehaviorInfo.of(behavior, self._observations(behavior), memory_size)
         if self.units == "normalized":
             self._require_bounds()
@@ -132,8 +129,11 @@ class Generic(Profile):
     def _observations(self, behavior: BehaviorSpec) -> tuple[ObservationInput, ...]:
         others = [*attrs.asdict(self.inputs).values(), *attrs.asdict(self.outputs).values()]
         names = free_names(behavior, {name for name in others if isinstance(name, str)})
-        types = {o.name: SIGNED.get(o.dtype.name, o.dtype.name) for o in behavior.observations}
-        return tuple(fed_by(o, names[o.name], o.shape, types[o.name]) for o in behavior.observations)
+        observations = []
+        for o in behavior.observations:
+            dtype = SIGNED.get(o.dtype.name, o.dtype.name)
+            observations.append(fed_by(o, names[o.name], o.shape, dtype))
+        return tuple(observations)
 
 
 class Unity(Profile):
@@ -152,15 +152,16 @@ class Unity(Profile):
     )
 
     def _observations(self, behavior: BehaviorSpec) -> tuple[ObservationInput, ...]:
-        made = []
+        observations = []
         for index, o in enumerate(behavior.observations):
-            image = o.kind == "image"
-            shape = o.shape or (1,)
-            if image:
-                shape = (o.shape[2], *o.shape[:2])
-            scale = 1.0 / float(o.full_scale.max()) if image else 1.0
-            made.append(fed_by(o, f"obs_{index}", shape, channels_first=image, scale=scale))
-        return tuple(made)
+            name = f"obs_{index}"
+            if o.kind == "image":
+                height, width, channels = o.shape
+                scale = 1.0 / float(o.full_scale.max())  # Unity has pixels from 0 to 1
+                observations.append(fed_by(o, name, (channels, height, width), channels_first=True, scale=scale))
+            else:
+                observations.append(fed_by(o, name, o.shape or (1,)))
+        return tuple(observations)
 
     def constants(self) -> dict[str, NDArray[np.float32]]:
         layout = self.layout
@@ -202,7 +203,7 @@ class Godot(Profile):
         return tuple(fed_by(o, names[o.name], (o.size,)) for o in behavior.observations)
 
 
-PROFILES: Mapping[str, type[Profile]] = {each.name: each for each in (Generic, Unity, Godot)}
+PROFILES: Mapping[str, type[Profile]] = {profile.name: profile for profile in (Generic, Unity, Godot)}
 """The profiles by the name that ``export.onnx.profile`` has."""
 
 
@@ -228,11 +229,12 @@ def free_names(behavior: BehaviorSpec, reserved: set[str]) -> dict[str, str]:
     torch.onnx gives no tensor a number as its name.
     """
     names: dict[str, str] = {}
-    own = {o.name for o in behavior.observations}
+    observations = {o.name for o in behavior.observations}
     for o in behavior.observations:
+        # Another observation keeps its own name, also if it comes later.
+        used = reserved | set(names.values()) | (observations - {o.name})
         name = o.name
-        taken = reserved | set(names.values())
-        while not name or name.isdecimal() or name in taken or (name != o.name and name in own):
+        while not name or name.isdecimal() or name in used:
             name = f"observation_{name}"
         names[o.name] = name
     return names

@@ -53,7 +53,7 @@ class Session:
         self.behavior = metadata.behavior.spec()
         self.memory_size = metadata.behavior.memory_size
         self.epsilon_size = metadata.inputs.epsilon_size
-        self._types = {each.name: _type(each) for each in model.get_inputs()}
+        self._types = {tensor.name: _type(tensor) for tensor in model.get_inputs()}
         names = attrs.asdict(metadata.outputs) | dict(extra or {})
         self._outputs = {meaning: name for meaning, name in names.items() if name is not None}
         self._require_described(model)
@@ -71,12 +71,16 @@ class Session:
         sizes.pop(None, None)
         for fed, spec in zip(self.metadata.behavior.observations, behavior.observations, strict=True):
             sizes[fed.input] = spec.size
-        found = {name: math.prod(shape) for name, (_, shape) in self._types.items()}
-        wrong = {name for name, _ in sizes.items() ^ found.items()}
-        wrong |= set(self._outputs.values()) - {each.name for each in model.get_outputs()}
+        graph_sizes = {name: math.prod(shape) for name, (_, shape) in self._types.items()}
+        wrong = {name for name, _ in sizes.items() ^ graph_sizes.items()}
+        graph_outputs = {tensor.name for tensor in model.get_outputs()}
+        wrong |= set(self._outputs.values()) - graph_outputs
         if "actions" not in self._outputs:
             parts = {"continuous": behavior.continuous, "discrete": behavior.mask_size, "memory": self.memory_size}
-            wrong |= {part for part, size in parts.items() if (size != 0) != (part in self._outputs)}
+            for part, size in parts.items():
+                described = part in self._outputs
+                if described != (size != 0):
+                    wrong.add(part)
         if wrong:
             raise ValueError(f"the graph does not have it, or in another size: {', '.join(sorted(map(str, wrong)))}")
 
@@ -108,23 +112,29 @@ class Session:
             inputs.epsilon: epsilon,
             **{name: np.zeros((rows, *shape), np.float32) for name, shape in inputs.unused.items()},
         }
-        for each in self.metadata.behavior.observations:
-            values = observations[each.name]
-            if each.scale != 1.0:
-                values = values * np.float32(each.scale)
-            arrays[each.input] = np.moveaxis(values, -1, 1) if each.channels_first else values
+        for observation in self.metadata.behavior.observations:
+            values = observations[observation.name]
+            if observation.scale != 1.0:
+                values = values * np.float32(observation.scale)
+            if observation.channels_first:
+                values = np.moveaxis(values, -1, 1)
+            arrays[observation.input] = values
         feeds = {}
         for name, (dtype, shape) in self._types.items():
-            feeds[name] = np.ascontiguousarray(arrays[name].reshape(rows, *shape), dtype)
-        names = {meaning: name for meaning, name in self._outputs.items() if wanted is None or meaning in wanted}
-        results = self._model.run(list(names.values()), feeds)
-        found: Arrays = dict(zip(names, results, strict=True))
-        if "memory" in found:
-            found["memory"] = found["memory"].reshape(rows, self.memory_size)
+            array = arrays[name].reshape(rows, *shape)
+            feeds[name] = np.ascontiguousarray(array, dtype)
+
+        names = self._outputs
+        if wanted is not None:
+            names = {meaning: name for meaning, name in names.items() if meaning in wanted}
+        outputs = self._model.run(list(names.values()), feeds)
+        results: Arrays = dict(zip(names, outputs, strict=True))
+        if "memory" in results:
+            results["memory"] = results["memory"].reshape(rows, self.memory_size)
         for meaning in ("continuous", "deterministic_continuous"):
-            if meaning in found:
-                found[meaning] = self.in_units(found[meaning])
-        return found
+            if meaning in results:
+                results[meaning] = self.in_units(results[meaning])
+        return results
 
     def in_units(self, continuous: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return continuous actions [R, continuous] of the file in the environment's units."""
@@ -144,4 +154,6 @@ def _type(tensor: onnxruntime.NodeArg) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if not tensor.shape or not all(isinstance(size, int) for size in shape):
         raise ValueError(f"input {tensor.name!r} has shape {tensor.shape}")
     name = tensor.type.removeprefix("tensor(").removesuffix(")")
-    return np.dtype({"float": "float32", "double": "float64"}.get(name, name)), shape
+    # ONNX has names of C for these two, and NumPy's for all others.
+    numpy_name = {"float": "float32", "double": "float64"}.get(name, name)
+    return np.dtype(numpy_name), shape

@@ -120,20 +120,22 @@ class OnnxPolicy:
 
         Raises ValueError for arguments that do not fit the behavior, naming the observation and the row.
         """
-        seen = checked_observations(self.behavior, observations)
-        rows = len(next(iter(seen.values())))
+        arrays = checked_observations(self.behavior, observations)
+        rows = len(next(iter(arrays.values())))
         mask = self._mask(action_mask, rows)
         remembered = self._memory(memory, rows)
-        epsilon = (
-            None if deterministic else self._generator.standard_normal((rows, self._session.epsilon_size), np.float32)
-        )
-        parts = [f"deterministic_{part}" if deterministic else part for part in ("continuous", "discrete")]
-        found = self._session(seen, mask, remembered, epsilon, (*parts, "actions", "memory"))
+        epsilon = None
+        prefix = "deterministic_"
+        if not deterministic:
+            epsilon = self._generator.standard_normal((rows, self._session.epsilon_size), np.float32)
+            prefix = ""
+        parts = (f"{prefix}continuous", f"{prefix}discrete")
+        results = self._session(arrays, mask, remembered, epsilon, (*parts, "actions", "memory"))
         if self.memory_size:
-            remembered[:] = found["memory"]
-        if "actions" in found:
-            return self._from_columns(found["actions"], mask, deterministic)
-        return Actions(*map(found.get, parts))
+            remembered[:] = results["memory"]
+        if "actions" in results:
+            return self._from_columns(results["actions"], mask, deterministic)
+        return Actions(*map(results.get, parts))
 
     def _mask(self, action_mask: ArrayLike | None, rows: int) -> NDArray[np.bool_]:
         """The mask [R, mask_size], all True if there is none."""
@@ -143,7 +145,8 @@ class OnnxPolicy:
         mask = np.asarray(action_mask, np.bool_)
         if mask.shape != (rows, size):
             raise ValueError(f"action_mask has shape {list(mask.shape)} and must have {[rows, size]}")
-        for branch, part in enumerate(np.split(mask, np.cumsum(self.behavior.discrete)[:-1], axis=1)):
+        ends = np.cumsum(self.behavior.discrete)[:-1]
+        for branch, part in enumerate(np.split(mask, ends, axis=1)):
             barred = np.flatnonzero(~part.any(1))
             if part.shape[1] and len(barred):
                 raise ValueError(f"action_mask allows no option of branch {branch} in row {barred[0]}")
@@ -158,13 +161,13 @@ class OnnxPolicy:
                 f"behavior {self.behavior.name!r}: the policy has memory; give memory=policy.initial_memory(rows), "
                 "keep the array from step to step, and set the rows of ended episodes to 0"
             )
-        if not isinstance(memory, np.ndarray) or memory.shape != (rows, self.memory_size) or memory.dtype != np.float32:
-            array = isinstance(memory, np.ndarray)
-            found = f"{list(memory.shape)} of {memory.dtype}" if array else type(memory).__name__
-            raise ValueError(
-                f"behavior {self.behavior.name!r}: memory is {found} and must be an array {[rows, self.memory_size]} "
-                "of float32"
-            )
+        shape = [rows, self.memory_size]
+        description = type(memory).__name__
+        if isinstance(memory, np.ndarray):
+            description = f"{list(memory.shape)} of {memory.dtype}"
+        if description != f"{shape} of float32":
+            name = self.behavior.name
+            raise ValueError(f"behavior {name!r}: memory is {description} and must be an array {shape} of float32")
         return memory
 
     def _from_columns(self, columns: NDArray[np.float32], mask: NDArray[np.bool_], deterministic: bool) -> Actions:
@@ -176,11 +179,13 @@ class OnnxPolicy:
             )
         continuous, probabilities = np.split(columns, [behavior.continuous], axis=1)
         # An allowed option beats a forbidden one even if its probability is rounded to 0.
-        scores = np.where(mask, np.log(np.maximum(probabilities, np.finfo(np.float32).tiny)), -np.inf)
+        logits = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+        scores = np.where(mask, logits, -np.inf)
         if not deterministic:
             scores = scores + self._generator.gumbel(size=scores.shape)
-        branches = np.split(scores, np.cumsum(behavior.discrete)[:-1], axis=1)
-        return Actions(
-            self._session.in_units(continuous) if behavior.continuous else None,
-            np.stack([branch.argmax(1) for branch in branches], axis=1) if behavior.discrete else None,
-        )
+        discrete = None
+        if behavior.discrete:
+            ends = np.cumsum(behavior.discrete)[:-1]
+            branches = np.split(scores, ends, axis=1)
+            discrete = np.stack([branch.argmax(1) for branch in branches], axis=1)
+        return Actions(self._session.in_units(continuous) if behavior.continuous else None, discrete)
