@@ -23,6 +23,5 @@ def environment_of(
     """
     refuse_unknown_parameters(run.config.environment_parameters, (), simulator.name)
     (behavior,) = run.behavior_names  # the record says that there must be one
-    return AsNumpy(
-        JaxTensors(Program(simulator, run.num_envs, max_episode_steps, reset_rows), behavior), simulator.name
-    )
+    program = Program(simulator, run.num_envs, max_episode_steps, reset_rows)
+    return AsNumpy(JaxTensors(program, behavior), simulator.name)

@@ -77,13 +77,14 @@ class PgxGame:
 
     def view(self, state: Any) -> View:
         if self.players == 1:
-            observation = state.observation[None]
-            return View({OBSERVATION: observation}, state.legal_action_mask[None] if self._masked else None)
+            mask = state.legal_action_mask[None] if self._masked else None
+            return View({OBSERVATION: state.observation[None]}, mask)
         with warnings.catch_warnings():  # pgx discourages the second argument, and has no other way to ask
             warnings.simplefilter("ignore", DeprecationWarning)
             seen = [self.game.observe(state, jnp.int32(player)) for player in range(self.players)]
         acts = jnp.arange(self.players) == state.current_player
-        return View({OBSERVATION: jnp.stack(seen)}, state.legal_action_mask | ~acts[:, None], acts)
+        mask = state.legal_action_mask | ~acts[:, None]
+        return View({OBSERVATION: jnp.stack(seen)}, mask, acts)
 
     def result(self, state: Any) -> Result:
         return Result(state.rewards, state.terminated)  # `truncated` of pgx is never set

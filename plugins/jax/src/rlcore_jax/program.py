@@ -100,37 +100,44 @@ class Program:
 
     def _show(self, carry: Carry) -> Output:
         """Return what the players see, as after a reset or a restored state: without rewards and ends."""
-        shown = jax.vmap(self.simulator.view)(carry.state)
+        view = jax.vmap(self.simulator.view)(carry.state)
+        no_reward = jnp.zeros_like(carry.pending)
         never = jnp.zeros(self.num_envs, jnp.bool_)
-        return self._output(shown, shown, jnp.zeros_like(carry.pending), never, never)
+        return self._output(view, view, no_reward, never, never)
 
     def _step(self, carry: Carry, actions: Array) -> tuple[Carry, Output]:
         """Move every environment once with ``actions`` [N, P, ...], and reset those whose episode ended."""
         steps = carry.steps + 1
         keys = _folded(_folded(carry.keys, carry.episodes), steps)
-        state = _of_strong_types(jax.vmap(self.simulator.step)(carry.state, actions, keys))
+        state = jax.vmap(self.simulator.step)(carry.state, actions, keys)
+        state = _of_strong_types(state)
         reward, terminated, truncated = jax.vmap(self.simulator.result)(state)
         cuts = truncated is not None or self._limit is not None
-        truncated = jnp.zeros_like(terminated) if truncated is None else truncated
+        if truncated is None:
+            truncated = jnp.zeros_like(terminated)
         if self._limit is not None:
             truncated = truncated | (steps >= self._limit)
         truncated = truncated & ~terminated
         ended = terminated | truncated
         final = jax.vmap(self.simulator.view)(state)
+        if not cuts:  # the mask of a final observation matters where an episode was cut off alone
+            final = final._replace(mask=None)
+
         episodes = carry.episodes + ended
         steps = jnp.where(ended, 0, steps)
         # What is seen of the states is calculated outside: XLA does not fuse what is inside, and a step takes longer.
         state = jax.lax.cond(ended.any(), self._restarted, _unchanged, state, ended, carry.keys, episodes)
-        shown = jax.vmap(self.simulator.view)(state)
-        reward = carry.pending + reward.astype(jnp.float32)
-        pending = jnp.zeros_like(reward)
-        if shown.acts is not None:
-            closed = ended[:, None] | shown.acts
-            reward, pending = jnp.where(closed, reward, 0), jnp.where(closed, 0, reward)
+        view = jax.vmap(self.simulator.view)(state)
+
+        earned = carry.pending + reward.astype(jnp.float32)
+        reward = earned
+        pending = jnp.zeros_like(earned)
+        if view.acts is not None:  # the rewards of who waits belong to its last action, whose transition is open
+            closed = ended[:, None] | view.acts
+            reward = jnp.where(closed, earned, 0)
+            pending = jnp.where(closed, 0, earned)
         carry = Carry(state, carry.keys, episodes, steps, pending)
-        if not cuts:
-            final = final._replace(mask=None)
-        return carry, self._output(shown, final, reward, terminated, truncated)
+        return carry, self._output(view, final, reward, terminated, truncated)
 
     def _restarted(self, state: Any, ended: Array, keys: Array, episodes: Array) -> Any:
         """Return ``state`` with the first states of episodes in the rows that ``ended`` [N].
@@ -143,37 +150,41 @@ class Program:
             first = self._first(_folded(keys, episodes))
             return jax.tree.map(lambda new, old: jnp.where(_beside(ended, new), new, old), first, state)
         # The numbers of the rows that ended, then `count`, which is not a row: what is written there is dropped.
-        rows = jnp.nonzero(ended, size=-(-count // chunk) * chunk, fill_value=count)[0]
+        most_chunks = -(-count // chunk)  # rounded up
+        (rows,) = jnp.nonzero(ended, size=most_chunks * chunk, fill_value=count)
 
         def reset_some(part: Array, state: Any) -> Any:
-            these = jax.lax.dynamic_slice(rows, (part * chunk,), (chunk,))
-            real = jnp.minimum(these, count - 1)
-            first = self._first(_folded(keys[real], episodes[real]))
-            return jax.tree.map(lambda new, old: old.at[these].set(new, mode="drop"), first, state)
+            targets = jax.lax.dynamic_slice(rows, (part * chunk,), (chunk,))
+            existing = jnp.minimum(targets, count - 1)
+            first = self._first(_folded(keys[existing], episodes[existing]))
+            return jax.tree.map(lambda new, old: old.at[targets].set(new, mode="drop"), first, state)
 
-        return jax.lax.fori_loop(0, -(-ended.sum() // chunk), reset_some, state)
+        chunks = -(-ended.sum() // chunk)
+        return jax.lax.fori_loop(0, chunks, reset_some, state)
 
     def _first(self, keys: Array) -> Any:
         """Return the first states of the episodes with these ``keys`` [R]."""
-        return _of_strong_types(jax.vmap(self.simulator.init)(_folded(keys, jnp.zeros(keys.shape, jnp.int32))))
+        step_zero = jnp.zeros(keys.shape, jnp.int32)
+        state = jax.vmap(self.simulator.init)(_folded(keys, step_zero))
+        return _of_strong_types(state)
 
-    def _output(self, shown: View, final: View, reward: Array, terminated: Array, truncated: Array) -> Output:
-        shape = (self.num_envs, self.simulator.players)
-        flags = [terminated[:, None], truncated[:, None], *([] if shown.acts is None else [shown.acts])]
+    def _output(self, view: View, final: View, reward: Array, terminated: Array, truncated: Array) -> Output:
+        players = (self.num_envs, self.simulator.players)
+        slots = self.num_envs * self.simulator.players
+        observations = {}
+        for spec in self.simulator.observations:
+            both = [seen.observations[spec.name].reshape(slots, *spec.shape) for seen in (view, final)]
+            observations[spec.name] = jnp.stack([array.astype(spec.dtype) for array in both])
+        flags = [terminated[:, None], truncated[:, None]]
+        if view.acts is not None:
+            flags.append(view.acts)
         return Output(
-            self._slots(shown.observations, final.observations),
-            None if shown.mask is None else shown.mask.reshape(shape[0] * shape[1], -1),
-            None if final.mask is None else final.mask.reshape(shape[0] * shape[1], -1),
-            reward.reshape(-1),
-            jnp.stack([jnp.broadcast_to(flag, shape).reshape(-1) for flag in flags]),
+            observations=observations,
+            mask=None if view.mask is None else view.mask.reshape(slots, -1),
+            final_mask=None if final.mask is None else final.mask.reshape(slots, -1),
+            reward=reward.reshape(slots),
+            flags=jnp.stack([jnp.broadcast_to(flag, players).reshape(slots) for flag in flags]),
         )
-
-    def _slots(self, *both: dict[str, Array]) -> dict[str, Array]:
-        """Return two of observations [N, P, *shape] as [2, S, *shape], of their own types."""
-        return {
-            spec.name: jnp.stack([each[spec.name].reshape(-1, *spec.shape).astype(spec.dtype) for each in both])
-            for spec in self.simulator.observations
-        }
 
 
 def _of_strong_types(state: Any) -> Any:

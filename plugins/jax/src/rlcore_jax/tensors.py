@@ -74,10 +74,12 @@ class JaxTensors:
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
         """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
         key = jax.device_put(jax.random.key(seeds.run_seed), self._home)  # what is computed with it follows it there
-        begin = (key, seeds.first_env + np.arange(self.num_envs, dtype=np.int32), episodes.astype(np.int32))
+        envs = seeds.first_env + np.arange(self.num_envs, dtype=np.int32)
+        arguments = (key, envs, episodes.astype(np.int32))
         if self._carry is None:  # compile the step here, where a run waits longer than in a step
-            self._program.step(self._program.reset(*begin)[0], self._no_actions())
-        self._carry, output = self._program.reset(*begin)
+            carry, _ = self._program.reset(*arguments)
+            self._program.step(carry, self._no_actions())
+        self._carry, output = self._program.reset(*arguments)
         return self._batches(output)
 
     def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
@@ -87,28 +89,34 @@ class JaxTensors:
         assert numbers is not None
         shape = (self.num_envs, self._program.simulator.players, numbers.shape[1])
         if self.device.type == "cpu":  # JAX takes arrays of NumPy faster than those of DLPack
-            given = numbers.numpy().astype(np.float32 if chosen.discrete is None else np.int32).reshape(shape)
+            kind = np.float32 if chosen.discrete is None else np.int32
+            array = numbers.numpy().astype(kind).reshape(shape)  # a copy
         else:
             copied = numbers.clone() if chosen.discrete is None else numbers.to(torch.int32)
-            given = jax.dlpack.from_dlpack(copied.view(shape))
-        self._carry, output = self._program.step(self._carry, given)
+            array = jax.dlpack.from_dlpack(copied.view(shape))
+        self._carry, output = self._program.step(self._carry, array)
         return self._batches(output)
 
     def _no_actions(self) -> NDArray[Any]:
         simulator = self._program.simulator
-        parts, kind = (len(simulator.discrete), np.int32) if simulator.discrete else (len(simulator.low), np.float32)
-        return np.zeros((self.num_envs, simulator.players, parts), kind)
+        agents = (self.num_envs, simulator.players)
+        if simulator.discrete:
+            return np.zeros((*agents, len(simulator.discrete)), np.int32)
+        return np.zeros((*agents, len(simulator.low)), np.float32)
 
     def _batches(self, output: Output) -> dict[str, TensorBatch]:
         # Views of few arrays: every array that is handed over costs more than ten times what a view costs.
-        both = {name: from_dlpack(seen).unbind() for name, seen in output.observations.items()}
+        observations = {}
+        final_observations = {}
+        for name, both in output.observations.items():
+            observations[name], final_observations[name] = from_dlpack(both).unbind()
         terminated, truncated, *acts = from_dlpack(output.flags).unbind()
         batch = TensorBatch(
-            {name: now for name, (now, _) in both.items()},
+            observations,
             from_dlpack(output.reward),
             terminated,
             truncated,
-            {name: final for name, (_, final) in both.items()},
+            final_observations,
             needs_action=acts[0] if acts else None,
             action_mask=None if output.mask is None else from_dlpack(output.mask),
             final_action_mask=None if output.final_mask is None else from_dlpack(output.final_mask),

@@ -17,7 +17,7 @@ from rlcore import SavedValueError, saved_array
 
 def saved_tree(tree: Any) -> dict[str, NDArray[Any]]:
     """Return copies of the leaves of ``tree`` by their paths, such as ``state/_x/board``; of keys, their numbers."""
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_name(path): np.array(_numbers(leaf)) for path, leaf in leaves}
 
 
@@ -26,22 +26,24 @@ def restored_tree(saved: Mapping[str, Any], like: Any) -> Any:
 
     Raises SavedValueError for a leaf that is missing, unknown or of another type or shape.
     """
-    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
-    names = [_name(path) for path, _ in leaves]
-    for name in saved.keys() - set(names):
-        raise SavedValueError(f"the entry {name!r} is unknown here; the simulator has {', '.join(names)}")
-    return jax.tree.unflatten(
-        structure, [_restored(saved, name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
-    )
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    leaves = {_name(path): leaf for path, leaf in paths}
+    for name in saved.keys() - leaves.keys():
+        raise SavedValueError(f"the entry {name!r} is unknown here; the simulator has {', '.join(leaves)}")
+    restored = [_restored(saved, name, leaf) for name, leaf in leaves.items()]
+    return jax.tree.unflatten(structure, restored)
 
 
 def _restored(saved: Mapping[str, Any], name: str, like: Any) -> Any:
     numbers = _numbers(like)
-    # A copy: JAX may share the memory of an array that it gets, and write there. Where `like` is: a program would be
-    # compiled once more for arrays that are not bound to its device.
-    array = jax.numpy.array(saved_array(saved, name, numbers.dtype, numbers.shape), copy=True)
-    array = jax.device_put(array, numbers.sharding)
-    return jax.random.wrap_key_data(array, impl=jax.random.key_impl(like)) if _is_key(like) else array
+    array = saved_array(saved, name, numbers.dtype, numbers.shape)
+    # A copy: JAX may share the memory of an array that it gets, and write there.
+    copy = jax.numpy.array(array, copy=True)
+    # Where `like` is: a program would be compiled once more for arrays that are not bound to its device.
+    copy = jax.device_put(copy, numbers.sharding)
+    if _is_key(like):
+        return jax.random.wrap_key_data(copy, impl=jax.random.key_impl(like))
+    return copy
 
 
 def _numbers(leaf: Any) -> Any:
