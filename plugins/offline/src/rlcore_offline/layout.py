@@ -36,13 +36,16 @@ class Layout:
         acting = ActionCodec.of(action, where)
         observing = ObservationCodec.of(observation, where, None, acting) if ours is None else _noted(ours, where)
         low, high = acting.bounds()
-        return cls(BehaviorSpec(name, observing.specs, len(low), acting.discrete, low, high), observing, acting)
+        behavior = BehaviorSpec(name, observing.specs, len(low), acting.discrete, low, high)
+        return cls(behavior, observing, acting)
 
 
 def observation_space(behavior: BehaviorSpec) -> spaces.Space[Any]:
     """One Box, or a Dict of a Box for each observation."""
     boxes: dict[str, spaces.Space[Any]] = {key: _box(spec) for key, spec in observation_keys(behavior).items()}
-    return boxes[OBSERVATION] if list(boxes) == [OBSERVATION] else spaces.Dict([*boxes.items()])
+    if list(boxes) == [OBSERVATION]:
+        return boxes[OBSERVATION]
+    return spaces.Dict([*boxes.items()])  # of pairs: Gymnasium sorts the keys of a mapping
 
 
 def action_space(behavior: BehaviorSpec) -> spaces.Space[Any]:
@@ -59,43 +62,52 @@ def action_space(behavior: BehaviorSpec) -> spaces.Space[Any]:
 
 def observation_keys(behavior: BehaviorSpec) -> dict[str, ObservationSpec]:
     """The observations by the keys they are stored under: HDF5 takes a slash for a path."""
-    return {
-        f"{place} {spec.name.replace('/', ' ')}" if "/" in spec.name else spec.name: spec
-        for place, spec in enumerate(behavior.observations)
-    }
+    specs = {}
+    for place, spec in enumerate(behavior.observations):
+        key = spec.name
+        if "/" in key:
+            key = f"{place} {key.replace('/', ' ')}"
+        specs[key] = spec
+    return specs
 
 
 def notes(behavior: BehaviorSpec) -> str:
     """The entry :data:`RLCORE` of the metadata."""
-    described = [
-        {"key": key, "name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.str, "kind": spec.kind}
-        | ({"goal": True} if spec.goal else {})
-        | ({} if spec.high is None or spec.dtype.kind != "u" else {"high": np.asarray(spec.high).tolist()})
-        for key, spec in observation_keys(behavior).items()
-    ]
-    return json.dumps({"observations": described})
+    observations = []
+    for key, spec in observation_keys(behavior).items():
+        note: dict[str, Any] = {
+            "key": key,
+            "name": spec.name,
+            "shape": list(spec.shape),
+            "dtype": spec.dtype.str,
+            "kind": spec.kind,
+        }
+        if spec.goal:
+            note["goal"] = True
+        if spec.high is not None and spec.dtype.kind == "u":  # networks divide such images by it
+            note["high"] = np.asarray(spec.high).tolist()
+        observations.append(note)
+    return json.dumps({"observations": observations})
 
 
 def _noted(ours: str, where: str) -> ObservationCodec:
     """The observations as rlcore described them; ConfigError for a note that it did not write."""
     require_small_space(ours, f"{where}: its entry {RLCORE!r}")
     try:
-        described = json.loads(ours)["observations"]
-        specs = [
-            ObservationSpec(
-                each["name"],
-                tuple(each["shape"]),
-                each["dtype"],
-                each["kind"],
-                high=np.array(each["high"], np.float32) if "high" in each else None,
-                goal=each.get("goal") is True,
+        observations = json.loads(ours)["observations"]
+        # One observation with this key is stored by itself, not in a Dict: see `observation_space`.
+        alone = [note["key"] for note in observations] == [OBSERVATION]
+        parts = []
+        for note in observations:
+            spec = ObservationSpec(
+                note["name"],
+                tuple(note["shape"]),
+                note["dtype"],
+                note["kind"],
+                high=np.array(note["high"], np.float32) if "high" in note else None,
+                goal=note.get("goal") is True,
             )
-            for each in described
-        ]
-        keys = [each["key"] for each in described]
-        parts = (
-            ObservationPart(o, key=None if keys == [OBSERVATION] else key) for o, key in zip(specs, keys, strict=True)
-        )
+            parts.append(ObservationPart(spec, key=None if alone else note["key"]))
         return ObservationCodec(tuple(parts))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(f"{where}: its entry {RLCORE!r} is damaged: {one_line(error)}") from error

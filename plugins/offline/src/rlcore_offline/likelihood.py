@@ -19,7 +19,7 @@ class Imitation:
 
     log_prob: Tensor  # [B] of the whole action, differentiable
     entropy: Tensor  # [B], or a scalar: nats
-    own: Tensor | None  # [B, continuous] raw actions of the policy when it acts deterministically
+    deterministic: Tensor | None  # [B, continuous] raw actions of the policy when it acts deterministically
     logits: Tensor | None  # [B, logits], masked
 
     @classmethod
@@ -29,8 +29,10 @@ class Imitation:
             logits = mask_logits(logits, batch.mask)
         distribution = model.policy_head.distribution
         joint = joint_log_prob_entropy(layout, distribution, columns, logits, batch.raw, batch.choices)
-        own = None if distribution is None or columns is None else distribution.deterministic(columns)
-        return cls(*joint, own, logits)
+        deterministic = None
+        if distribution is not None and columns is not None:
+            deterministic = distribution.deterministic(columns)
+        return cls(*joint, deterministic, logits)
 
     @staticmethod
     @torch.no_grad()
@@ -47,9 +49,12 @@ class Imitation:
     def statistics(self, layout: ActionLayout, batch: ActionBatch) -> dict[str, Tensor]:
         """Entropy, and how far the policy's own choice, its deterministic one, is from the recorded one."""
         stats = {"Policy/Entropy": self.entropy.mean()}
-        if self.own is not None and batch.raw is not None:
-            stats["Policy/Squared Error"] = (self.own - batch.raw).square().mean()
+        if self.deterministic is not None and batch.raw is not None:
+            error = self.deterministic - batch.raw
+            stats["Policy/Squared Error"] = error.square().mean()
         if self.logits is not None and batch.choices is not None:
-            likeliest = [part.argmax(1) for part in self.logits.split(layout.branches, dim=1)]  # type: ignore[no-untyped-call]
-            stats["Policy/Accuracy"] = (torch.stack(likeliest, dim=1) == batch.choices).to(torch.float32).mean()
+            branches = self.logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
+            likeliest = torch.stack([branch.argmax(1) for branch in branches], dim=1)
+            right = likeliest == batch.choices
+            stats["Policy/Accuracy"] = right.to(torch.float32).mean()
         return stats

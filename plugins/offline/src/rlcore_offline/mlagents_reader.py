@@ -49,16 +49,15 @@ class Description:
             file.refuse("its agents see nothing")
         continuous, branches = _actions_of(file)
         bound = np.ones(continuous, np.float32)
-        specs = tuple(ObservationSpec(each.name, each.shape, np.float32, each.kind, goal=each.goal) for each in sensors)
-        return cls(sensors, BehaviorSpec(name, specs, continuous, branches, -bound, bound))
+        specs = [ObservationSpec(s.name, s.shape, np.float32, s.kind, goal=s.goal) for s in sensors]
+        return cls(sensors, BehaviorSpec(name, tuple(specs), continuous, branches, -bound, bound))
 
     def fits(self, other: Description) -> bool:
-        one = self.behavior
-        another = other.behavior
-        same_actions = (one.continuous, one.discrete) == (another.continuous, another.discrete)
-        return same_actions and [each.shape for each in one.observations] == [
-            each.shape for each in another.observations
-        ]
+        layouts = []
+        for behavior in (self.behavior, other.behavior):
+            shapes = [spec.shape for spec in behavior.observations]
+            layouts.append((behavior.continuous, behavior.discrete, shapes))
+        return layouts[0] == layouts[1]
 
 
 def describe(paths: Sequence[Path], name: str) -> BehaviorSpec:
@@ -129,18 +128,22 @@ class _Steps:
         self.discrete = np.zeros((count, len(behavior.discrete)), np.int64)
         self.mask: NDArray[np.bool_] | None = None
         self.reward = np.empty(count, np.float32)
-        self.done, self.interrupted, acted = np.zeros((3, count), np.bool_)
+        self.done = np.zeros(count, np.bool_)
+        self.interrupted = np.zeros(count, np.bool_)
+        acted = np.zeros(count, np.bool_)
         self.agent = np.empty(count, np.int64)
         for row, pair in enumerate(file.pairs()):
             self._see(file, description.sensors, row, pair.agent_info)
             acted[row] = self._act(file, row, pair.action_info)
         # ML-Agents that recorded so numbered agents by Unity's instances, which are never 0; later ones have a number
         # for each episode.
-        self.legacy = TEAM not in file.brain.brain_name and bool((self.agent == self.agent[0]).all() and self.agent[0])
+        one_agent = (self.agent == self.agent[0]).all() and self.agent[0] != 0
+        self.legacy = TEAM not in file.brain.brain_name and bool(one_agent)
         self.own_actions = not acted[-1]
         needed = self._acting(self._links())
-        if not acted[needed].all():
-            file.refuse(f"step {int(needed[~acted[needed]][0])} has no action")
+        missing = needed[~acted[needed]]
+        if len(missing):
+            file.refuse(f"step {int(missing[0])} has no action")
 
     def _see(self, file: DemonstrationFile, sensors: Sequence[Sensor], row: int, info: Any) -> None:
         for sensor in sensors:
@@ -150,8 +153,10 @@ class _Steps:
                 self.observations[sensor.name][row] = sensor.array(info.observations[sensor.place])
             except DamagedObservation as error:
                 file.refuse(f"observation {sensor.place} of step {row} {error}")
-        self.reward[row], self.agent[row] = info.reward, info.id
-        self.done[row], self.interrupted[row] = info.done, info.done and info.max_step_reached
+        self.reward[row] = info.reward
+        self.agent[row] = info.id
+        self.done[row] = info.done
+        self.interrupted[row] = info.done and info.max_step_reached
         if info.action_mask and self.behavior.discrete:
             if len(info.action_mask) != self.behavior.mask_size:
                 file.refuse(
@@ -169,18 +174,22 @@ class _Steps:
         if not continuous and not discrete:
             if not action.vector_actions_deprecated:
                 return False
-            old = action.vector_actions_deprecated
-            continuous, discrete = (old, ()) if self.behavior.continuous else ((), old)
-        wanted = self.behavior.continuous, len(self.behavior.discrete)
-        if (len(continuous), len(discrete)) != wanted:
+            if self.behavior.continuous:
+                continuous = action.vector_actions_deprecated
+            else:
+                discrete = action.vector_actions_deprecated
+        parts = self.behavior.continuous
+        branches = len(self.behavior.discrete)
+        if len(continuous) != parts or len(discrete) != branches:
             file.refuse(
                 f"step {row} has {len(continuous)} continuous and {len(discrete)} discrete actions instead of "
-                f"{wanted[0]} and {wanted[1]}"
+                f"{parts} and {branches}"
             )
         chosen = np.array(discrete, np.float64)
         if ((chosen < 0) | (chosen >= self.behavior.discrete) | (chosen % 1 != 0)).any():
             file.refuse(f"step {row} has the discrete actions {list(discrete)}, outside {list(self.behavior.discrete)}")
-        self.continuous[row], self.discrete[row] = continuous, chosen
+        self.continuous[row] = continuous
+        self.discrete[row] = chosen
         return True
 
     def _links(self) -> NDArray[np.bool_]:
@@ -199,25 +208,31 @@ class _Steps:
         if not len(before):
             return None
         acting = self._acting(links)
-        ended = self.done[before + 1]
-        last = ended | ~np.append(links[1:], False)[before]  # [N] nothing of the episode follows
-        terminated = ended & ~self.interrupted[before + 1]
+        after = before + 1
+        ended = self.done[after]
+        follows = np.append(links[1:], False)[before]
+        last = ended | ~follows  # [N] nothing of the episode follows
+        terminated = ended & ~self.interrupted[after]
         ends = np.flatnonzero(last)
-        # An observation for each transition, and after each episode the one that it led to.
-        shown = before[ends] + (1 - (ended[ends] & self.legacy))  # unknown in an old file: the last one again
-        rows = np.insert(before, ends + 1, shown)
         lengths = np.diff(ends, prepend=-1)
+        # An observation for each transition, and after each episode the one that it led to.
+        unknown = ended[ends] & self.legacy  # it is that of the next episode: the last one stands there again
+        final = before[ends] + (1 - unknown)
+        rows = np.insert(before, ends + 1, final)
         discrete = self.discrete[acting] if self.behavior.discrete else None
         mask = None if self.mask is None else self.mask[rows]
         if mask is not None and discrete is not None:
             # Unity lets players do what it forbids agents. What was done was possible.
-            chosen = discrete + np.cumsum((0, *self.behavior.discrete[:-1]))  # [N, branches]
-            mask[(np.arange(len(before)) + np.repeat(np.arange(len(ends)), lengths))[:, None], chosen] = True
+            offsets = np.cumsum((0, *self.behavior.discrete[:-1]))
+            # Each episode before a transition has one observation more than transitions.
+            episodes = np.repeat(np.arange(len(ends)), lengths)
+            positions = np.arange(len(before)) + episodes  # [N] in `rows`
+            mask[positions[:, None], discrete + offsets] = True
         return Recording(
             self.behavior,
             {name: array[rows] for name, array in self.observations.items()},
             Actions(self.continuous[acting] if self.behavior.continuous else None, discrete),
-            self.reward[before + 1],
+            self.reward[after],
             terminated,
             last & ~terminated,
             lengths,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,7 +13,7 @@ from rlcore import Actions, AgentBatch, BehaviorSpec, Recording, one_slot
 
 __all__ = ["SlotRecorder"]
 
-Seen = tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]
+View = tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]
 """The observations of one slot, and its action mask; None: everything was allowed."""
 
 
@@ -21,7 +21,7 @@ Seen = tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]
 class _OpenEpisode:
     """The actions of one slot since its episode started, and what it saw before each."""
 
-    seen: list[Seen] = attrs.field(factory=list)
+    views: list[View] = attrs.field(factory=list)
     chosen: list[Actions] = attrs.field(factory=list)  # each of one row
     rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
 
@@ -43,28 +43,33 @@ class SlotRecorder:
 
     def act(self, batch: AgentBatch, actions: Actions) -> None:
         """Record the ``actions`` chosen after ``batch``; called before the environment's next step."""
-        acting = np.arange(len(self._open)) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
-        for row in acting.tolist():
+        for row in self._rows(batch.needs_action):
             episode = self._open[row]
-            episode.seen.append(_row(batch.observations, batch.action_mask, row))
+            episode.views.append(_row(batch.observations, batch.action_mask, row))
             episode.chosen.append(actions.take(np.array([row])))
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
         """Record what the step led to. Of the episodes that ended in it, those of the slots ``counted`` are written."""
-        closing = range(len(self._open)) if batch.transition_closed is None else np.flatnonzero(batch.transition_closed)
-        for row in closing:
+        for row in self._rows(batch.transition_closed):
             episode = self._open[row]
-            if len(episode.rewards) < len(episode.seen):
+            if len(episode.rewards) < len(episode.views):
                 episode.rewards.append(float(batch.reward[row]))
-        for place, row in enumerate(batch.ended):
+        for place, row in enumerate(batch.ended.tolist()):
             if row in counted:
                 assert batch.final_observations is not None
                 final = _row(batch.final_observations, batch.final_action_mask, place)
                 self._end(row, final, bool(batch.terminated[row]))
             self._open[row] = _OpenEpisode()
         if batch.aborted is not None:
-            for row in np.flatnonzero(batch.aborted):
+            for row in self._rows(batch.aborted):
                 self._open[row] = _OpenEpisode()
+
+    def _rows(self, flags: NDArray[np.bool_] | None) -> Iterable[int]:
+        """The rows where ``flags`` [S] is true; all without flags."""
+        if flags is None:
+            return range(len(self._open))
+        rows: list[int] = np.flatnonzero(flags).tolist()
+        return rows
 
     def begin(self) -> None:
         """Begin an episode in all slots: the environment was reset, and open episodes are dropped."""
@@ -75,13 +80,13 @@ class SlotRecorder:
         for row in rows.tolist():
             episode = self._open[row]
             final = _row(batch.observations, batch.action_mask, row)
-            if len(episode.seen) > len(episode.rewards):  # a transition is open: what it began with was seen last
-                final = episode.seen.pop()
+            if len(episode.views) > len(episode.rewards):  # a transition is open: what it began with was seen last
+                final = episode.views.pop()
                 episode.chosen.pop()
             self._end(row, final, False)
             self._open[row] = _OpenEpisode()
 
-    def _end(self, row: int, final: Seen, terminated: bool) -> None:
+    def _end(self, row: int, final: View, terminated: bool) -> None:
         """Write the episode of a slot, which ended where it saw ``final``, if it has a transition."""
         episode = self._open[row]
         length = len(episode.rewards)
@@ -89,23 +94,37 @@ class SlotRecorder:
             return
         last = np.zeros(length, np.bool_)
         last[-1] = True
-        observations, masks = zip(*episode.seen, final, strict=True)
-        allowed = np.ones(self._behavior.mask_size, np.bool_)
-        free = all(mask is None for mask in masks)
-        parts = [[getattr(each, part) for each in episode.chosen] for part in ("continuous", "discrete")]
+        observations, masks = zip(*episode.views, final, strict=True)
         recording = Recording(
             self._behavior,
-            {name: np.stack([each[name] for each in observations]) for name in observations[0]},
-            Actions(*(None if part[0] is None else np.concatenate(part) for part in parts)),
-            np.array(episode.rewards, np.float32),
-            last & terminated,
-            last & (not terminated),
-            np.array([length]),
-            None if free else np.stack([allowed if mask is None else mask for mask in masks]),
+            observations={name: np.stack([view[name] for view in observations]) for name in observations[0]},
+            actions=Actions(
+                continuous=_joined([actions.continuous for actions in episode.chosen]),
+                discrete=_joined([actions.discrete for actions in episode.chosen]),
+            ),
+            reward=np.array(episode.rewards, np.float32),
+            terminated=last & terminated,
+            truncated=last & (not terminated),
+            lengths=np.array([length]),
+            action_mask=self._masks(masks),
         )
         self._write(recording)
         self.episodes += 1
 
+    def _masks(self, masks: Sequence[NDArray[np.bool_] | None]) -> NDArray[np.bool_] | None:
+        """The masks of an episode, one a row; None if everything was allowed at all times."""
+        if all(mask is None for mask in masks):
+            return None
+        everything = np.ones(self._behavior.mask_size, np.bool_)
+        return np.stack([everything if mask is None else mask for mask in masks])
 
-def _row(observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None, row: int) -> Seen:
-    return {name: array[row].copy() for name, array in observations.items()}, None if mask is None else mask[row].copy()
+
+def _joined(rows: list[Any]) -> NDArray[Any] | None:
+    """One part of the actions of an episode; None if the behavior has no such part."""
+    return None if rows[0] is None else np.concatenate(rows)
+
+
+def _row(observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None, row: int) -> View:
+    # Copies: environments write the next step into the same arrays.
+    view = {name: array[row].copy() for name, array in observations.items()}
+    return view, None if mask is None else mask[row].copy()
