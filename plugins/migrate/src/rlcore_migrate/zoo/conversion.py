@@ -75,7 +75,9 @@ class Conversion:
     def put(self, path: str, value: Any, comment: str = "") -> None:
         """Add a value: of the block ``environment``, or of the behavior, such as ``hyperparameters.beta``."""
         keys = path.split(".")
-        self.file.put(keys if keys[0] in _OUTSIDE else ("behaviors", self.behavior, *keys), value, comment)
+        if keys[0] not in _OUTSIDE:
+            keys = ["behaviors", self.behavior, *keys]
+        self.file.put(keys, value, comment)
 
     def differ(self, text: str) -> None:
         """Say what rlcore does otherwise."""
@@ -88,14 +90,19 @@ class Conversion:
 
     def refuse(self, key: str, reason: str, without: str | None = None) -> None:
         """Refuse a key. ``without`` says what a conversion with ``--without KEY`` does; None if it does not help."""
+        # The line of the file is that of the key of the entry, also for a key in a mapping.
         outer, _, inner = key.partition(".")
+        path = (self.name, outer) if key else (self.name,)
         front = f"{inner}: " if inner else ""
         advice = "" if without is None else f"; --without {key} {without}"
-        self.problems.add((self.name, outer) if key else (self.name,), f"{front}{reason}{advice}")
+        self.problems.add(path, f"{front}{reason}{advice}")
 
     def origin(self, key: str) -> str:
         """Where a value comes from, for a comment: the key, or a default of Stable-Baselines3."""
-        return key.replace(".", ": ") if self.has(key) else f"Stable-Baselines3's default of {key.rpartition('.')[2]}"
+        if self.has(key):
+            return key.replace(".", ": ")
+        _, _, name = key.rpartition(".")
+        return f"Stable-Baselines3's default of {name}"
 
     # ------------------------------------------------------------ the value of a key
 
@@ -114,19 +121,18 @@ class Conversion:
 
     def number(self, key: str, default: float, *, minimum: float | None = None, above: float | None = None) -> Any:
         """Return a number of at least ``minimum``, or above ``above``; a whole one if ``default`` is whole."""
-        value = self.raw(key, default)
-        found = _number(value)
+        number = _number(self.raw(key, default))
         whole = isinstance(default, int)
-        if found is None:
+        if number is None:
             wanted = "a number"
-        elif whole and not found.is_integer():
+        elif whole and not number.is_integer():
             wanted = "a whole number"
-        elif minimum is not None and found < minimum:
+        elif minimum is not None and number < minimum:
             wanted = f"at least {minimum:g}"
-        elif above is not None and found <= above:
+        elif above is not None and number <= above:
             wanted = f"above {above:g}"
         else:
-            return int(found) if whole else found
+            return int(number) if whole else number
         return self.wrong(key, wanted, default)
 
     def wrong(self, key: str, wanted: str, default: Any = None) -> Any:
@@ -167,13 +173,16 @@ class Conversion:
 
     def finish(self) -> None:
         """Refuse the keys that were not read."""
-        for key in [key for key in self.values if key not in self.read]:
+        for key in self.values:
+            if key in self.read:
+                continue
             if key in self.without:
                 self.raw(key)
                 continue
             block, _, name = key.rpartition(".")
-            known = [each.rpartition(".") for each in self.read]
-            hint = did_you_mean(name, [each for outer, _, each in known if outer == block])
+            parts = [known.rpartition(".") for known in self.read]
+            siblings = [known_name for known_block, _, known_name in parts if known_block == block]
+            hint = did_you_mean(name, siblings)
             self.refuse(key, f"not a key that rlcore can convert{hint}", "converts without it")
 
     # ------------------------------------------------------------ rules
@@ -186,7 +195,9 @@ class Conversion:
                     self._convert(key, rule)
                     continue
                 self.note(key, rule.get("note", "null"))
-                if self.raw(key, rule.get("only")) != rule.get("only") and "refuse" in rule:
+                same = rule.get("only")
+                value = self.raw(key, same)
+                if value != same and "refuse" in rule:
                     self.refuse(key, rule["refuse"].format(self.algorithm), rule["without"])
 
     def _convert(self, key: str, rule: dict[str, Any]) -> None:
@@ -202,12 +213,15 @@ class Conversion:
             else:
                 value = self.number(key, default, minimum=rule.get("minimum"), above=rule.get("above"))
             self.numbers[key] = value
-            self.put(rule["to"], rule["zero"] if value == 0 and "zero" in rule else value, self.origin(key))
+            if value == 0:
+                value = rule.get("zero", value)
+            self.put(rule["to"], value, self.origin(key))
 
     def _convert_schedule(self, key: str, rule: dict[str, Any]) -> None:
-        value, falls = self.schedule(key, rule["default"])
         target = rule["to"]
-        self.put(target, value, f"{key}: lin_{value:g}" if falls else self.origin(key))
+        value, falls = self.schedule(key, rule["default"])
+        origin = f"{key}: lin_{value:g}" if falls else self.origin(key)
+        self.put(target, value, origin)
         if not rule["schedule"]:
             self.differ(f"{key}: {rule['otherwise']}")
             if falls:
@@ -222,8 +236,10 @@ class Conversion:
 
 def _number(value: Any) -> float | None:
     """The finite number that a value stands for; YAML 1.1 reads 3e-4 as text, because it has no dot."""
+    if isinstance(value, bool):  # Python counts them as numbers
+        return None
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None

@@ -61,7 +61,9 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
     game = atari_game(env_id)
     name = f"ALE/{game}-v5" if game else name
     modules = rules()["modules"]
-    module = module or next((modules[form] for form in modules if re.fullmatch(form, name)), "")
+    if not module:
+        registering = [modules[form] for form in modules if re.fullmatch(form, name)]
+        module = registering[0] if registering else ""
     front = f"{module}:" if module else ""
     unknown = ""
     try:
@@ -72,30 +74,33 @@ def find_world(env_id: str, options: Mapping[str, Any], entries: Collection[str]
     if game and not unknown:  # its spaces are known
         return World(f"{front}{name}", name, None, None, True, "")
     known = versions(name, {*gymnasium.registry, name}) or [name]
-    candidates = [each for each in known[known.index(name) :] if each in gymnasium.registry]
+    from_name = known[known.index(name) :]
+    candidates = [version for version in from_name if version in gymnasium.registry]
     if not candidates:
         hint = "" if name in entries or "did you mean" in unknown else did_you_mean(name, entries)
         advice = f"; pip install {module}" if module in modules.values() else hint
         raise ConfigError(f"--env {env_id}: {unknown}{advice}")
     problem = unknown
-    for each in candidates:
+    for version in candidates:
         try:
             with _quiet():
-                env = gymnasium.make(each, **options)
+                env = gymnasium.make(version, **options)
         except (Exception, SystemExit) as error:  # code of any package
             problem = problem or one_line(error)
             continue
         try:
             why = "is not registered with Gymnasium" if unknown else f"cannot be made ({problem})"
-            note = f"{env_id} {why}; {each} is the next version" if problem else ""
-            return _world(f"{front}{each}", each, env, note)
+            note = f"{env_id} {why}; {version} is the next version" if problem else ""
+            return _world(f"{front}{version}", version, env, note)
         finally:
             env.close()
-    words = problem.lower()
-    extras = rules()["extras"]
     # mujoco_py is the package of old versions, which no extra has.
-    extra = next((extras[word] for word in extras if word in re.sub("mujoco[_-]py", "", words)), None)
-    advice = f"; {pip_install(f'rlcore-gymnasium[{extra}]')}" if extra else ""
+    words = re.sub("mujoco[_-]py", "", problem.lower())
+    advice = ""
+    for word, extra in rules()["extras"].items():
+        if word in words:
+            advice = f"; {pip_install(f'rlcore-gymnasium[{extra}]')}"
+            break
     raise ConfigError(f"--env {env_id}: cannot be made: {problem}{advice}")
 
 
@@ -119,9 +124,10 @@ def _world(env_id: str, name: str, env: Any, note: str) -> World:
     action = env.action_space
     halves = middles = None
     if isinstance(action, spaces.Box):
-        bounds = [(float(low), float(high)) for low, high in zip(action.low.flat, action.high.flat, strict=True)]
-        # rlcore does not rescale a part without bounds.
-        bounds = [(low, high) if math.isfinite(high - low) else (-1.0, 1.0) for low, high in bounds]
+        bounds = []
+        for low, high in zip(action.low.ravel().tolist(), action.high.ravel().tolist(), strict=True):
+            bounded = math.isfinite(high - low)  # rlcore does not rescale a part without bounds
+            bounds.append((low, high) if bounded else (-1.0, 1.0))
         halves = tuple((high - low) / 2 for low, high in bounds)
         middles = tuple((high + low) / 2 for low, high in bounds)
     observation = env.observation_space

@@ -38,22 +38,28 @@ def convert_environment(c: Conversion) -> None:
     for key, value in options.items():
         c.put(f"environment.options.{key}", value, "env_kwargs")
     if wrappers:
-        keys = " and ".join(key for key in ("env_wrapper", "frame_stack") if c.has(key))
-        c.put("environment.wrappers", [{"name": name, **arguments} for name, arguments in wrappers.items()], keys)
+        keys = [key for key in ("env_wrapper", "frame_stack") if c.has(key)]
+        entries = [{"name": name, **arguments} for name, arguments in wrappers.items()]
+        c.put("environment.wrappers", entries, " and ".join(keys))
 
 
 def _wrappers(c: Conversion) -> Iterator[tuple[str, dict[str, Any]]]:
     """The wrappers of an entry, by their names here: one name, or a list of names and of {name: arguments}."""
     written = c.raw("env_wrapper") or []
-    for each in written if isinstance(written, list) else [written]:
-        name, arguments = next(iter(each.items())) if isinstance(each, Mapping) and len(each) == 1 else (each, {})
-        if not isinstance(name, str) or "." not in name or not isinstance(arguments or {}, Mapping):
-            reason = f"must name classes, module.Class, with their arguments, not {each!r}"
+    entries = written if isinstance(written, list) else [written]
+    for entry in entries:
+        name = entry
+        arguments = None
+        if isinstance(entry, Mapping) and len(entry) == 1:
+            ((name, arguments),) = entry.items()
+        arguments = arguments or {}
+        if not isinstance(name, str) or "." not in name or not isinstance(arguments, Mapping):
+            reason = f"must name classes, module.Class, with their arguments, not {entry!r}"
             c.refuse("env_wrapper", reason, _WITHOUT)
         elif name == _ATARI:
-            yield name, dict(arguments or {})
+            yield name, dict(arguments)
         else:
-            yield from _wrapper(c, name, dict(arguments or {}))
+            yield from _wrapper(c, name, dict(arguments))
 
 
 def _wrapper(c: Conversion, zoo_name: str, arguments: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -111,8 +117,9 @@ def _atari(c: Conversion, wrapper: dict[str, Any] | None, frames: int) -> None:
         c.put("evaluation.interval", None, "a number of steps also evaluates while the run trains")
         scores = "an evaluation plays whole games, whose score RL Zoo reports too"
         c.put("evaluation.environment.options.episodic_life", False, scores)
-    for key in [key for key in wrapper if key not in (*arguments, "clip_reward")]:
-        c.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
+    for key in wrapper:
+        if key not in arguments and key != "clip_reward":
+            c.refuse("env_wrapper", f"{key} is not an argument of AtariWrapper", _WITHOUT)
     if wrapper.get("clip_reward", True):
         c.put("hyperparameters.clip_rewards", 1.0, "AtariWrapper: clip_reward; scores are reported as they are")
     c.note("env_wrapper", "AtariWrapper: options of ale-py's vectorized form, which has the same steps")
