@@ -52,46 +52,56 @@ class CommentedFile:
 
 def _safe(comment: str) -> str:
     """A comment of one line, whatever the texts of the other file contain."""
-    return cells(comment)[0]
+    (line,) = cells(comment)
+    return line
 
 
 def _wrapped(paragraph: str) -> list[str]:
     paragraph = _safe(paragraph)
-    after = "  " if paragraph.startswith("- ") else ""
-    return textwrap.wrap(paragraph, WIDTH - 2, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)
+    indent = "  " if paragraph.startswith("- ") else ""
+    width = WIDTH - len("# ")
+    # Neither names of keys nor options with hyphens are split: they are searched for.
+    return textwrap.wrap(paragraph, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _plain(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: each.value if isinstance(each, Line) else _plain(each) for key, each in entries.items()}
+    return {key: entry.value if isinstance(entry, Line) else _plain(entry) for key, entry in entries.items()}
 
 
 def _lines(entries: Mapping[str, Any], depth: int) -> Iterable[str]:
     indent = "  " * depth
-    for key, each in entries.items():
-        name = scalar(key)
-        if not isinstance(each, Line):
-            yield f"{indent}{name}:"
-            yield from _lines(each, depth + 1)
-        elif isinstance(each.value, list) and any(isinstance(item, Mapping) for item in each.value):
-            yield _with_comment(f"{indent}{name}:", each.comment, indent)
-            yield from (f"{indent}  - {flow(item)}" for item in each.value)
+    for key, entry in entries.items():
+        start = f"{indent}{scalar(key)}:"
+        if not isinstance(entry, Line):
+            yield start
+            yield from _lines(entry, depth + 1)
+            continue
+        value = entry.value
+        if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            yield _with_comment(start, entry.comment, indent)
+            for item in value:
+                yield f"{indent}  - {flow(item)}"
         else:
-            yield _with_comment(f"{indent}{name}: {flow(each.value)}", each.comment, indent)
+            yield _with_comment(f"{start} {flow(value)}", entry.comment, indent)
 
 
 def _with_comment(line: str, comment: str, indent: str) -> str:
+    """The line with the comment behind it, or above it where both are too long for one line."""
     if not comment:
         return line
-    behind = f"{line}  # {comment}"
-    return behind if len(behind) <= WIDTH else f"{indent}# {comment}\n{line}"
+    together = f"{line}  # {comment}"
+    if len(together) <= WIDTH:
+        return together
+    return f"{indent}# {comment}\n{line}"
 
 
 def flow(value: Any) -> str:
     """Return a value as YAML in one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{scalar(key)}: {flow(each)}" for key, each in value.items()) + "}"
+        entries = ", ".join(f"{scalar(key)}: {flow(inner)}" for key, inner in value.items())
+        return f"{{{entries}}}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(flow, value)) + "]"
+        return f"[{', '.join(map(flow, value))}]"
     return scalar(value)
 
 
@@ -99,7 +109,8 @@ def scalar(value: Any) -> str:
     """Return a number or text as every reader of YAML reads it back, 1.0e-05 and not 1e-05, a text for some."""
     if isinstance(value, float) and math.isfinite(value):
         digits, exponent, power = repr(value).partition("e")
-        point = "" if "." in digits or not exponent else ".0"
-        return f"{digits}{point}{exponent}{power}"
+        if exponent and "." not in digits:  # YAML 1.1 reads 1e-05 as a text
+            digits += ".0"
+        return f"{digits}{exponent}{power}"
     text = yaml_text(value, default_flow_style=True, width=math.inf, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("...").removesuffix("\n")

@@ -109,10 +109,10 @@ class Hints:
 
     def _mapping(self, path: KeyPath) -> Mapping[str, Any]:
         """The block at ``path``; an empty one if no mapping is there."""
-        found: Any = self._data
+        block: Any = self._data
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found if isinstance(found, Mapping) else {}
+            block = block.get(key) if isinstance(block, Mapping) else None
+        return block if isinstance(block, Mapping) else {}
 
     # ------------------------------------------------------------ keys in the wrong block
 
@@ -125,10 +125,12 @@ class Hints:
         if not behavior or below not in ((), ("hyperparameters",), ("network_settings",)):
             return {}
         keys = () if below == ("hyperparameters",) else self._keys_of_trainer(behavior)
-        top = dict.fromkeys(FieldInfo.fields_of(RunConfig), "the top level of the file")
-        inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(keys).items()}
-        places = {**top, **inner, **dict.fromkeys(FieldInfo.fields_of(BehaviorSettings), dotted(behavior))}
-        return _messages({key: place for key, place in places.items() if place != dotted(path)})
+        places = dict.fromkeys(FieldInfo.fields_of(RunConfig), "the top level of the file")
+        for key, block in self._inner_places(keys).items():
+            places[key] = dotted((*behavior, *block))
+        places |= dict.fromkeys(FieldInfo.fields_of(BehaviorSettings), dotted(behavior))
+        here = dotted(path)
+        return _messages({key: place for key, place in places.items() if place != here})
 
     def _places_at_top(self) -> dict[str, str]:
         """The places of keys that are no blocks, for keys at the top level of the file."""
@@ -141,10 +143,16 @@ class Hints:
             "checkpoint_settings": CheckpointSettings,
             dotted(behavior): BehaviorSettings,
         }
-        inner = {key: dotted((*behavior, *block)) for key, block in self._inner_places(()).items()}
-        outer = {key: block for block, cls in blocks.items() for key in FieldInfo.fields_of(cls)}
-        outer |= {key: block for block, keys in DEFAULTS_ONLY.items() if block != "engine_settings" for key in keys}
-        return {**dict.fromkeys(names, "behaviors"), **inner, **outer, "curriculum": "environment_parameters.NAME"}
+        places = dict.fromkeys(names, "behaviors")
+        for key, inner_block in self._inner_places(()).items():
+            places[key] = dotted((*behavior, *inner_block))
+        for block, settings in blocks.items():
+            places |= dict.fromkeys(FieldInfo.fields_of(settings), block)
+        for block, keys in DEFAULTS_ONLY.items():
+            if block != "engine_settings":  # rlcore has no such block
+                places |= dict.fromkeys(keys, block)
+        places["curriculum"] = "environment_parameters.NAME"
+        return places
 
     def _sections(self) -> dict[str, type]:
         """The settings classes of plugins' own blocks, by name."""
@@ -192,20 +200,23 @@ class Hints:
         Misplaced keys of the present format are reported one by one.
         """
         data = self._mapping(path)
-        own = FieldInfo.fields_of(BehaviorSettings)
         places = self._inner_places(self._keys_of_trainer(path))
-        moved = {key: places[key] for key in data if key in places and key not in own}
-        removed = [key for key in data if key in foreign_keys()["ml_agents"] and key not in own and key != "trainer"]
+        unknown = [key for key in data if key not in FieldInfo.fields_of(BehaviorSettings)]
+        moved = {key: places[key] for key in unknown if key in places}
+        removed = [key for key in unknown if key in foreign_keys()["ml_agents"] and key != "trainer"]
         if data.get("use_recurrent") is not True:
             removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
         by_block: dict[KeyPath, list[str]] = {}
         for key, block in moved.items():
             by_block.setdefault(block, []).append(key)
-        parts = [
-            f"{', '.join(keys)} {'belong' if len(keys) > 1 else 'belongs'} in {dotted(block)}"
-            for block, keys in by_block.items()
-        ]
-        parts += ["rename trainer to trainer_type", *([f"delete {', '.join(removed)}"] if removed else []), CONVERTER]
+        parts = []
+        for block, keys in by_block.items():
+            verb = "belong" if len(keys) > 1 else "belongs"
+            parts.append(f"{', '.join(keys)} {verb} in {dotted(block)}")
+        parts.append("rename trainer to trainer_type")
+        if removed:
+            parts.append(f"delete {', '.join(removed)}")
+        parts.append(CONVERTER)
         message = f"the format of ML-Agents up to 0.16: {'; '.join(parts)}"
         return {**dict.fromkeys((*moved, *removed), ""), "trainer": message}
 
@@ -213,16 +224,18 @@ class Hints:
     def _outside(self) -> dict[str, str]:
         """The messages about blocks at the top level that belong elsewhere: one for the first block of each kind."""
         sections = {record.name for record in self._plugins.records("section")}
+        known = {*FieldInfo.fields_of(RunConfig), *sections}
         groups: dict[str, list[str]] = {}
         for key, block in self._data.items():
-            if isinstance(block, Mapping) and key not in {*FieldInfo.fields_of(RunConfig), *sections}:
+            if isinstance(block, Mapping) and key not in known:
                 groups.setdefault(self._kind_of_block(block), []).append(key)
         groups.pop("", None)
         messages: dict[str, str] = {}
         for message, keys in groups.items():
             first, *others = keys
-            also = f"; also {', '.join(map(repr, others))}" if others else ""
-            messages[first] = f"{message}{also}"
+            messages[first] = message
+            if others:
+                messages[first] += f"; also {', '.join(map(repr, others))}"
             messages |= dict.fromkeys(others, "")
         return messages
 
@@ -235,12 +248,14 @@ class Hints:
             return _LESSONS
         if "trainer_type" in block or "hyperparameters" in block:
             return _BEHAVIOR
-        if not has_behaviors and not foreign_keys()["stable_baselines3"].keys().isdisjoint(block.keys() - _ANYONES):
-            return ZOO_FILE  # an entry of such a file
-        if not has_behaviors and "run" in block and not block.keys().isdisjoint({"env", "config", "stop"}):
-            return _RLLIB_FILE  # an experiment
-        old = "trainer" in block or (not has_behaviors and not self._keys_of_a_behavior.isdisjoint(block))
-        return _OLD_BEHAVIOR if old else ""
+        if not has_behaviors:
+            if foreign_keys()["stable_baselines3"].keys() & (block.keys() - _ANYONES):
+                return ZOO_FILE  # an entry of such a file
+            if "run" in block and block.keys() & {"env", "config", "stop"}:
+                return _RLLIB_FILE  # an experiment
+            if self._keys_of_a_behavior & block.keys():
+                return _OLD_BEHAVIOR
+        return _OLD_BEHAVIOR if "trainer" in block else ""
 
     @cached_property
     def _keys_of_a_behavior(self) -> set[str]:
@@ -249,8 +264,12 @@ class Hints:
 
 def _split(path: KeyPath) -> tuple[KeyPath, KeyPath]:
     """The path of the behavior that ``path`` is in, empty for none; and the path below it."""
-    depth = {"behaviors": 2, "default_settings": 1}.get(str(path[0]), 0) if path else 0
-    return (path[:depth], path[depth:]) if len(path) > depth else ((), path)
+    depth = 0
+    if path:
+        depth = {"behaviors": 2, "default_settings": 1}.get(str(path[0]), 0)
+    if len(path) <= depth:
+        return (), path
+    return path[:depth], path[depth:]
 
 
 def _of_other_frameworks() -> dict[str, str]:

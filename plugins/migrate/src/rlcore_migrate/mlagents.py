@@ -106,15 +106,17 @@ def convert_files(
         c.notes.extend(_VERSIONS)
     c.convert_sections(sections, behaviors)
     trainers.problems.raise_any()
-    for behavior, each in curricula:
-        c.convert_curriculum(behavior, each)
-        each.problems.raise_any()
-    for each in samplers:
-        c.convert_samplers(each)
-        each.problems.raise_any()
-    files = [each.name for each in (path, curriculum, sampler) if each is not None]
+    for behavior, source in curricula:
+        c.convert_curriculum(behavior, source)
+        source.problems.raise_any()
+    for source in samplers:
+        c.convert_samplers(source)
+        source.problems.raise_any()
+    files = [file.name for file in (path, curriculum, sampler) if file is not None]
+    # What one behavior takes from `default` is converted, also if another one has no use for it.
     left_out = {key: reason for key, reason in c.left_out.items() if key not in c.used}
-    return ConvertedFiles(c.file.text(_head(files, c.notes, left_out)), tuple(c.behaviors), left_out)
+    text = c.file.text(_head(files, c.notes, left_out))
+    return ConvertedFiles(text, tuple(c.behaviors), left_out)
 
 
 def _head(files: Sequence[str], notes: Sequence[str], left_out: Mapping[str, str]) -> Iterator[str]:
