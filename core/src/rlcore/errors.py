@@ -72,9 +72,13 @@ def dotted(path: KeyPath) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        else:
-            part = part if len(part) <= LONGEST_KEY else part[: LONGEST_KEY - 3] + "..."
-            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part.removesuffix("...")) else repr(part))
+            continue
+        if len(part) > LONGEST_KEY:
+            part = f"{part[: LONGEST_KEY - 3]}..."
+        is_plain = _PLAIN_KEY.fullmatch(part.removesuffix("..."))
+        if text:
+            text += "."
+        text += part if is_plain else repr(part)
     return text
 
 
@@ -196,10 +200,14 @@ class RunStateError(RlcoreError):
 
 def one_line(error: BaseException) -> str:
     """Return ``Type: message`` of an exception on one line."""
-    text = " ".join(str(error).split())
-    shown = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    # Only rlcore ends a run: a call of sys.exit was meant to stop it, or to report an error.
-    return f"{shown}; raise an exception instead of calling sys.exit" if isinstance(error, SystemExit) else shown
+    message = " ".join(str(error).split())
+    line = type(error).__name__
+    if message:
+        line += f": {message}"
+    if isinstance(error, SystemExit):
+        # Only rlcore ends a run: a call of sys.exit was meant to stop it, or to report an error.
+        line += "; raise an exception instead of calling sys.exit"
+    return line
 
 
 E = TypeVar("E", bound=RlcoreError)
@@ -219,19 +227,22 @@ def repeating(cause: BaseException, what: str, kind: Callable[[str], E]) -> E:
 
 def traceback_hint(error: BaseException) -> str:
     """``"; --debug shows the traceback"`` for an error that :func:`repeating` made, else an empty string."""
-    return "; --debug shows the traceback" if isinstance(error, RlcoreError) and error.repeats_cause else ""
+    if isinstance(error, RlcoreError) and error.repeats_cause:
+        return "; --debug shows the traceback"
+    return ""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """Return the allowed name closest to ``name``, whatever the case of its letters, or None if nothing is close."""
-    return _nearest(name, tuple(each for each in allowed if len(each) <= LONGEST_NAME))
+    short = tuple(other for other in allowed if len(other) <= LONGEST_NAME)
+    return _nearest(name, short)
 
 
 @lru_cache(maxsize=4096)  # a mistake in default_settings is found again in every behavior
 def _nearest(name: str, allowed: tuple[str, ...]) -> str | None:
     if len(name) > LONGEST_NAME:
         return None
-    by_lower_case = {each.lower(): each for each in reversed(allowed)}
+    by_lower_case = {other.lower(): other for other in reversed(allowed)}
     matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
     return by_lower_case[matches[0]] if matches else None
 

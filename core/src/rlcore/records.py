@@ -94,13 +94,17 @@ class Record:
     @property
     def reference(self) -> str:
         """The record as DIST/NAME, or PLUGIN/NAME if the plugin is not installed as a distribution."""
-        return f"{self.plugin.source}/{self.name}" if self.plugin is not None else self.name
+        if self.plugin is None:
+            return self.name
+        return f"{self.plugin.source}/{self.name}"
 
     @property
     def described(self) -> str:
         """The record in messages: ``trainer 'ppo' of plugin 'ppo' (rlcore-ppo 0.1.0)``."""
-        own = f"{self.kind} {self.name!r}"
-        return f"{own} of {self.plugin.described}" if self.plugin is not None else own
+        record = f"{self.kind} {self.name!r}"
+        if self.plugin is None:
+            return record
+        return f"{record} of {self.plugin.described}"
 
     def resolve(self, attribute: str = "target") -> Any:
         """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""

@@ -53,9 +53,10 @@ class LazyGroup(click.Group):
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lazy:
+        lazy = self.lazy.get(cmd_name)
+        if lazy is None:
             return None
-        module, _, name = self.lazy[cmd_name].target.partition(":")
+        module, _, name = lazy.target.partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
@@ -63,7 +64,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name in self.lazy:
+        if name in self.lazy:  # no plugin can take a command of rlcore, and none is loaded for it
             return super().resolve_command(ctx, args)
         plugins = _installed_plugins()
         command = plugin_command(plugins, self.front + name)
@@ -83,38 +84,42 @@ class LazyGroup(click.Group):
         if package:
             advice = f"{pip_install(package)}, or turn the plugin on if it is installed"
             return f"no command {full!r}: it is a command of {package}; {advice}"
-        others = self._of_this_group(record.name for record in plugins.records("command"))
-        known = (*self.lazy, *dict.fromkeys(others))
+        of_plugins = self._of_this_group(record.name for record in plugins.records("command"))
+        known = list(dict.fromkeys((*self.lazy, *of_plugins)))
         hint = did_you_mean(self.synonyms.get(name, name), known)
-        off = plugins.needed(full, "command") or plugins_off(plugins.found, f"{ENV_PLUGINS}=")
         message = f"no command {full!r}; commands: {', '.join(known)}{hint}"
+        off = plugins.needed(full, "command") or plugins_off(plugins.found, f"{ENV_PLUGINS}=")
         return f"{message}; {off}" if off else message
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in self.lazy.items()])
-        others = self._listed()
-        if others:
+        of_plugins = self._listed()
+        if of_plugins:
             with formatter.section("Commands of installed plugins"):
-                formatter.write_dl(list(others.items()))
+                formatter.write_dl(list(of_plugins.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = super().shell_complete(ctx, incomplete)
-        for name, text in self._listed().items():
+        items = super().shell_complete(ctx, incomplete)
+        for name, summary in self._listed().items():
             if name.startswith(incomplete):
-                found.append(CompletionItem(name, help=text))
-        return found
+                items.append(CompletionItem(name, help=summary))
+        return items
 
     def _listed(self) -> dict[str, str]:
         """The names in this group and the summaries of commands of installed plugins."""
-        found = listed_commands()
-        names = [name for name in self._of_this_group(found) if name not in self.lazy]
-        return {name: found[self.front + name] for name in names}
+        summaries = listed_commands()
+        names = [name for name in self._of_this_group(summaries) if name not in self.lazy]
+        return {name: summaries[self.front + name] for name in names}
 
     def _of_this_group(self, names: Iterable[str]) -> list[str]:
         """The commands of this group among ``names``, without the group in front."""
-        found = (name.removeprefix(self.front) for name in names if name.startswith(self.front))
-        return [name for name in found if " " not in name]
+        commands = []
+        for name in names:
+            command = name.removeprefix(self.front)
+            if name.startswith(self.front) and " " not in command:
+                commands.append(command)
+        return commands
 
 
 def _installed_plugins() -> Plugins:
@@ -131,12 +136,15 @@ def plugin_command(plugins: Plugins, name: str) -> click.Command | None:
     """The command called NAME, GROUP NAME or DIST/NAME of a plugin; None if no plugin has it."""
     from rlcore.records import CommandSpec
 
-    if not any(name in (record.name, record.reference) for record in plugins.records("command")):
+    names: set[str] = set()
+    for record in plugins.records("command"):
+        names |= {record.name, record.reference}
+    if name not in names:
         return None
-    record = plugins.record(CommandSpec, name)
-    command = record.resolve()
+    spec = plugins.record(CommandSpec, name)
+    command = spec.resolve()
     if not isinstance(command, click.Command):
-        raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")
+        raise PluginError(f"command {name!r}: {spec.target} is a {type(command).__name__}, not a click command")
     return command
 
 
@@ -164,14 +172,17 @@ def listed_options() -> dict[str, str]:
 
 def _written(record: str) -> dict[str, str]:
     """The names and summaries of records of a class."""
-    found: dict[str, str] = {}
+    summaries: dict[str, str] = {}
     for module in _modules():
-        for block in module_text(module).split(f"{record}(")[1:]:
-            name = _NAME.search(block)
-            summary = _SUMMARY.search(block)
-            if name is not None:
-                found.setdefault(name[1], (summary[1] or summary[2]) if summary is not None else "")
-    return dict(sorted(found.items()))
+        _, *calls = module_text(module).split(f"{record}(")
+        for call in calls:
+            name = _NAME.search(call)
+            if name is None:
+                continue
+            match = _SUMMARY.search(call)
+            summary = (match[1] or match[2]) if match is not None else ""
+            summaries.setdefault(name[1], summary)
+    return dict(sorted(summaries.items()))
 
 
 def _modules() -> Iterator[str]:

@@ -33,7 +33,8 @@ class ConsoleWriter:
         return cls(plays=run.inference or not run.offline, silent=run.config.lone_lessons)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)
+        seconds = time.monotonic() - self._started
+        line = console_line(behavior, step, seconds, stats, self._plays, self._silent)
         print(fitted(line, sys.stdout), flush=True)
 
     def close(self) -> None:
@@ -61,21 +62,23 @@ def console_line(
             parts.append(f"Std of Reward: {stats[Tag.CUMULATIVE_REWARD].std:0.3f}")
     elif plays:
         parts.append("No episode was completed since last summary")
-    training = means.get(Tag.IS_TRAINING, 1.0) > 0.0
-    parts.append("Training" if training else "Not Training")
+    is_training = means.get(Tag.IS_TRAINING, 1.0) > 0.0
+    parts.append("Training" if is_training else "Not Training")
     if ELO in means:
         parts.append(f"ELO: {means[ELO]:0.3f}")
-    lessons = [f"{name} {number:g}" for name, number in lesson_numbers(means).items() if name not in silent]
+    lessons = []
+    for name, number in lesson_numbers(means).items():
+        if name not in silent:
+            lessons.append(f"{name} {number:g}")
     if lessons:
         parts.append(f"Lesson: {', '.join(lessons)}")
     if Tag.EVALUATION_REWARD in means:
-        against = [
-            f"{tag.removeprefix(Tag.REWARD_AGAINST)} {mean:0.3f}"
-            for tag, mean in means.items()
-            if tag.startswith(Tag.REWARD_AGAINST)
-        ]
-        opponents = f" ({', '.join(against)})" if against else ""
-        parts.append(f"Evaluation: {means[Tag.EVALUATION_REWARD]:0.3f}{opponents}")
+        opponents = []
+        for tag, mean in means.items():
+            if tag.startswith(Tag.REWARD_AGAINST):
+                opponents.append(f"{tag.removeprefix(Tag.REWARD_AGAINST)} {mean:0.3f}")
+        against = f" ({', '.join(opponents)})" if opponents else ""
+        parts.append(f"Evaluation: {means[Tag.EVALUATION_REWARD]:0.3f}{against}")
     if Tag.STEPS_PER_SECOND in means:
         parts.append(f"{means[Tag.STEPS_PER_SECOND]:.0f} steps/s")
     return printable(". ".join(parts) + ".")

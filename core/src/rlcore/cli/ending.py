@@ -33,11 +33,12 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
     It prints what the command would have printed, and returns the exit code.
     """
     error = sys.exception()
-    over = threading.Event()
-    claim = threading.Lock()
+    done = threading.Event()
+    claim = threading.Lock()  # of who comes first: the block, or the deadline
 
     def end() -> None:
-        if not over.wait(min(seconds, threading.TIMEOUT_MAX)) and claim.acquire(blocking=False):
+        in_time = done.wait(min(seconds, threading.TIMEOUT_MAX))
+        if not in_time and claim.acquire(blocking=False):
             _warn(f"{what} takes more than {seconds:g} s")
             end_process(last_words(error))
 
@@ -46,7 +47,7 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
     try:
         yield
     finally:
-        over.set()
+        done.set()
         if not claim.acquire(blocking=False):
             threading.Event().wait()  # the process is ending
         thread.join()
@@ -57,10 +58,12 @@ def end_soon(code: int) -> None:
 
     def end() -> None:
         time.sleep(EXIT_SECONDS)
-        others = [each for each in threading.enumerate() if each is not threading.main_thread()]
-        left = [each.name for each in others if not each.daemon]
-        what = f"thread {', '.join(map(repr, left))} is left over" if left else "an exit handler is not done"
-        _warn(f"{what} {EXIT_SECONDS:g} s after the end")
+        left = []
+        for thread in threading.enumerate():
+            if thread is not threading.main_thread() and not thread.daemon:
+                left.append(repr(thread.name))
+        reason = f"thread {', '.join(left)} is left over" if left else "an exit handler is not done"
+        _warn(f"{reason} {EXIT_SECONDS:g} s after the end")
         end_process(code)
 
     threading.Thread(target=end, name="deadline", daemon=True).start()
@@ -130,31 +133,36 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
         if not received:
             received.append(time.monotonic())
             run.stop_by_signal(number)
-        elif number in (signal.SIGINT, signal.SIGTERM) and time.monotonic() - received[0] >= TWICE_SECONDS:
+            return
+        is_second = time.monotonic() - received[0] >= TWICE_SECONDS
+        if is_second and number in (signal.SIGINT, signal.SIGTERM):
             os._exit(128 + number)
 
-    before = {number: signal.getsignal(number) for number in STOPS}
-    ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in ours:
+    handlers: dict[int, Any] = {}
+    for number in STOPS:
+        handler = signal.getsignal(number)
+        if handler not in (signal.SIG_IGN, None):  # None: a handler that Python did not install
+            handlers[number] = handler
+    for number in handlers:
         signal.signal(number, handle)
     try:
         with beside(_print_what_it_waits_for, run, received):
             yield
     finally:
-        for number, handler in ours.items():
+        for number, handler in handlers.items():
             signal.signal(number, signal.SIG_IGN if own_process and received else handler)
 
 
-def _print_what_it_waits_for(run: Run, received: Sequence[float], over: threading.Event) -> None:
+def _print_what_it_waits_for(run: Run, received: Sequence[float], done: threading.Event) -> None:
     """Prints once what a stopping run still does, so that the user knows what a second signal loses.
 
     Runs in a thread of its own, because a signal handler must not write to a stream that the interrupted loop may be
     writing to.
     """
     while not received:
-        if over.wait(LOOK_SECONDS):
+        if done.wait(LOOK_SECONDS):
             return
-    if not over.wait(TWICE_SECONDS):
+    if not done.wait(TWICE_SECONDS):
         click.echo(waiting_line(run), file=sys.stderr)
 
 
@@ -162,10 +170,11 @@ def waiting_line(run: Run) -> str:
     """The line that says what a stopping run waits for, and what a second signal loses."""
     if run.outcome is not None and run.saved_step == run.steps:
         return "stopping: closing the environment; all that was learned is saved"
+    doing = "saving a checkpoint"
+    lost = "everything" if run.saved_step is None else f"what was learned after step {run.saved_step}"
     if run.config.checkpoint_settings.inference:
         doing = "ending"
         lost = "nothing"
-    else:
-        doing = "finishing the update, then saving a checkpoint" if run.updating else "saving a checkpoint"
-        lost = "everything" if run.saved_step is None else f"what was learned after step {run.saved_step}"
+    elif run.updating:
+        doing = "finishing the update, then saving a checkpoint"
     return f"stopping: {doing}; a second Ctrl-C or SIGTERM ends the run at once and loses {lost}"

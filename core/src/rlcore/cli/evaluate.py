@@ -95,7 +95,7 @@ def evaluate_command(
         raise click.UsageError("--opponent adds an opponent and --no-opponents leaves all out; give only one of them")
     if video is not None and video.is_dir() and any(video.iterdir()):
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
-    limit_threads()
+    limit_threads()  # before these imports, which load numpy
     from rlcore.config.load import load_document, located
     from rlcore.config.overrides import apply_overrides
     from rlcore.config.problems import ConfigErrors
@@ -108,9 +108,9 @@ def evaluate_command(
     from rlcore.run.saved.saved_run import SavedRun
     from rlcore.storage.output import require_outside_runs
 
-    for option, place in (("--video", video), ("--record", record)):
-        if place is not None:
-            require_outside_runs(place, f"{option} {place}")
+    for option, folder in (("--video", video), ("--record", record)):
+        if folder is not None:
+            require_outside_runs(folder, f"{option} {folder}")
     show_log()
     directory = find_run(run)
     document = apply_overrides(read_saved_configuration(directory), sets)
@@ -121,7 +121,7 @@ def evaluate_command(
     evaluation = document.data.get("evaluation")
     if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run
         document = apply_overrides(document, ["evaluation.interval=null"])
-    if not chosen.allow_local:
+    if not chosen.allow_local:  # before its plugins are imported
         refuse_code_of_others(document, directory, local=False)
     plugins = chosen.load(document, lenient=True)
     try:
@@ -166,24 +166,23 @@ def opponent_sets(opponents: tuple[str, ...]) -> list[str]:
     for text in opponents:
         name, equals, block = text.partition("=")
         quote = "'" if '"' in name else '"'
-        sets.append(f"evaluation.opponents.{quote}{name.strip()}{quote}={block if equals else '{}'}")
+        key = f"evaluation.opponents.{quote}{name.strip()}{quote}"
+        sets.append(f"{key}={block if equals else '{}'}")
     return sets
 
 
-def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:
-    """A line for each behavior and opponent; ``place`` names the checkpoint."""
+def result_lines(result: EvaluationResult, checkpoint: str) -> Iterator[str]:
+    """A line for each behavior and opponent; ``checkpoint`` names the checkpoint."""
     for name, behavior in result.behaviors.items():
-        group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
-        yield (
-            f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
-            f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
-        )
+        rewards = f"mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}"
+        if behavior.mean_group_reward is not None:
+            rewards += f" and mean group reward {behavior.mean_group_reward:.2f}"
+        episodes = f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps"
+        yield f"{name}: {rewards} over {episodes} ({checkpoint})"
         if behavior.info:
             info = ", ".join(f"{key} {mean:.3f}" for key, mean in behavior.mean_info.items())
             yield f"{name}: means of what ended episodes report: {info}"
-    for name, played in result.opponents.items():
-        shares = f"won {played.win_rate:.1%}, drawn {played.draw_rate:.1%}, lost {played.loss_rate:.1%}"
-        yield (
-            f"against {name}: mean reward {played.mean_reward:.2f} +/- {played.std_reward:.2f}, {shares} of "
-            f"{played.episodes} episodes"
-        )
+    for name, opponent in result.opponents.items():
+        rewards = f"mean reward {opponent.mean_reward:.2f} +/- {opponent.std_reward:.2f}"
+        shares = f"won {opponent.win_rate:.1%}, drawn {opponent.draw_rate:.1%}, lost {opponent.loss_rate:.1%}"
+        yield f"against {name}: {rewards}, {shares} of {opponent.episodes} episodes"

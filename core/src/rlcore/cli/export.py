@@ -69,13 +69,14 @@ def export_command(
     if profile is not None:
         source = attrs.evolve(source, document=with_profile(source.document, spec, profile))
     export = Export.of(source, plugins, spec, checkpoint, behavior)
-    written = export.write(output, force)
+    exported = export.write(output, force)
+    step = export.saved.step
     if as_json:
-        files = {name: str(each.path) for name, each in written.items()}
-        reports = {name: each.report for name, each in written.items()}
-        shown = {"exporter": spec.reference, "step": export.saved.step, "files": files, "reports": reports}
-        click.echo(json.dumps(shown, indent=4))
+        files = {name: str(policy.path) for name, policy in exported.items()}
+        reports = {name: policy.report for name, policy in exported.items()}
+        answer = {"exporter": spec.reference, "step": step, "files": files, "reports": reports}
+        click.echo(json.dumps(answer, indent=4))
         return
-    for name, each in written.items():
-        report = "" if each.report is None else f": {each.report}"
-        echo(f"{name}: exported to {each.path} (checkpoint {export.saved.step}){report}")
+    for name, policy in exported.items():
+        report = "" if policy.report is None else f": {policy.report}"
+        echo(f"{name}: exported to {policy.path} (checkpoint {step}){report}")

@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
     shorten = ShortPaths()
     try:
         answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False, obj=own_process)
+        # A lost reader is noticed here: Python would report it while it exits, with exit code 120.
         with _lost_pipes():
             print(end="", flush=True)
         return answer if isinstance(answer, int) else ExitCode.DONE
@@ -110,12 +111,17 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
 
 def _command(arguments: Sequence[str]) -> str:
     """The first word that is not an option."""
-    return next((word for word in arguments if not word.startswith("-")), "")
+    for word in arguments:
+        if not word.startswith("-"):
+            return word
+    return ""
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
     # Read from the arguments, because the error may precede click's context.
-    return "--debug" in words_before_dashes(arguments) or os.environ.get(ENV_DEBUG, "0") not in ("", "0")
+    if "--debug" in words_before_dashes(arguments):
+        return True
+    return os.environ.get(ENV_DEBUG, "0") not in ("", "0")
 
 
 def process() -> NoReturn:
@@ -154,14 +160,16 @@ def named(text: str) -> str:
     try:
         launch = launched()
     except ConfigError:  # which is the error: the variables of torchrun say nothing
-        launch = None
-    return text if launch is None or launch.size == 1 else f"rank {launch.rank}: {text}"
+        return text
+    if launch is None or launch.size == 1:
+        return text
+    return f"rank {launch.rank}: {text}"
 
 
 def _message(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror}"
+        return f"{error.filename or 'output'}: {error.strerror}"
     if isinstance(error, RlcoreError | OSError):
         return f"{text}{traceback_hint(error)}"
     return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"

@@ -29,7 +29,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def words_before_dashes(args: Sequence[str]) -> Sequence[str]:
     """The words of a command line that may be options: those before ``--``."""
-    return args[: args.index("--")] if "--" in args else args
+    if "--" not in args:
+        return args
+    return args[: args.index("--")]
 
 
 class UserPath(click.Path):
@@ -47,11 +49,14 @@ class UserPath(click.Path):
 
 def complete_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The ids of runs in ``results/`` that begin with ``incomplete``, for a shell; for a path, directories too."""
-    ids = [each.parent.name for each in sorted(Path("results").glob("*/configuration.yaml"))]
-    found = [CompletionItem(name) for name in ids if name.startswith(incomplete)]
+    items = []
+    for file in sorted(Path("results").glob("*/configuration.yaml")):
+        run_id = file.parent.name
+        if run_id.startswith(incomplete):
+            items.append(CompletionItem(run_id))
     if isinstance(parameter, click.Argument):
-        found.append(CompletionItem(incomplete, type="dir"))
-    return found
+        items.append(CompletionItem(incomplete, type="dir"))
+    return items
 
 
 def complete_records(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -108,7 +113,8 @@ def plugin_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def called(
         *, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool, **arguments: Any
     ) -> Any:
-        return command(chosen=PluginFlags(dash_p, no_plugins, strict_plugins, allow_local), **arguments)
+        flags = PluginFlags(dash_p, no_plugins, strict_plugins, allow_local)
+        return command(chosen=flags, **arguments)
 
     local = click.option(
         "--allow-local",

@@ -55,30 +55,35 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     Without --provides nothing of a plugin is imported; with it, a plugin that cannot be loaded is refused too.
     """
     selection = selection_from(dash_p=dash_p, no_plugins=no_plugins)
-    found = decide(installed(), selection)
-    fields = ("name", "distribution", "version", "state", "editable", "module")
-    rows = [{**{key: getattr(plugin, key) for key in fields}, "why": plugin.because} for plugin in found]
-    notes = [message for message, _, _ in obstacles(found, selection)]
-    notes += unmatched(found, selection)
-    notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
-    notes += [plugin.warning for plugin in found if plugin.state == "on" and plugin.warning and not provides]
+    decided = decide(installed(), selection)
+    rows: list[dict[str, Any]] = []
+    for plugin in decided:
+        row = {key: getattr(plugin, key) for key in ("name", "distribution", "version", "state", "editable", "module")}
+        rows.append({**row, "why": plugin.because})
+    on = tuple(plugin for plugin in decided if plugin.state == "on")
+    notes = [message for message, _, _ in obstacles(decided, selection)]
+    notes += unmatched(decided, selection)
+    notes += [f"{plugin.described}: {plugin.refused}" for plugin in decided if plugin.state == "refused"]
     if provides:
         from rlcore.plugins.call import Plugins
 
-        on = tuple(plugin for plugin in found if plugin.state == "on")
         plugins = Plugins(found=on, tolerant=True)
         plugins.load()
-        for row, plugin in zip(rows, found, strict=True):
-            row["state"] = "refused" if plugin.label in plugins.broken else row["state"]
+        for row, plugin in zip(rows, decided, strict=True):
+            if plugin.label in plugins.broken:
+                row["state"] = "refused"
             row["provides"] = [f"{record.kind}:{record.name}" for record in plugins.records_of(plugin.label)]
         notes += plugins.warnings
+    else:
+        notes += [plugin.warning for plugin in on if plugin.warning]
     if as_json:
         click.echo(json.dumps({"plugins": rows, "problems": notes}, indent=4))
         return
     lines = [("NAME", "DIST VERSION", "STATE", "WHY", "PROVIDES" if provides else "")]
     for row in rows:
         source = f"{row['distribution']} {row['version']}" if row["distribution"] else row["module"]
-        source += " (editable)" if row["editable"] else ""
+        if row["editable"]:
+            source += " (editable)"
         provided = " ".join(row.get("provides", ()))
         lines.append((row["name"], source, row["state"], row["why"], provided))
     echo_columns(lines)
@@ -96,8 +101,8 @@ def info_command(name: str, as_json: bool) -> None:
     """
     from rlcore.plugins.call import Plugins
 
-    plugins, chosen = Plugins.inspect(name)
-    reports = [_report(plugins, plugin) for plugin in chosen]
+    plugins, matching = Plugins.inspect(name)
+    reports = [_report(plugins, plugin) for plugin in matching]
     if as_json:
         click.echo(json.dumps(reports, indent=4, default=str))
         return
@@ -107,11 +112,16 @@ def info_command(name: str, as_json: bool) -> None:
 
 def _why_on(plugin: Plugin) -> str:
     """The source that turns the plugin on or off, and what requires it: ``autoload; required by acme-rl/acme``."""
-    found = decide(installed(), selection_from())
-    here = next((each for each in found if each.label == plugin.label), plugin)
-    users = [each.label for each in found if each.on and each.needs_distribution_of(plugin)]
+    reason = plugin
+    users = []
+    for other in decide(installed(), selection_from()):
+        if other.label == plugin.label:
+            reason = other
+        if other.on and other.needs_distribution_of(plugin):
+            users.append(other.label)
     required = f"required by {', '.join(users)}" if users else ""
-    return "; ".join(filter(None, ["" if here.required_by else here.why, required]))
+    why = "" if reason.required_by else reason.why
+    return "; ".join(filter(None, (why, required)))
 
 
 def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
@@ -135,38 +145,41 @@ def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
 
 def _about(distribution: str) -> dict[str, str]:
     try:
-        found = metadata.metadata(distribution)
+        about = metadata.metadata(distribution)
     except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
         return {}
-    labeled = (line.partition(", ") for line in found.get_all("Project-URL", ()))
-    links = {label.lower(): url for label, _, url in labeled}
-    homepage = links.get("homepage") or links.get("repository") or found.get("Home-page") or ""
-    return {"summary": found.get("Summary") or "", "homepage": homepage}
+    links = {}
+    for line in about.get_all("Project-URL", ()):
+        label, _, url = line.partition(", ")
+        links[label.lower()] = url
+    homepage = links.get("homepage") or links.get("repository") or about.get("Home-page") or ""
+    return {"summary": about.get("Summary") or "", "homepage": homepage}
 
 
 def _record(record: Record) -> dict[str, Any]:
     """What a record says, but for defaults, with the fields of the settings classes that it names."""
     from rlcore.records import BehaviorSection, ConfigSection, EvaluationSection
 
-    described: dict[str, Any] = {"kind": record.kind, "name": record.name, "summary": record.summary}
+    report: dict[str, Any] = {"kind": record.kind, "name": record.name, "summary": record.summary}
     for attribute in attrs.fields(type(record)):
-        value = getattr(record, attribute.name)
-        if attribute.name in ("settings", "parameters") and value:
-            described[attribute.name] = _settings(record, attribute.name)
-        elif attribute.name not in (*described, "plugin") and value != attribute.default:
-            described[attribute.name] = sorted(value) if isinstance(value, frozenset) else value
+        name = attribute.name
+        value = getattr(record, name)
+        if name in ("settings", "parameters") and value:
+            report[name] = _settings(record, name)
+        elif name not in (*report, "plugin") and value != attribute.default:
+            report[name] = sorted(value) if isinstance(value, frozenset) else value
     if isinstance(record, ConfigSection | BehaviorSection | EvaluationSection):  # nothing but settings
-        described["settings"] = _settings(record, "target")
-    return described
+        report["settings"] = _settings(record, "target")
+    return report
 
 
 def _settings(record: Record, attribute: str) -> dict[str, Any]:
-    described: dict[str, Any] = {"class": getattr(record, attribute)}
+    report: dict[str, Any] = {"class": getattr(record, attribute)}
     try:
         cls = record.resolve(attribute)
     except PluginError as error:
-        return {**described, "problem": str(error)}
-    described["fields"] = [
+        return {**report, "problem": str(error)}
+    report["fields"] = [
         {
             "name": field.name,
             "type": getattr(field.type, "__name__", None) or str(field.type),
@@ -175,27 +188,32 @@ def _settings(record: Record, attribute: str) -> dict[str, Any]:
         }
         for field in (attrs.fields(cls) if attrs.has(cls) else ())
     ]
-    return described
+    return report
 
 
 def _default(field: attrs.Attribute[Any]) -> Any:
     default = FieldInfo.default_of(field)
     if default is attrs.NOTHING:
         return "required"
-    return type(default).__name__ if attrs.has(type(default)) else default
+    if attrs.has(type(default)):  # a block
+        return type(default).__name__
+    return default
 
 
 def _print_report(report: dict[str, Any]) -> None:
     for key, value in report.items():
+        if key == "records":
+            continue
         if key == "editable":
             value = "yes" if value else "no"
-        if key != "records":
-            echo(f"{key + ':':14}{value if isinstance(value, str) else ', '.join(value) or 'none'}")
+        text = value if isinstance(value, str) else ", ".join(value) or "none"
+        echo(f"{key + ':':14}{text}")
     for record in report["records"]:
         echo(f"\n{record.pop('kind')} {record.pop('name')}: {record.pop('summary')}")
         for key, value in record.items():
             if not isinstance(value, dict):
-                echo(f"  {key} {', '.join(value) if isinstance(value, list) else value}")
+                text = ", ".join(value) if isinstance(value, list) else value
+                echo(f"  {key} {text}")
                 continue
             echo(f"  {key} {value['class']}")
             if "problem" in value:
@@ -220,23 +238,24 @@ def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, a
 
     plugins = load_plugins(selection_from(dash_p=dash_p, no_plugins=no_plugins))
     warn(plugins.warnings)
-    found = plugins.specifications
-    if name is not None and name not in found:
-        answer = successor(name)
-        advice = f"; {answer}" if answer else did_you_mean(name, found)
-        raise PluginError(f"no hook {name!r}{advice}")
-    core = {hook.name: hook for hook in HOOKS}
+    specifications = plugins.specifications
+    if name is not None:
+        if name not in specifications:
+            became = successor(name)
+            advice = f"; {became}" if became else did_you_mean(name, specifications)
+            raise PluginError(f"no hook {name!r}{advice}")
+        specifications = {name: specifications[name]}
+    core = {hook.name: attrs.asdict(hook) for hook in HOOKS}
     added = {"kind": "added", "since": None, "deprecated": None}
     hooks = [
         {
-            "name": each,
-            **(attrs.asdict(core[each]) if each in core else added),
+            "name": hook,
+            **core.get(hook, added),
             "of": function.__module__,
             "signature": _signature(function),
             "text": inspect.getdoc(function) or "",
         }
-        for each, function in found.items()
-        if name in (None, each)
+        for hook, function in specifications.items()
     ]
     if as_json:
         click.echo(json.dumps({"hooks": hooks}, indent=4))
@@ -246,8 +265,8 @@ def hooks_command(name: str | None, dash_p: tuple[str, ...], no_plugins: bool, a
 
 def _signature(function: Callable[..., Any]) -> str:
     signature = inspect.signature(function)  # its annotations are text, which str() would quote
-    arguments = ", ".join(f"{each.name}: {each.annotation}" for each in signature.parameters.values())
-    return f"{function.__name__}({arguments}) -> {signature.return_annotation}"
+    arguments = [f"{parameter.name}: {parameter.annotation}" for parameter in signature.parameters.values()]
+    return f"{function.__name__}({', '.join(arguments)}) -> {signature.return_annotation}"
 
 
 def _hook_text(hook: dict[str, Any]) -> str:

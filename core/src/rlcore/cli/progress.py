@@ -69,8 +69,10 @@ def progress_bar(console: Console | None = None) -> Progress:
 
 def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bool) -> str:
     """`` lesson length 2, gravity 0``, or `` lesson 2, 0`` if there is no room for names."""
-    spoken = {name: number for name, number in lessons.items() if name not in silent}
-    numbers = [f"{name} {number:g}" if wide else f"{number:g}" for name, number in spoken.items()]
+    numbers = []
+    for name, number in lessons.items():
+        if name not in silent:
+            numbers.append(f"{name} {number:g}" if wide else f"{number:g}")
     return f" lesson {', '.join(numbers)}" if numbers else ""
 
 
@@ -81,16 +83,18 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
     finished = False
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
-        lessons = printable(lessons_text(run.lessons, silent, wide=progress.console.width >= WIDE))
-        for name, behavior in list(run.behaviors.items()):
+        wide = progress.console.width >= WIDE
+        lessons = printable(lessons_text(run.lessons, silent, wide))
+        for name, behavior in list(run.behaviors.items()):  # a copy: this thread runs beside the training
+            max_steps = behavior.settings.max_steps
             # The last update may go beyond what is to be learned; what is only acted has no end.
-            steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)
+            steps = behavior.inferred if inference else min(behavior.steps, max_steps)
             text = NO_REWARD if behavior.mean_reward is None else f"reward {behavior.mean_reward:.2f}"
             if behavior.evaluated is not None:
                 text += f" evaluation {behavior.evaluated:.2f}"
             text += lessons
             if name not in tasks:
-                total = None if inference else behavior.settings.max_steps
+                total = None if inference else max_steps
                 tasks[name] = progress.add_task(name, total=total, completed=steps, text=text)
             progress.update(tasks[name], completed=steps, text=text)
 
@@ -98,8 +102,11 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
 def is_silent(run: Run) -> bool:
     """Whether the configuration turned the console writer off: then only the last line is printed."""
     console = run.plugins.record(StatsWriterSpec, "rlcore/console")
-    off = [reference for reference, settings in run.config.stats.items() if settings is False]
-    return any(run.plugins.record(StatsWriterSpec, reference) is console for reference in off)
+    for reference, settings in run.config.stats.items():
+        # `console` and `rlcore/console` both name it.
+        if settings is False and run.plugins.record(StatsWriterSpec, reference) is console:
+            return True
+    return False
 
 
 def _print_signs(run: Run, done: threading.Event) -> None:
@@ -130,9 +137,9 @@ def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
     if run.config.checkpoint_settings.inference:
         return line
     learning = [behavior for behavior in behaviors.values() if behavior.learning]
-    nearest = min(learning, key=lambda each: each.next_summary - each.steps, default=None)
-    if nearest is None:
+    if not learning:
         return line
-    of = f" of {nearest.name}" if len(behaviors) > 1 else ""
+    nearest = min(learning, key=lambda behavior: behavior.next_summary - behavior.steps)
+    of_behavior = f" of {nearest.name}" if len(behaviors) > 1 else ""
     step = min(nearest.next_summary, nearest.settings.max_steps)
-    return f"{line}; the first summary{of} is at step {step}"
+    return f"{line}; the first summary{of_behavior} is at step {step}"

@@ -46,15 +46,17 @@ class RunCommand(click.Command):
             raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        *own, help_option = super().get_params(ctx)
-        return [*own, *ctx.meta.get(ADDED, ()), help_option]
+        *parameters, help_option = super().get_params(ctx)
+        return [*parameters, *ctx.meta.get(ADDED, ()), help_option]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
-        others = listed_options()
-        if others and not ctx.meta.get(ADDED):
+        if ctx.meta.get(ADDED):  # they are among the options above
+            return
+        options = listed_options()
+        if options:
             with formatter.section("Options of installed plugins"):
-                formatter.write_dl(list(others.items()))
+                formatter.write_dl(list(options.items()))
 
 
 def _explain(error: click.NoSuchOption, plugins: Plugins) -> None:
@@ -76,39 +78,43 @@ def _explain(error: click.NoSuchOption, plugins: Plugins) -> None:
 
 
 def _names(parameters: Iterable[click.Parameter]) -> set[str]:
-    return {word for parameter in parameters for word in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    names = {"--help"}
+    for parameter in parameters:
+        names.update(parameter.opts, parameter.secondary_opts)
+    return names
 
 
-def plugins_for_options(args: Sequence[str], own: Iterable[click.Parameter]) -> Plugins | None:
-    """The plugins that environment variables and ``-p`` choose, if ``args`` have an option that is not in ``own``.
+def plugins_for_options(args: Sequence[str], parameters: Iterable[click.Parameter]) -> Plugins | None:
+    """The plugins that environment variables and ``-p`` choose, if ``args`` have an option of none of ``parameters``.
 
     The configuration is read later. Help alone loads no plugin, so that it is fast.
     """
     words = [word.partition("=")[0] for word in words_before_dashes(args)]
-    known = _names(own)
+    known = _names(parameters)
     if not any(word.startswith("--") and word not in known for word in words):
         return None
     from rlcore.plugins.call import load_plugins
     from rlcore.plugins.select import selection_from
 
-    return load_plugins(selection_from(dash_p=_dash_p(args), no_plugins="--no-plugins" in words))
+    selection = selection_from(dash_p=_dash_p(args), no_plugins="--no-plugins" in words)
+    return load_plugins(selection)
 
 
-def options_of(plugins: Plugins, own: Iterable[click.Parameter]) -> list[click.Option]:
+def options_of(plugins: Plugins, parameters: Iterable[click.Parameter]) -> list[click.Option]:
     """The options that plugins add. Raises PluginError for an option that rlcore or another plugin has."""
     from rlcore.records import RunOptionSpec
 
-    known = _names(own)
-    found: dict[str, RunOptionSpec] = {}
+    known = _names(parameters)
+    records: dict[str, RunOptionSpec] = {}
     for record in plugins.records("option"):
         assert isinstance(record, RunOptionSpec)
         if record.option in known:
             raise PluginError(f"{record.described}: {record.option} is an option of rlcore itself")
-        if record.option in found:
-            other = found[record.option].described
+        if record.option in records:
+            other = records[record.option].described
             raise PluginError(f"{record.described} clashes with {other}; turn one off with -p no:DIST/PLUGIN")
-        found[record.option] = record
-    return list(map(_option, found.values()))
+        records[record.option] = record
+    return list(map(_option, records.values()))
 
 
 def _option(record: RunOptionSpec) -> click.Option:
@@ -121,7 +127,8 @@ def _option(record: RunOptionSpec) -> click.Option:
         if value is None or value is False:
             return None
         if not record.target:
-            return record.option, f"{record.sets}={'true' if record.flag else value}"
+            text = "true" if record.flag else value
+            return record.option, f"{record.sets}={text}"
         taker, values = ctx.meta.setdefault(TAKER, (record, {}))
         if taker.target != record.target:
             raise click.UsageError(f"{taker.option} and {record.option} exclude each other; give only one of them", ctx)
@@ -129,11 +136,13 @@ def _option(record: RunOptionSpec) -> click.Option:
         return None
 
     name = _PREFIX + record.name.replace("-", "_")
-    text = f"{record.summary} Sets {record.sets}." if record.sets else record.summary
+    summary = record.summary
+    if record.sets:
+        summary = f"{summary} Sets {record.sets}."
     metavar = "VALUE..." if record.rest else "VALUE"
     return click.Option(
         [record.option, name],
-        help=text,
+        help=summary,
         callback=override,
         is_flag=record.flag or None,
         metavar=None if record.flag else metavar,
@@ -166,8 +175,9 @@ def pop_overrides(flags: dict[str, Any]) -> Mapping[str, str]:
 def _dash_p(args: Sequence[str]) -> list[str]:
     """The plugins that ``-p`` names in a command line that is not parsed yet."""
     words = list(words_before_dashes(args))
-    following = [after for word, after in pairwise(words) if word == "-p"]
-    return following + [word[2:] for word in words if word.startswith("-p") and word != "-p"]
+    separate = [after for word, after in pairwise(words) if word == "-p"]
+    attached = [word[2:] for word in words if word.startswith("-p") and word != "-p"]
+    return separate + attached
 
 
 # ---------------------------------------------------------------- the run that all options describe
@@ -202,8 +212,8 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     from rlcore.run.saved.provenance import refuse_code_of_others, refuse_names_of_others, with_records_of_run
 
     options = pop_overrides(flags)
-    saved = config is None and flags["env"] is None
-    if saved:
+    is_saved = config is None and flags["env"] is None
+    if is_saved:
         document = configuration_of_run(flags)
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
     elif config is None:
@@ -212,13 +222,14 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
     else:
         document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
-    if saved and not chosen.allow_local:
+    may_be_of_others = is_saved and not chosen.allow_local
+    if may_be_of_others:  # before its plugins are imported
         refuse_code_of_others(document, run_directory(flags), local=True)
     document = with_records_of_run(document)
     plugins = chosen.load(document, allow_local=True)
     document = apply_overrides(document, flags=_num_envs(flags["num_envs"], document.data, plugins))
     run = Run(document, plugins)
-    if saved and not chosen.allow_local:
+    if may_be_of_others:
         refuse_names_of_others(run.config, run.plugins, run_directory(flags), document)
     if config is not None:
         refuse_configuration_of_another(config, run)
@@ -245,16 +256,21 @@ def _num_envs(count: int | None, data: Mapping[str, Any], plugins: Plugins) -> d
 def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The configuration keys, and their values, of the flags that were given."""
     # Not `in (None, False)`: seed 0 equals False.
-    given = {name: value for name, value in flags.items() if value is not None and value is not False}
-    typed: dict[tuple[str, ...], Any] = {key: given[name] for name, key in FLAG_KEYS.items() if name in given}
+    values = {name: value for name, value in flags.items() if value is not None and value is not False}
+    typed: dict[tuple[str, ...], Any] = {}
+    for name, key in FLAG_KEYS.items():
+        if name in values:
+            typed[key] = values[name]
     behaviors = data.get("behaviors")
     names = behaviors if isinstance(behaviors, Mapping) else ()
     blocks: list[tuple[str, ...]] = [("behaviors", name) for name in names]
-    if {"preset", "trainer"} & {*data, *given} or data.get("default_settings") is not None:
+    has_defaults = data.get("default_settings") is not None
+    if has_defaults or {"preset", "trainer"} & {*data, *values}:
         blocks.append(("default_settings",))
     for name, key in OF_BEHAVIORS.items():
-        if name in given:
-            typed |= {(*block, *key): given[name] for block in blocks}
+        if name in values:
+            for block in blocks:
+                typed[*block, *key] = values[name]
     return typed
 
 
@@ -267,7 +283,8 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     from rlcore.config.rules import name_problem
     from rlcore.run.saved.data import read_saved_configuration, require_run_directory
 
-    if problem := name_problem("a run id", flags["run_id"]):
+    problem = name_problem("a run id", flags["run_id"])
+    if problem:
         raise ConfigError(f"--run-id: {problem}")
     directory = run_directory(flags)
     require_run_directory(directory)
@@ -285,7 +302,8 @@ def refuse_configuration_of_another(config: Path, run: Run) -> None:
     home = config.absolute().parent
     if not (settings.resume or settings.inference) or read_mark(home) is None:
         return
-    if not (run.directory.path.exists() and home.samefile(run.directory.path)):
+    directory = run.directory.path
+    if not directory.exists() or not home.samefile(directory):
         raise ConfigError(
             f"{config}: is in the directory of run {home.name!r} and names run {settings.run_id!r}; "
             f"say which with --run-id and --results-dir, or leave CONFIG out: --resume --run-id {home.name}"

@@ -22,62 +22,69 @@ MOST_OBSERVATIONS = 3  # shapes of observations in a line
 
 def show_start(run: Run, shorten: Callable[[str], str]) -> None:
     """Print what a run that has started trains."""
-    echo_columns([(label, shorten(text)) for label, text in description_lines(run.describe())])
+    lines = description_lines(run.describe())
+    echo_columns([(label, shorten(text)) for label, text in lines])
 
 
 def description_lines(run: RunDescription) -> list[tuple[str, str]]:
     """A label and a text for each line of the description; the label of a behavior is its name."""
-    found = [
+    lines = [
         ("run", f"{run.directory}, seed {run.seed}"),
         ("plugins", _plugins(run.plugins)),
         ("device", run.device),
     ]
     if run.environment is None:
-        found.append(("learns from", "recorded data"))
+        lines.append(("learns from", "recorded data"))
     else:
-        found.append(("environment", environment_text(run.environment)))
+        lines.append(("environment", environment_text(run.environment)))
     if run.preset is not None:
-        found.append(("preset", run.preset))
+        lines.append(("preset", run.preset))
     if run.ranks > 1:
-        found.append(("ranks", f"{run.ranks}, which share the copies of the environment"))
-    found += [(each.name, behavior_text(each)) for each in run.behaviors[:MOST_BEHAVIORS]]
+        lines.append(("ranks", f"{run.ranks}, which share the copies of the environment"))
+    for behavior in run.behaviors[:MOST_BEHAVIORS]:
+        lines.append((behavior.name, behavior_text(behavior)))
     more = len(run.behaviors) - MOST_BEHAVIORS
     if more > 0:
-        found.append(("", f"and {counted(more, 'more behavior')}"))
+        lines.append(("", f"and {counted(more, 'more behavior')}"))
     if run.resume is not None:
-        found.append(("resume", str(run.resume)))
-    return found
+        lines.append(("resume", str(run.resume)))
+    return lines
 
 
-def environment_text(found: EnvironmentDescription) -> str:
+def environment_text(environment: EnvironmentDescription) -> str:
     """``gymnasium CartPole-v1, 8 copies in 2 workers (processes)``."""
-    name = f"{found.type} {found.id}" if found.id else found.type
-    text = f"{name}, {counted(found.num_envs, 'copy', 'copies')}"
-    if found.workers:
-        text += f" in {counted(found.workers, 'worker')} ({found.executor})"
+    text = environment.type
+    if environment.id:
+        text += f" {environment.id}"
+    text += f", {counted(environment.num_envs, 'copy', 'copies')}"
+    if environment.workers:
+        text += f" in {counted(environment.workers, 'worker')} ({environment.executor})"
     return text
 
 
-def behavior_text(found: BehaviorDescription) -> str:
+def behavior_text(behavior: BehaviorDescription) -> str:
     """``ppo; 8 agents; observes 4; acts discrete 2; network 2 x 64 tanh, 9,155 parameters; 100,000 steps``."""
-    parts = [f"{found.trainer} with {', '.join(found.sections)}" if found.sections else found.trainer]
-    if found.agents is not None:
-        parts.append(counted(found.agents, "agent"))
-    shapes = [_by(shape) or "1" for shape in found.observations.values()]
+    trainer = behavior.trainer
+    if behavior.sections:
+        trainer += f" with {', '.join(behavior.sections)}"
+    parts = [trainer]
+    if behavior.agents is not None:
+        parts.append(counted(behavior.agents, "agent"))
+    shapes = [_by(shape) or "1" for shape in behavior.observations.values()]
     observed = " + ".join(shapes[:MOST_OBSERVATIONS])
     more = len(shapes) - MOST_OBSERVATIONS
     if more > 0:
         observed += f" and {more} more"
     parts.append(f"observes {observed}")
     actions = []
-    if found.continuous:
-        actions.append(f"continuous {found.continuous}")
-    if found.discrete:
-        actions.append(f"discrete {_by(found.discrete)}")
+    if behavior.continuous:
+        actions.append(f"continuous {behavior.continuous}")
+    if behavior.discrete:
+        actions.append(f"discrete {_by(behavior.discrete)}")
     parts.append(f"acts {' and '.join(actions) or 'nothing'}")
-    if found.network is not None:
-        parts.append(f"network {found.network.layers}, {found.network.parameters:,} parameters")
-    parts.append("acts without learning" if found.max_steps is None else f"{found.max_steps:,} steps")
+    if behavior.network is not None:
+        parts.append(f"network {behavior.network.layers}, {behavior.network.parameters:,} parameters")
+    parts.append("acts without learning" if behavior.max_steps is None else f"{behavior.max_steps:,} steps")
     return "; ".join(parts)
 
 
@@ -88,13 +95,14 @@ def _by(sizes: Iterable[int]) -> str:
 
 def _plugins(plugins: Iterable[Plugin]) -> str:
     """``core, ppo (0.1.0), acme-rl/reward (2.1), hooks (local)``: names of rlcore's packages are shortened."""
-    groups: dict[str, list[str]] = {}
-    for plugin in sorted(plugins, key=lambda each: (not each.essential, not each.distribution, each.label)):
+    names_of: dict[str, list[str]] = {}  # by version
+    in_order = sorted(plugins, key=lambda plugin: (not plugin.essential, not plugin.distribution, plugin.label))
+    for plugin in in_order:
         of_rlcore = plugin.essential or plugin.distribution == f"rlcore-{plugin.name}"
         name = plugin.name if of_rlcore or not plugin.distribution else plugin.label
         version = plugin.version if plugin.distribution else "local"
-        groups.setdefault(version, []).append(name)
-    return ", ".join(f"{', '.join(names)} ({version})" for version, names in groups.items())
+        names_of.setdefault(version, []).append(name)
+    return ", ".join(f"{', '.join(names)} ({version})" for version, names in names_of.items())
 
 
 # ---------------------------------------------------------------- the end
@@ -117,7 +125,9 @@ def exit_code(run: Run) -> int:
     """The exit code of a run that ended without an error."""
     from rlcore.run.training import STOPPED
 
-    return run.stop.exit_code if run.outcome in STOPPED and run.stop is not None else 0
+    if run.stop is None or run.outcome not in STOPPED:
+        return 0
+    return run.stop.exit_code
 
 
 def closing_line(run: Run) -> str:
@@ -125,29 +135,38 @@ def closing_line(run: Run) -> str:
     from rlcore.run.training import STOPPED
 
     if run.nothing_left and run.outcome == "done":
-        if run.scores.stopped:
-            assert run.config.evaluation is not None
-            stop_at = stop_at_text(run.config.evaluation.stop_at)
-            return (
-                f"nothing left to learn: evaluation.stop_at {stop_at} is reached, by "
-                f"{scored_text(run.scores)} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
-                "remove it with --set evaluation.stop_at=null"
-            )
-        limits = dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values())
-        keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
-        options = " ".join("--set " + shlex.quote(f"{key}=...") for key in keys)
-        return f"nothing left to learn: max_steps {', '.join(limits)} is reached; raise it with {options}"
-    rewards = [reward_text(name, behavior) for name, behavior in run.behaviors.items()]
+        return _nothing_left(run)
+    rewards = ", ".join(reward_text(name, behavior) for name, behavior in run.behaviors.items())
+    directory = run.directory.path
     if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # the normal end of inference
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
-        return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
-    scored = "".join(f"; {text}" for text in evaluation_texts(run))
+        return f"stopped after {acted} steps; {rewards}; {directory}"
+    ended = str(run.outcome)
     stop = run.stop if run.outcome in STOPPED else None
-    reason = f" ({stop.reason})" if stop is not None and stop.reason and not stop.by_signal else ""
-    wanted = stop is not None and not stop.by_signal and run.outcome == "interrupted"  # by a plugin, not by Ctrl-C
-    ended = "stopped" if wanted else run.outcome
-    line = f"{ended}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
+    if stop is not None and not stop.by_signal:
+        if run.outcome == "interrupted":  # by a plugin, not by Ctrl-C
+            ended = "stopped"
+        if stop.reason:
+            ended += f" ({stop.reason})"
+    parts = [f"{run.steps} steps", rewards, *evaluation_texts(run), str(directory)]
+    line = f"{ended}: {'; '.join(parts)}"
     return line if run.outcome == "done" else f"{line}; resume with: {resuming(run)}"
+
+
+def _nothing_left(run: Run) -> str:
+    """The last line of a run that had reached its end before it was resumed."""
+    if run.scores.stopped:
+        assert run.config.evaluation is not None
+        stop_at = stop_at_text(run.config.evaluation.stop_at)
+        return (
+            f"nothing left to learn: evaluation.stop_at {stop_at} is reached, by "
+            f"{scored_text(run.scores)} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
+            "remove it with --set evaluation.stop_at=null"
+        )
+    limits = dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values())
+    keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
+    options = " ".join("--set " + shlex.quote(f"{key}=...") for key in keys)
+    return f"nothing left to learn: max_steps {', '.join(limits)} is reached; raise it with {options}"
 
 
 def reward_text(name: str, behavior: TrainedBehavior) -> str:

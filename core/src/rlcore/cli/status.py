@@ -46,11 +46,12 @@ def status_command(run: Path, as_json: bool, watch: bool, chosen: PluginFlags) -
         if as_json:
             click.echo(json.dumps(report, indent=4))
         else:
+            none_yet = all(checkpoint.problem for checkpoint in data.checkpoints)
             _print(data, report)
-            print_parameters(document, data.status, none_yet=all(each.problem for each in data.checkpoints))
+            print_parameters(document, data.status, none_yet)
             _print_sections(data, report["max_steps"])
             _print_late_status(data)
-        if not (watch and data.running):
+        if not watch or not data.running:
             return
         sleep(WATCH_SECONDS)
 
@@ -58,40 +59,64 @@ def status_command(run: Path, as_json: bool, watch: bool, chosen: PluginFlags) -
 def _report(data: RunData) -> dict[str, Any]:
     """The answer of ``--json``."""
     from rlcore.contracts.saved_values import SavedValueError
-    from rlcore.contracts.stats import Tag
-    from rlcore.files.reading import is_whole
     from rlcore.storage.checkpoint_state import require_scores
-    from rlcore.storage.status import listed_checkpoints, metadata_of
+    from rlcore.storage.status import metadata_of
 
-    listed = {name: listed_checkpoints(section) for name, section in data.status.items()}
-    entries = {name: found for name, found in listed.items() if found}
-    blocks: dict[str, Any] = dict.fromkeys(entries, data.configuration.get("default_settings"))
-    blocks |= _mapping(data.configuration.get("behaviors"))
-    targets = {name: _mapping(block).get("max_steps") for name, block in blocks.items()}
-    # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
-    steps = {each.behavior: each.step for each in data.metrics} if data.running else {}
-    for name, found in entries.items():
-        steps[name] = max(found[-1]["steps"], steps.get(name, 0))
     scores: Any = metadata_of(data.status).get("evaluation")
     try:
         require_scores(scores)
     except SavedValueError:
         scores = None
-    latest = data.metrics[-1].stats if data.metrics else {}
-    of_workers = {"restarts": latest.get(Tag.WORKER_RESTARTS), "aborted_episodes": latest.get(Tag.ABORTED_EPISODES)}
-    workers = {name: int(count) for name, count in of_workers.items() if count is not None}
+    steps, max_steps = _progress(data)
     return {
         "run": str(data.directory),
         "running": data.running,
         "result": data.result,
-        "max_steps": {name: target for name, target in targets.items() if is_whole(target)},
+        "max_steps": max_steps,
         "steps": steps,
         "evaluation": scores,
-        "workers": workers if len(workers) == 2 else None,
-        "checkpoints": [{**attrs.asdict(each), "path": str(each.path)} for each in data.checkpoints],
+        "workers": _workers(data),
+        "checkpoints": [{**attrs.asdict(entry), "path": str(entry.path)} for entry in data.checkpoints],
         "damaged": data.damaged,
         "status": data.status,
     }
+
+
+def _progress(data: RunData) -> tuple[dict[str, int], dict[str, int]]:
+    """The steps of each behavior, and the steps that its configuration sets, as far as they are known."""
+    from rlcore.files.reading import is_whole
+    from rlcore.storage.status import listed_checkpoints
+
+    saved: dict[str, int] = {}
+    for name, section in data.status.items():
+        entries = listed_checkpoints(section)
+        if entries:
+            saved[name] = entries[-1]["steps"]
+    blocks: dict[str, Any] = dict.fromkeys(saved, data.configuration.get("default_settings"))
+    blocks |= _mapping(data.configuration.get("behaviors"))
+    max_steps = {}
+    for name, block in blocks.items():
+        target: Any = _mapping(block).get("max_steps")
+        if is_whole(target):
+            max_steps[name] = target
+    steps: dict[str, int] = {}
+    if data.running:  # the steps of an ended process after its last checkpoint are lost
+        steps = {summary.behavior: summary.step for summary in data.metrics}
+    for name, count in saved.items():
+        steps[name] = max(count, steps.get(name, 0))
+    return steps, max_steps
+
+
+def _workers(data: RunData) -> dict[str, int] | None:
+    """What the latest summary says of workers; None for a run without workers."""
+    from rlcore.contracts.stats import Tag
+
+    latest = data.metrics[-1].stats if data.metrics else {}
+    restarts = latest.get(Tag.WORKER_RESTARTS)
+    aborted = latest.get(Tag.ABORTED_EPISODES)
+    if restarts is None or aborted is None:
+        return None
+    return {"restarts": int(restarts), "aborted_episodes": int(aborted)}
 
 
 def _print(data: RunData, report: Mapping[str, Any]) -> None:
@@ -101,23 +126,24 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     from rlcore.storage.status import listed_checkpoints, metadata_of
 
     result = report["result"]
-    targets = report["max_steps"]
+    max_steps = report["max_steps"]
     scores = report["evaluation"]
     workers = report["workers"]
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
     echo(f"{data.directory}: {'running' if data.running else outcome}")
     rows: list[tuple[Any, ...]] = [("behavior", "steps", "of", "mean reward", "checkpoints")]
-    for name in dict.fromkeys((*targets, *data.status)):
-        target = targets.get(name)
+    for name in dict.fromkeys((*max_steps, *data.status)):
+        target = max_steps.get(name)
         entries = listed_checkpoints(data.status.get(name))
         if target is None and not entries:
             continue  # a section of a plugin
         steps = report["steps"].get(name, 0)
-        reward = entries[-1]["reward"] if entries else None
         share = f"{target} ({100 * steps // target}%)" if target else NOTHING
-        no_reward = "no episode yet" if entries else NOTHING
-        mean = no_reward if reward is None else f"{reward:.2f}"
-        checkpoints = " ".join(str(each["steps"]) for each in entries)
+        mean = NOTHING
+        if entries:
+            reward = entries[-1]["reward"]
+            mean = "no episode yet" if reward is None else f"{reward:.2f}"
+        checkpoints = " ".join(str(entry["steps"]) for entry in entries)
         rows.append((name, steps, share, mean, checkpoints or "none yet"))
     echo_columns(rows)
     if scores:
@@ -126,9 +152,9 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     promise: Any = metadata_of(data.status).get("resume")
     if has_form(promise, PROMISE):
         echo(f"resume: {ResumePromise.from_json(promise)}")
-    damages = [*data.damaged, *(each.problem for each in data.checkpoints)]
-    for damage in filter(None, damages):
-        echo(f"damaged: {damage}")
+    for damage in (*data.damaged, *(checkpoint.problem for checkpoint in data.checkpoints)):
+        if damage:
+            echo(f"damaged: {damage}")
     if workers:
         restarts = workers["restarts"]
         aborted = workers["aborted_episodes"]
@@ -167,7 +193,8 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
         measure = _text(section.get("measure"))
         value = _text(section.get("value"), ".2f")
         threshold = _text(section.get("threshold"))
-        rows.append((name, lesson, measure, value, threshold, _episodes(section.get("episodes_left"))))
+        episodes = _episodes(section.get("episodes_left"))
+        rows.append((name, lesson, measure, value, threshold, episodes))
     return rows
 
 
@@ -179,7 +206,9 @@ def _value_without_lessons(block: Any) -> str | None:
     if not isinstance(lessons, list) or len(lessons) != 1:
         return None
     value = value_at(lessons[0], ("value",))
-    return _text(value.get("sampler_type") if isinstance(value, Mapping) else value)
+    if isinstance(value, Mapping):
+        value = value.get("sampler_type")
+    return _text(value)
 
 
 def _lesson(section: Mapping[str, Any]) -> str:
@@ -196,8 +225,9 @@ def _lesson(section: Mapping[str, Any]) -> str:
 def _text(value: Any, shape: str = "g") -> str:
     if value is None:
         return NOTHING
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return format(value, shape) if number else str(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return format(value, shape)
 
 
 def _episodes(left: Any) -> str:
@@ -213,7 +243,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _print_sections(data: RunData, behaviors: Mapping[str, int]) -> None:
     """A line for each section of a plugin with a few numbers and short texts; ``--json`` has all of every section."""
-    known = {"metadata", *behaviors, *_mapping(data.configuration.get("environment_parameters"))}
+    parameters = _mapping(data.configuration.get("environment_parameters"))
+    known = {"metadata", *behaviors, *parameters}
     for name, section in data.status.items():
         section = _mapping(section)
         if name in known or "checkpoints" in section or "lesson_num" in section:
@@ -228,16 +259,18 @@ def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
     for key, value in section.items():
         if isinstance(value, Mapping) and not prefix:
             yield from _flat(value, f"{key}.")
-        elif isinstance(value, int | float | str):
-            yield f"{prefix}{key}", f"{value:g}" if isinstance(value, float) else str(value)
+        elif isinstance(value, float):
+            yield f"{prefix}{key}", f"{value:g}"
+        elif isinstance(value, int | str):
+            yield f"{prefix}{key}", str(value)
 
 
 def _print_late_status(data: RunData) -> None:
     """Says so if the status that is stored is not that of the last checkpoint, which is shown."""
     from rlcore.storage.status import metadata_of
 
-    intact = [each.step for each in data.checkpoints if not each.problem]
+    intact = [checkpoint.step for checkpoint in data.checkpoints if not checkpoint.problem]
     step = metadata_of(data.status_written).get("run_steps", "unknown")
     if not data.running and intact and step != intact[-1]:
-        written = "is missing" if data.status_written is None else f"is of step {step}"
-        echo(f"the training status {written}; shown is that of checkpoint {intact[-1]}")
+        state = "is missing" if data.status_written is None else f"is of step {step}"
+        echo(f"the training status {state}; shown is that of checkpoint {intact[-1]}")

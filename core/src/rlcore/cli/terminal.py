@@ -51,7 +51,7 @@ def fitted(text: str, stream: TextIO | None) -> str:
             columns = os.get_terminal_size(stream.fileno()).columns
     if columns < 2 or len(text) < columns or "\n" in text:
         return text
-    unbroken = _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), text)
+    unbroken = _COMMAND.sub(lambda command: command[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(unbroken, columns - 1, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
 
@@ -61,8 +61,8 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
@@ -73,7 +73,9 @@ def cells(*values: Any) -> tuple[str, ...]:
 
 def counted(number: int, word: str, plural: str = "") -> str:
     """``1 worker``, ``2 workers``."""
-    return f"{number} {word if number == 1 else plural or f'{word}s'}"
+    if number != 1:
+        word = plural or f"{word}s"
+    return f"{number} {word}"
 
 
 def echo_columns(rows: Iterable[Sequence[Any]]) -> None:
@@ -116,11 +118,12 @@ class EchoHandler(logging.Handler):
         self._plugins = f"{PLUGIN_LOGGERS}."
 
     def emit(self, record: logging.LogRecord) -> None:
-        kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        prefix = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         if record.name.startswith(self._plugins):
-            kind += f"{record.name.removeprefix(self._plugins)}: "
+            plugin = record.name.removeprefix(self._plugins)
+            prefix += f"{plugin}: "
         message = " ".join(record.getMessage().splitlines())
-        echo(kind + self._shorten(message), file=sys.stderr)
+        echo(prefix + self._shorten(message), file=sys.stderr)
         if record.exc_info:
             lines = traceback.format_exception(*record.exc_info)
             echo("".join(lines).removesuffix("\n"), file=sys.stderr)
@@ -136,10 +139,8 @@ def show_log(debug: bool = False, leads: bool = True) -> None:
     others = [handler for handler in logger.handlers if not isinstance(handler, EchoHandler)]
     logger.handlers = [*others, EchoHandler()]
     logger.propagate = False
-    if debug:
-        logger.setLevel(logging.DEBUG)
-    else:
-        logger.setLevel(logging.INFO if leads else logging.ERROR)
+    level = logging.INFO if leads else logging.ERROR
+    logger.setLevel(logging.DEBUG if debug else level)
 
 
 # ---------------------------------------------------------------- streams whose loss does not end a run

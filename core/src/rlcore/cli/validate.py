@@ -42,31 +42,39 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
     except ConfigError as error:
         _report_errors(error, as_json)
         return ExitCode.CONFIG
-    complete = loaded.environment is not None or learns_offline(loaded, plugins)
     if as_json:
         click.echo(json.dumps({"valid": True, "errors": [], "not_checked": unchecked}, indent=4))
-    else:
-        echo(f"{config}: valid{'' if complete else NO_ENVIRONMENT}{'; not checked:' if unchecked else ''}")
-        for each in unchecked:
-            echo(f"  {each}")
+        return ExitCode.DONE
+    line = f"{config}: valid"
+    if loaded.environment is None and not learns_offline(loaded, plugins):
+        line += NO_ENVIRONMENT
+    if unchecked:
+        line += "; not checked:"
+    echo(line)
+    for sentence in unchecked:
+        echo(f"  {sentence}")
     return ExitCode.DONE
 
 
 def _report_errors(error: ConfigError, as_json: bool) -> None:
     from rlcore.config.problems import ConfigErrors, Problem
 
-    errors = error if isinstance(error, ConfigErrors) else ConfigErrors([Problem("", "", " ".join(str(error).split()))])
+    errors = error
+    if not isinstance(errors, ConfigErrors):
+        errors = ConfigErrors([Problem("", "", " ".join(str(error).split()))])
     if not as_json:
         for message in errors.messages:
             echo(message)
         return
-    rows = [
-        {
-            "place": problem.place,
-            "path": problem.path,
-            "message": f"{problem.message}; {problem.note}" if problem.note else problem.message,
-            "text": f"{problem}; {problem.note}" if problem.note else f"{problem}",
-        }
-        for problem in errors.problems
-    ]
+    rows = []
+    for problem in errors.problems:
+        note = f"; {problem.note}" if problem.note else ""
+        rows.append(
+            {
+                "place": problem.place,
+                "path": problem.path,
+                "message": f"{problem.message}{note}",
+                "text": f"{problem}{note}",
+            }
+        )
     click.echo(json.dumps({"valid": False, "errors": rows}, indent=4))

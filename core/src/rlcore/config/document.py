@@ -195,10 +195,11 @@ class Document:
                 origin = node.origins.get(key)
                 node = node.get(key)
             elif isinstance(node, list) and isinstance(key, int) and key < len(node):
-                origin = node.origins[key] if isinstance(node, Items) else None
+                if isinstance(node, Items):
+                    origin = node.origins[key]
                 node = node[key]
             else:
-                break
+                break  # an error about a key that is missing has the place of the block
             if origin is not None:
                 nearest = origin
                 depth = index
@@ -206,7 +207,8 @@ class Document:
 
     def with_block(self, key: str, block: Block) -> Document:
         """The document with another block at ``key``, which stands where the old one did."""
-        return attrs.evolve(self, data=self.data.with_entry(key, block, self.data.origins.get(key)))
+        origin = self.data.origins.get(key)
+        return attrs.evolve(self, data=self.data.with_entry(key, block, origin))
 
     def where(self, path: KeyPath) -> str:
         """``"file:line"`` (or ``"--set a.b"``) of the value at ``path``."""
@@ -242,4 +244,7 @@ def with_export_block(data: Block) -> Block:
 def _mapping_of_exporters(names: Any) -> Any:
     if not isinstance(names, Items) or not all(isinstance(name, str) for name in names):
         return names
-    return Block((name, Block(), origin) for name, origin in zip(names, names.origins, strict=True))
+    block = Block()
+    for name, origin in zip(names, names.origins, strict=True):
+        block.put(name, Block(), origin)
+    return block

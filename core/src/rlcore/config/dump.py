@@ -13,6 +13,7 @@ from rlcore.config.problems import short_repr
 from rlcore.config.yaml_forms import yaml_text
 from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.files.writing import write_atomically
+from rlcore.plugins.discover import bare_name
 from rlcore.settings import EnvironmentSettings, RunConfig
 from rlcore.settings.fields import FieldInfo
 
@@ -31,7 +32,9 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
     data: dict[str, Any] = plain(config, ())
     del data["preset"]  # used up: its values are in the blocks
     _lift_sections(data)
-    data["stats"] = {name: {} if value is None else value for name, value in data["stats"].items()}
+    for name, block in data["stats"].items():
+        if block is None:  # a writer without settings, whose block in a file is empty
+            data["stats"][name] = {}
     defaults = config.default_settings
     if defaults is not None:
         block = data["default_settings"]
@@ -62,13 +65,15 @@ def _is_written(section: str, config: RunConfig) -> bool:
     A section with defaults that is not listed is of a plugin that is merely installed.
     """
     for block in (config.plugins.chosen, config.plugins.optional):
-        listed = {reference.rpartition("/")[2] for reference in block.get("section", ())}
-        if section in listed:
+        references = block.get("section", ())
+        if section in map(bare_name, references):
             return True
     settings = config.sections[section]
     cls = type(settings)
-    required = any(attribute.default is attrs.NOTHING for attribute in FieldInfo.fields_of(cls).values())
-    return required or bool(settings != cls())
+    for attribute in FieldInfo.fields_of(cls).values():
+        if attribute.default is attrs.NOTHING:  # a program gave a value: there is no default
+            return True
+    return bool(settings != cls())
 
 
 def config_text(config: RunConfig) -> str:
@@ -94,7 +99,8 @@ def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(element, (*path, str(key)), secrets) for key, element in value.items()}
+        texts = {str(key): element for key, element in value.items()}
+        return {key: plain(element, (*path, key), secrets) for key, element in texts.items()}
     if isinstance(value, set | frozenset):  # sorted: equal configurations have equal files
         return sorted(plain(element, path, secrets) for element in value)
     if isinstance(value, list | tuple):
@@ -179,7 +185,7 @@ def _adds(base: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
 
 def own_entries(complete: Mapping[str, Any], base: Mapping[str, Any] | None) -> dict[str, Any]:
     """The part of a complete evaluation environment that does not come from ``base``, the training's environment."""
-    if base is None or not same_type(complete, base):
+    if base is None or not same_type(complete, base):  # nothing is inherited from another type
         return dict(complete)
     inherited = {key: value for key, value in base.items() if key not in NOT_INHERITED}
     entries = {}
@@ -209,6 +215,7 @@ def _differences(block: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str,
     return differences
 
 
+# A resume reads the copy in a checkpoint if this file was edited or damaged: an edit must not change a run unseen.
 _SEAL = "# Written by rlcore. SHA-256 of what follows: "
 
 
@@ -219,7 +226,9 @@ def sealed(text: str) -> str:
 
 def content_sha256(text: str) -> str:
     """The checksum of a configuration, in hexadecimal digits, without the line that :func:`sealed` adds."""
-    return _digest(text.partition("\n")[2] if text.startswith(_SEAL) else text)
+    if text.startswith(_SEAL):
+        text = text.partition("\n")[2]
+    return _digest(text)
 
 
 def is_sealed(text: str) -> bool:

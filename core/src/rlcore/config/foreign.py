@@ -34,17 +34,18 @@ def _values(config: RunConfig, plugins: Plugins) -> Iterator[tuple[KeyPath, Any]
         if plugins.record(EnvironmentSpec, settings.type).foreign:
             blocks.append(block)
     entries = list(foreign_values(config))
-    # An environment for evaluations inherits the keys of that for training, which is the one to report.
-    entries.sort(key=lambda entry: entry[0][0] == "evaluation")
+    entries.sort(key=lambda entry: entry[0][0] == "evaluation")  # last
     reported: set[tuple[KeyPath, str]] = set()
     for path, value in entries:
+        if path[0] == "stats":  # writers are listed by name
+            continue
         within = [path[len(block) :] for block in blocks if path[: len(block)] == block]
-        is_allowed = bool(within) and _is_of_installed_code(within[0], value)
-        if path[0] == "stats" or is_allowed:
+        if within and _is_of_installed_code(within[0], value):
             continue
-        if path[0] == "evaluation" and (path[1:], repr(value)) in reported:
-            continue
-        reported.add((path, repr(value)))
+        entry = (path[1:] if path[0] == "evaluation" else path, repr(value))
+        if entry in reported:
+            continue  # an environment for evaluations inherits the keys of that for training
+        reported.add(entry)
         yield path, value
 
 
@@ -58,9 +59,10 @@ def _environments(config: RunConfig) -> Iterator[tuple[KeyPath, EnvironmentSetti
 
 def _is_of_installed_code(within: KeyPath, value: Any) -> bool:
     """Whether a key inside the block of an environment, whose ids name installed code only, has a name and no place."""
+    key = within[0] if within else ""
     if within == ("id",):
         return is_plain_name(value)
-    if within[:1] not in (("options",), ("parameters",), ("wrappers",)) or not is_plain_name(value):
+    if key not in ("options", "parameters", "wrappers") or not is_plain_name(value):
         return False
     # A word of an option could also be a file in the working directory, where a download may have put one.
     return "/" not in value and not Path(value).exists()

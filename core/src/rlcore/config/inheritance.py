@@ -45,7 +45,7 @@ def with_environments(document: Document, reader: RecordReader, problems: Proble
     defaults.
     """
     environment = document.data.get("environment")
-    if isinstance(environment, Block) and environment.get("num_envs") is None:
+    if isinstance(environment, Block) and environment.get("num_envs") is None:  # ML-Agents' default
         environment = environment.with_entry("num_envs", 1, None)
         document = document.with_block("environment", environment)
     evaluation = document.data.get("evaluation")
@@ -97,7 +97,7 @@ def with_named_behavior(document: Document, plugins: Plugins) -> Document:
     has_defaults = document.data.get("default_settings") is not None
     if document.data.get("behaviors") or not has_defaults or not isinstance(environment, Block):
         return document
-    name = re.sub(r"-v\d+$", "", id_as_name(environment.get("id")))
+    name = re.sub(r"-v\d+$", "", id_as_name(environment.get("id")))  # without Gymnasium's version of the task
     if not name:
         return document
     kind = environment.get("type", attrs.fields(EnvironmentSettings).type.default)

@@ -52,6 +52,7 @@ def load_document(
     ``exporter`` only. Raises :class:`rlcore.ConfigErrors` with every problem.
     """
     document = with_modules_beside(document)
+    # A package that is merely installed must not end runs of which no file names it.
     plugins.leave_out_unusable_sections(document.data)
     if not measuring:
         document = without_blocks_of_absent(document, plugins)
@@ -72,7 +73,7 @@ def load_document(
 
         document = without_absent(document, reader, exporter)
     document = with_environments(document, reader, problems)
-    problems.document = document
+    problems.document = document  # problems from here on have the places of the complete document
     config = _checked(document, plugins, problems, reader)
     return config, document
 

@@ -60,11 +60,11 @@ def apply_overrides(
     for option, text in (options or {}).items():
         overrides.append(_parse_set(text, option))
     data = document.data
-    for index, override in enumerate(overrides):
+    for index, override in enumerate(overrides):  # later ones win: --set, then flags, then options of plugins
         origin = Origin(override.place, AFTER_THE_FILE + index, ())
         data = with_export_block(_put(data, override.path, override.value, origin))
     paths = {override.path for override in overrides}
-    # A new start on the command line overrules a resume of the file.
+    # A new start on the command line overrules a resume of the file, as in ML-Agents: the command line wins.
     if _INITIALIZE in paths and _RESUME not in paths and value_at(data, _INITIALIZE):
         block, key = _RESUME
         data = with_value(data, (block,), lambda settings: settings.without(key))
@@ -126,14 +126,16 @@ def _keys(text: str) -> list[str]:
 
 def _put(block: Block, path: tuple[str, ...], value: Any, parent: Origin) -> Block:
     """A copy of ``block``, which ``parent`` is the origin of, with ``value`` at ``path``; adds missing blocks."""
-    key, *rest = path
+    key = path[0]
+    below = path[1:]
     origin = parent.below((key,))
-    if not rest:
+    if not below:
         return block.with_entry(key, placed(value, origin), origin)
     child = block.get(key)
     if child is None:
-        return block.with_entry(key, _put(Block(), tuple(rest), value, origin), origin)
+        return block.with_entry(key, _put(Block(), below, value, origin), origin)
     if not isinstance(child, Block):
         problem = f"{dotted(origin.path)} is {short_repr(child)}, so nothing can be set inside it"
         raise ConfigError(f"{parent.place}: {problem}")
-    return block.with_entry(key, _put(child, tuple(rest), value, origin), block.origins.get(key))
+    child = _put(child, below, value, origin)
+    return block.with_entry(key, child, block.origins.get(key))

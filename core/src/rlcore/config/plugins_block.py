@@ -55,6 +55,7 @@ def load_plugins_for(
     selection = selection_from(settings, None, dash_p, no_plugins, used=used)
     if not allow_local:
         selection, _ = selection.without_local_of_config()
+    # Measuring a run needs few of its plugins, and the others may be gone.
     selection = attrs.evolve(selection, lenient=lenient)
     return load_plugins(selection, strict=strict, config_dir=directory_of(document))
 
@@ -153,7 +154,8 @@ def with_modules_beside(document: Document) -> Document:
             added.append((str(file), None))
     if not added:
         return document
-    local = Items([*zip(local, local.origins, strict=True), *added])
+    written = zip(local, local.origins, strict=True)
+    local = Items([*written, *added])
     return document.with_block("plugins", block.with_entry("local", local, None))
 
 
@@ -182,6 +184,7 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
     environment variables or the command line chose are added, each as DISTRIBUTION/NAME.
     """
     selection = plugins.selection
+    # A file that alone chooses keeps its form, such as `autoload: true`: what is installed later is loaded too.
     if not _adds_to_the_file(selection):
         return attrs.evolve(
             settings,

@@ -18,10 +18,11 @@ from rlcore.config.reading import document_from_mapping
 from rlcore.config.rewriting import OF_PRESETS
 from rlcore.errors import ConfigError, NotInstalled
 from rlcore.plugins.call import Plugins
+from rlcore.plugins.discover import bare_name
 from rlcore.plugins.failures import failure
 from rlcore.records import Preset
 
-TRAINER = ("default_settings", "trainer_type")
+TRAINER: tuple[str, ...] = ("default_settings", "trainer_type")
 
 
 def with_preset(document: Document, plugins: Plugins) -> Document:
@@ -45,7 +46,8 @@ def with_preset(document: Document, plugins: Plugins) -> Document:
     _check_trainer(preset, value_at(values, TRAINER), data)
     if "environment" not in data:
         values = values.without("environment")
-    return attrs.evolve(document, data=merged(data, values), preset=_place(preset))
+    data = merged(data, values)
+    return attrs.evolve(document, data=data, preset=_place(preset))
 
 
 def _place(preset: Preset) -> str:
@@ -68,13 +70,16 @@ def _values(preset: Preset) -> Block:
 
 def _check_trainer(preset: Preset, trainer: Any, data: Block) -> None:
     """Refuse another trainer than that of the preset."""
+    if trainer is None:
+        return
+    paths = [TRAINER]
     behaviors = data.get("behaviors")
-    names = behaviors if isinstance(behaviors, Block) else ()
-    for path in (TRAINER, *(("behaviors", name, TRAINER[1]) for name in names)):
+    if isinstance(behaviors, Block):
+        paths += [("behaviors", name, TRAINER[1]) for name in behaviors]
+    for path in paths:
         chosen = value_at(data, path)
-        if chosen is None or trainer is None:
-            continue
-        if str(chosen).rpartition("/")[2] != str(trainer).rpartition("/")[2]:
+        # The distribution in front does not make it another trainer.
+        if chosen is not None and bare_name(str(chosen)) != bare_name(str(trainer)):
             problem = f"preset {preset.name!r} is for trainer {trainer!r}, not {short_repr(chosen)}"
             raise ConfigError(f"{problem}; delete this key, or choose a preset of that trainer", key=path)
 

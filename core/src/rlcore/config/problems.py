@@ -106,15 +106,20 @@ class Problems:
         several problems and is shown once.
         """
         self._calls += 1
-        if self._calls > MAX_CALLS:
+        if self._calls > MAX_CALLS:  # those that are kept once count too: each takes time
             self.raise_any()
         origin = self.document.origin(path)
         place = dotted(origin.path)
         message = " ".join(message.split())
-        is_inherited = bool(origin.path and path and _HEIRS.get(str(origin.path[0])) == path[0])
-        if is_inherited and (place, message) in self._problems:
-            return
-        heir = f" (inherited by {dotted(path[:2])})" if is_inherited else ""
+        is_inherited = False
+        if origin.path and path:
+            is_inherited = _HEIRS.get(str(origin.path[0])) == path[0]
+        if is_inherited:
+            if (place, message) in self._problems:
+                return
+            heir = f" (inherited by {dotted(path[:2])})"
+        else:
+            heir = ""
         problem = Problem(origin.place, place, message + heir, origin.order, package, note)
         self._problems[place, message] = problem
         if len(self._problems) >= MAX_PROBLEMS:  # the rest would be of the same kind
@@ -123,7 +128,8 @@ class Problems:
     def plugin_error(self, path: KeyPath, message: str) -> PluginError:
         """A PluginError with the place of ``path`` in the file: the plugin is wrong, not the file."""
         origin = self.document.origin(path)
-        return PluginError(str(Problem(origin.place, dotted(origin.path), message)))
+        problem = Problem(origin.place, dotted(origin.path), message)
+        return PluginError(str(problem))
 
     def raise_any(self) -> None:
         """Raise :class:`ConfigErrors` if there is a problem."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Limits of a file that someone else may have written: reading it takes seconds and little memory at most.
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 40
 MAX_VALUES = 50_000  # keys, values and blocks of one file; the largest real configurations have some hundred
@@ -113,6 +114,7 @@ def _read_text(path: Path) -> str:
             from rlcore.plugins.select import selection_from
 
             plugins = load_plugins(selection_from())
+            # COLLECTION:FILE is a file that a plugin has, such as zoo:ppo/cartpole.yaml.
             find = plugins.record_of_kind("collection", collection).resolve()
             return _read_text(find(file))
         hint = did_you_mean(str(path), map(str, path.parent.glob("*.y*ml")))
@@ -168,9 +170,10 @@ class _Reader:
 
         if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
             return Block()
-        data = self._value(loader, root, ()) if isinstance(root, yaml.MappingNode) else None
-        if isinstance(data, Block):
-            return data
+        if isinstance(root, yaml.MappingNode):
+            data = self._value(loader, root, ())
+            if isinstance(data, Block):
+                return data
         if self.problems:
             raise ConfigErrors(self.problems)
         raise _refused(self._place(root), "the file must be a mapping such as 'behaviors: ...'")
@@ -187,7 +190,8 @@ class _Reader:
             with self._inside(node, path):
                 for index, child in enumerate(node.value):
                     below = (*path, index)
-                    entries.append((self._value(loader, child, below), self._origin(child, below)))
+                    value = self._value(loader, child, below)
+                    entries.append((value, self._origin(child, below)))
             return Items(entries)
         if isinstance(node, yaml.ScalarNode):
             if node.tag in _TEXTS:
@@ -244,7 +248,9 @@ class _Reader:
         """The entries of a mapping: what its merge key adds, and its own ones over it."""
         block = Block()
         lines = dict[str, int]()
-        for key_node, value_node in sorted(node.value, key=lambda pair: pair[0].tag != _MERGE):
+        # The merge key first: the mapping's own entries replace what it adds, wherever it is written.
+        in_order = sorted(node.value, key=lambda pair: pair[0].tag != _MERGE)
+        for key_node, value_node in in_order:
             key = getattr(key_node, "value", None)
             if key_node.tag not in (*_TEXTS, _MERGE) or not isinstance(key, str):
                 hint = f"; write '{key}'" if isinstance(key, str) else ""
@@ -274,7 +280,9 @@ class _Reader:
 
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for source in reversed(sources):
-            mapping = self._value(loader, source, path) if isinstance(source, yaml.MappingNode) else None
+            mapping = None
+            if isinstance(source, yaml.MappingNode):
+                mapping = self._value(loader, source, path)
             if not isinstance(mapping, Block):
                 self._problem(source, path, "a merge key (<<) needs a mapping, such as <<: *name, or a list of them")
                 continue
@@ -289,7 +297,8 @@ class _Reader:
         return list(self._problems.values())
 
     def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
-        problem = Problem(self._place(node), dotted(path), message, _line(node))
+        line = _line(node)
+        problem = Problem(self._place(node), dotted(path), message, line)
         self._problems.setdefault((id(node), message), problem)
         if len(self._problems) >= MAX_PROBLEMS:
             raise ConfigErrors(self.problems)

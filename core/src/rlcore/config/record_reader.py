@@ -82,6 +82,7 @@ class RecordReader(Reader):
         if cls is RunConfig:
             return _complete_config(data, errors)
         if cls is BehaviorSettings:
+            # ML-Agents' rule: without it, hyperparameters of one trainer would be read as those of the default.
             if data.get("hyperparameters") is not None and "trainer_type" not in data:
                 errors.add("hyperparameters", "trainer_type must be given when hyperparameters are")
                 data = {**data, "hyperparameters": None}
@@ -117,7 +118,8 @@ class RecordReader(Reader):
                 continue
             values[key] = FieldInfo.default_of(attribute)
             value = data.get(key)
-            name = data.get(choice.key, FieldInfo.default_of(fields[choice.key]))
+            default_name = FieldInfo.default_of(fields[choice.key])
+            name = data.get(choice.key, default_name)
             if name is None and value is not None:
                 errors.add(key, f"nothing is chosen that could have settings; name it in {choice.key}")
             if not isinstance(name, str):  # a name that is not text is a problem of its own key
@@ -137,11 +139,14 @@ class RecordReader(Reader):
         if record is None:
             return None
         problem = choice.problem(record)
-        if problem is not None:
-            able = [other.name for other in self.plugins.records(choice.kind) if choice.problem(other) is None]
-            advice = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
-            raise Refused(f"{problem}; {advice}")
-        return record
+        if problem is None:
+            return record
+        able = []
+        for other in self.plugins.records(choice.kind):
+            if choice.problem(other) is None:
+                able.append(other.name)
+        advice = f"choose {' or '.join(able)}" if able else "no plugin that is on has one that does"
+        raise Refused(f"{problem}; {advice}")
 
     def _of_record(self, choice: Choice, record: Record | None, value: Any) -> Any:
         """The settings of the record that another key names."""
@@ -173,7 +178,8 @@ class RecordReader(Reader):
             if choice.absent is None:
                 return None
             known = FieldInfo.fields_of(choice.absent)
-            return self.block(choice.absent, {key: value[key] for key in value if key in known})
+            block = {key: value[key] for key in value if key in known}
+            return self.block(choice.absent, block)
         if choice.switch:
             if value is False:
                 return False
@@ -215,7 +221,7 @@ class RecordReader(Reader):
                 blocks[name] = value
 
         errors = Errors()
-        if choice.flat and len(blocks) > 1:
+        if choice.flat and len(blocks) > 1:  # keys beside each other would not say whose they are
             keys: dict[str, str] = {}
             for key, name in owners.items():
                 if name in blocks:
@@ -234,7 +240,7 @@ class RecordReader(Reader):
         record = self.find(choice.kind, name)
         try:
             return self._settings(record, choice, value)
-        except Exception as error:
+        except Exception as error:  # the message says whose section it is: its keys are a plugin's own
             error.owner = self.owner_of(record)  # type: ignore[attr-defined]
             raise
 
@@ -297,13 +303,17 @@ class Hints:
 
 def _complete_config(data: Mapping[str, Any], errors: Errors) -> Mapping[str, Any]:
     """A whole configuration without what stands for nothing, and without an ``export`` that cannot be read."""
+    complete = dict(data)
     if data.get("default_settings") is None and not data.get("behaviors"):
         errors.add("behaviors", "missing; list a behavior, or give default_settings or a preset")
     if not isinstance(data.get("export", {}), Mapping):  # a list of names was rewritten before
         expected = "a list of exporters' names, or a mapping from exporters to settings"
         errors.add("export", f"must be {expected}, not {short_repr(data['export'])}")
-        data = {**data, "export": {}}
-    return {key: data[key] for key in data if key != "environment_parameters" or data[key] is not None}
+        complete["export"] = {}
+    # The key without a value means no parameters.
+    if complete.get("environment_parameters", {}) is None:
+        del complete["environment_parameters"]
+    return complete
 
 
 def _require_parameter(data: Any) -> None:

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
     from rlcore.plugins.discover import Plugin
 
-PLACES: tuple[tuple[str, ...], ...] = (("environment_parameters",), ("evaluation", "environment_parameters"))
+PLACES: tuple[tuple[str, ...], ...] = (
+    ("environment_parameters",),
+    ("evaluation", "environment_parameters"),
+)
 OF_PRESETS = AFTER_THE_FILE - 1  # the order of a preset's values among errors
 OF_PLUGINS = 2 * AFTER_THE_FILE
 HOOK = "rlcore_modify_config"
@@ -120,7 +123,8 @@ class Rewriting:
 
     def refuse_unknown(self, path: KeyPath, allowed: Iterable[str]) -> None:
         """Add the error about a key that its block does not have, and that is none of ``allowed``."""
-        self.refuse(path, unknown_key(str(path[-1]), list(allowed)))
+        message = unknown_key(str(path[-1]), list(allowed))
+        self.refuse(path, message)
 
     def shown(self, value: Any) -> str:
         """Return a value as messages show it."""
@@ -153,7 +157,10 @@ def with_parameter_blocks(document: Document) -> Document:
 def _blocks(blocks: Any) -> Any:
     if not isinstance(blocks, Block):
         return blocks
-    return Block((name, _with_curriculum(name, block, origin), origin) for name, block, origin in blocks.entries())
+    rewritten = Block()
+    for name, block, origin in blocks.entries():
+        rewritten.put(name, _with_curriculum(name, block, origin), origin)
+    return rewritten
 
 
 def _with_curriculum(name: str, block: Any, origin: Origin | None) -> Any:

@@ -29,6 +29,7 @@ from rlcore.settings.blocks import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.call import Plugins
+    from rlcore.records import Record
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """What a name matches that becomes part of a path."""
@@ -75,61 +76,216 @@ def learns_offline(config: RunConfig, plugins: Plugins) -> bool:
     return any(_is_offline(settings, plugins) for settings in config.behaviors.values())
 
 
-def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Refuse trainers of both kinds in one run, and recorded data without the name of its behavior."""
-    defaults = config.default_settings
-    if not config.behaviors and defaults is not None and _is_offline(defaults, plugins):
-        problems.add(
-            ("behaviors",),
-            f"trainer {defaults.trainer_type!r} learns from recorded data, and no environment names the behavior; list "
-            "the behavior here by the name it was recorded under",
-        )
-    offline: list[str] = []
-    online: list[str] = []
-    for name, settings in config.behaviors.items():
-        names = offline if _is_offline(settings, plugins) else online
-        names.append(name)
-    if offline and online:
-        name = offline[0]
-        other = online[0]
-        problems.add(
-            ("behaviors", name, "trainer_type"),
-            f"{config.behaviors[name].trainer_type!r} learns from recorded data, but "
-            f"{config.behaviors[other].trainer_type!r} of {dotted(('behaviors', other))} learns in an environment; one "
-            "run cannot do both, so write a configuration for each",
-        )
-
-
 def _is_offline(settings: BehaviorSettings, plugins: Plugins) -> bool:
     return plugins.record(TrainerSpec, settings.trainer_type).offline
 
 
 def check_config(config: RunConfig, plugins: Plugins, problems: Problems, measuring: bool) -> None:
     """Check a whole configuration. ``measuring``: it is for measuring policies only."""
-    check_data_source(config, plugins, problems)
-    check_curricula(config, plugins, problems)
+    rules = _Rules(config, plugins, problems)
+    rules.check_data_source()
+    rules.check_curricula()
     if not measuring:
-        check_blocks(config, plugins, problems)
-        check_sections(config, plugins, problems)
-    check_exporters(config, plugins, problems)
-    check_routes(config, problems)
-    check_workers(config, plugins, problems)
-    check_behaviors(config, plugins, problems)
+        rules.check_behavior_blocks()
+        rules.check_blocks()
+    rules.check_exporters()
+    rules.check_routes()
+    rules.check_workers()
+    rules.check_behaviors()
 
 
-def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check that each exporter of the ``export`` block writes files of its own."""
-    references: dict[str, str] = {}  # by the ending of the files
-    for reference, settings in config.export.items():
-        spec = plugins.record(ExporterSpec, reference)
-        path = ("export", reference)
-        if not isinstance(settings, ExportSettings):
-            kind = type(settings).__name__
-            raise problems.plugin_error(path, f"{spec.described}: its settings class {kind} is not an ExportSettings")
-        other = references.setdefault(spec.suffix, reference)
-        if other != reference:
-            problem = f"writes files with the ending {spec.suffix}, as export.{other} does; delete one of them"
-            problems.add(path, problem)
+class _Rules:
+    """The rules between the blocks of one configuration; each adds to the problems what breaks it."""
+
+    def __init__(self, config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+        self.config = config
+        self.plugins = plugins
+        self.problems = problems
+        self.environments: dict[KeyPath, EnvironmentSettings] = {}  # by the path of their blocks
+        if config.environment is not None:
+            self.environments["environment",] = config.environment
+        evaluation = config.evaluation
+        if evaluation is not None and evaluation.environment is not None:
+            self.environments["evaluation", "environment"] = evaluation.environment
+
+    def check_data_source(self) -> None:
+        """Refuse trainers of both kinds in one run, and recorded data without the name of its behavior."""
+        behaviors = self.config.behaviors
+        defaults = self.config.default_settings
+        if not behaviors and defaults is not None and _is_offline(defaults, self.plugins):
+            self.problems.add(
+                ("behaviors",),
+                f"trainer {defaults.trainer_type!r} learns from recorded data, and no environment names the behavior; "
+                "list the behavior here by the name it was recorded under",
+            )
+        offline: list[str] = []
+        online: list[str] = []
+        for name, settings in behaviors.items():
+            names = offline if _is_offline(settings, self.plugins) else online
+            names.append(name)
+        if not offline or not online:
+            return
+        name = offline[0]
+        other = online[0]
+        self.problems.add(
+            ("behaviors", name, "trainer_type"),
+            f"{behaviors[name].trainer_type!r} learns from recorded data, but "
+            f"{behaviors[other].trainer_type!r} of {dotted(('behaviors', other))} learns in an environment; one "
+            "run cannot do both, so write a configuration for each",
+        )
+
+    def check_curricula(self) -> None:
+        """Let curricula check the rest of the configuration; see :class:`rlcore.CurriculumSettings`."""
+        of_training, of_evaluations = PLACES
+        blocks = {of_training: self.config.environment_parameters}
+        if self.config.evaluation is not None:
+            blocks[of_evaluations] = self.config.evaluation.environment_parameters
+        for path, parameters in blocks.items():
+            for name, parameter in parameters.items():
+                curriculum = parameter.curriculum
+                record = self.plugins.record(CurriculumSpec, curriculum.type)
+                self._ask(curriculum, record, (*path, name, "curriculum"))
+
+    def check_behavior_blocks(self) -> None:
+        """Let the blocks of behaviors that plugins declare check the rest of the configuration, with ``problems()``.
+
+        ``problems(behavior, config, plugins)`` of a settings class yields pairs of a path within the block and a
+        message.
+        """
+        if self.config.default_settings is not None:  # first: a problem of it is not to appear as a behavior's
+            self._check_behavior(self.config.default_settings, ("default_settings",))
+        for name, behavior in self.config.behaviors.items():
+            self._check_behavior(behavior, ("behaviors", name))
+
+    def _check_behavior(self, behavior: BehaviorSettings, path: KeyPath) -> None:
+        trainer = self.plugins.record(TrainerSpec, behavior.trainer_type)
+        for key in ("network_settings", "hyperparameters"):
+            self._ask(getattr(behavior, key), trainer, (*path, key), behavior)
+        for name, settings in behavior.reward_signals.items():
+            if not isinstance(settings, AbsentRewardSettings):
+                reward = self.plugins.record(RewardProviderSpec, name)
+                self._ask(settings, reward, (*path, "reward_signals", name), behavior)
+        for name, settings in behavior.sections.items():
+            section = self.plugins.record(BehaviorSection, name)
+            owner = section.described if section.plugin is None else section.plugin.described
+            self._ask(settings, section, (*path, name), behavior, owner=owner)
+
+    def check_blocks(self) -> None:
+        """Let every other block of a plugin check the rest of the configuration, with ``problems(config, plugins)``.
+
+        These are sections, keys of evaluations, environments with their options and parameters, writers and exporters.
+        """
+        for name, settings in self.config.sections.items():
+            section = self.plugins.record(ConfigSection, name)
+            self._ask(settings, section, (name,), owner=section.described)
+        if self.config.evaluation is not None:
+            for name, settings in self.config.evaluation.sections.items():
+                self._ask(settings, self.plugins.record(EvaluationSection, name), ("evaluation",))
+        for path, environment in self.environments.items():
+            spec = self.plugins.record(EnvironmentSpec, environment.type)
+            self._ask(environment, spec, path)
+            self._ask(environment.options, spec, (*path, "options"))
+            for name, settings in environment.parameters.items():
+                self._ask(settings, spec, (*path, "parameters", name))
+        for name, settings in self.config.stats.items():
+            self._ask(settings, self.plugins.record(StatsWriterSpec, name), ("stats", name))
+        for name, settings in self.config.export.items():
+            self._ask(settings, self.plugins.record(ExporterSpec, name), ("export", name))
+
+    def check_exporters(self) -> None:
+        """Check that each exporter of the ``export`` block writes files of its own."""
+        references: dict[str, str] = {}  # by the ending of the files
+        for reference, settings in self.config.export.items():
+            spec = self.plugins.record(ExporterSpec, reference)
+            path = ("export", reference)
+            if not isinstance(settings, ExportSettings):
+                problem = f"its settings class {type(settings).__name__} is not an ExportSettings"
+                raise self.problems.plugin_error(path, f"{spec.described}: {problem}")
+            other = references.setdefault(spec.suffix, reference)
+            if other != reference:
+                problem = f"writes files with the ending {spec.suffix}, as export.{other} does; delete one of them"
+                self.problems.add(path, problem)
+
+    def check_routes(self) -> None:
+        """Check that every entry of ``environment.parameters`` names an environment parameter."""
+        names = dict.fromkeys(self.config.environment_parameters)
+        evaluation = self.config.evaluation
+        if evaluation is not None and evaluation.environment is not None:
+            names |= dict.fromkeys(evaluation.environment_parameters)
+        for path, environment in self.environments.items():
+            for name in environment.parameters:
+                if name not in names:
+                    problem = f"environment_parameters has no {name!r}{did_you_mean(name, names)}"
+                    self.problems.add((*path, "parameters", name), problem)
+
+    def check_workers(self) -> None:
+        """Check that each worker has an environment, that its executor agrees, and that evaluations have no workers."""
+        path = ("environment", "workers")
+        problem = workers_problem(self.config)
+        if problem:
+            self.problems.add(path, problem)
+        environment = self.config.environment
+        executor = None if environment is None else environment.executor
+        if executor is not None:
+            self._ask(executor, self.plugins.record(ExecutorSpec, executor.executor), path)
+        played = self.environments.get(("evaluation", "environment"))
+        if played is not None and played.executor is not None:
+            problem = "the environments of evaluations are stepped in the process of the run; leave it out"
+            self.problems.add(("evaluation", *path), problem)
+
+    def check_behaviors(self) -> None:
+        """Check that an environment whose only behavior has no name finds one in ``behaviors``."""
+        for environment in self.environments.values():
+            spec = self.plugins.record(EnvironmentSpec, environment.type)
+            problem = behaviors_problem(spec, self.config)
+            if problem:
+                self.problems.add(("behaviors",), problem)
+                return
+
+    def _ask(self, settings: Any, record: Record, path: KeyPath, *behavior: BehaviorSettings, owner: str = "") -> None:
+        """Add what ``problems()`` of the settings of a record yields; nothing without the method.
+
+        The block of a behavior gets its ``behavior``. Messages about a section name its ``owner``. Raises PluginError
+        unless the answers are pairs of path and message.
+        """
+        check = getattr(settings, "problems", None)
+        if check is None:
+            return
+        with blamed(record.described, "in problems() of its settings class", partial(self.problems.plugin_error, path)):
+            answers = list(check(*behavior, self.config, self.plugins))
+        for answer in answers:
+            is_pair = isinstance(answer, tuple) and len(answer) == 2
+            if not is_pair or not isinstance(answer[0], tuple) or not isinstance(answer[1], str):
+                expected = "a pair of a path, such as ('goal',), and a message"
+                problem = f"problems() of its settings class gave {answer!r}, not {expected}"
+                raise self.problems.plugin_error(path, f"{record.described}: {problem}")
+            below, message = answer
+            if owner:
+                message += f"; section of {owner}"
+            self.problems.add((*path, *below), message)
+
+
+def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | None:
+    """Return why ``behaviors`` does not fit an environment of this kind, or None."""
+    count = len(config.behaviors)
+    if environment.names_behaviors or count == 1:
+        return None
+    entries = f"{count}: {', '.join(config.behaviors)}" if count else "none"
+    return (
+        f"environments of type {environment.name!r} have one behavior, which has the name of the only entry here; "
+        f"there must be one entry, not {entries}"
+    )
+
+
+def workers_problem(config: RunConfig) -> str | None:
+    """Return why there are too many workers, or None."""
+    executor = None if config.environment is None else config.environment.executor
+    if executor is None or executor.count <= config.num_envs:
+        return None
+    return (
+        f"there are {executor.count} workers for {config.num_envs} environments (environment.num_envs); "
+        "each worker needs one or more"
+    )
 
 
 def check_names(problems: Problems) -> None:
@@ -167,167 +323,3 @@ def check_start(problems: Problems) -> None:
     on_command_line = {problems.document.origin(path).order >= AFTER_THE_FILE for path in (resume, initialize)}
     if len(on_command_line) == 1:
         problems.add(initialize, "resume continues a run and initialize_from starts a new one; give one of them")
-
-
-def check_behaviors(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check that an environment whose only behavior has no name finds one in ``behaviors``."""
-    for environment in (config.environment, _played(config)):
-        if environment is None:
-            continue
-        spec = plugins.record(EnvironmentSpec, environment.type)
-        problem = behaviors_problem(spec, config)
-        if problem:
-            problems.add(("behaviors",), problem)
-            return
-
-
-def _played(config: RunConfig) -> EnvironmentSettings | None:
-    """The environment that the ``evaluation`` block has for itself."""
-    return None if config.evaluation is None else config.evaluation.environment
-
-
-def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | None:
-    """Return why ``behaviors`` does not fit an environment of this kind, or None."""
-    count = len(config.behaviors)
-    if environment.names_behaviors or count == 1:
-        return None
-    entries = f"{count}: {', '.join(config.behaviors)}" if count else "none"
-    return (
-        f"environments of type {environment.name!r} have one behavior, which has the name of the only entry here; "
-        f"there must be one entry, not {entries}"
-    )
-
-
-def check_workers(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Check that every worker has an environment, what the executor checks, and that evaluations have no workers."""
-    path = ("environment", "workers")
-    problem = workers_problem(config)
-    if problem:
-        problems.add(path, problem)
-    executor = None if config.environment is None else config.environment.executor
-    if executor is not None:
-        owner = plugins.record(ExecutorSpec, executor.executor).described
-        _ask(executor, owner, problems, path, config, plugins)
-    played = _played(config)
-    if played is not None and played.executor is not None:
-        problem = "the environments of evaluations are stepped in the process of the run; leave it out"
-        problems.add(("evaluation", *path), problem)
-
-
-def workers_problem(config: RunConfig) -> str | None:
-    """Return why there are too many workers, or None."""
-    executor = None if config.environment is None else config.environment.executor
-    if executor is None or executor.count <= config.num_envs:
-        return None
-    return (
-        f"there are {executor.count} workers for {config.num_envs} environments (environment.num_envs); "
-        "each worker needs one or more"
-    )
-
-
-def check_routes(config: RunConfig, problems: Problems) -> None:
-    """Check that every entry of ``environment.parameters`` names an environment parameter."""
-    names = dict.fromkeys(config.environment_parameters)
-    routes: dict[KeyPath, Iterable[str]] = {}
-    if config.environment is not None:
-        routes["environment", "parameters"] = config.environment.parameters
-    evaluation = config.evaluation
-    if evaluation is not None and evaluation.environment is not None:
-        names |= dict.fromkeys(evaluation.environment_parameters)
-        routes["evaluation", "environment", "parameters"] = evaluation.environment.parameters
-    for path, parameters in routes.items():
-        for name in parameters:
-            if name not in names:
-                problems.add((*path, name), f"environment_parameters has no {name!r}{did_you_mean(name, names)}")
-
-
-def check_blocks(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Let the blocks of behaviors that plugins declare check the rest of the configuration, with ``problems()``.
-
-    ``problems(behavior, config, plugins)`` of a settings class yields pairs of a path within the block and a message.
-    """
-    behaviors: dict[KeyPath, BehaviorSettings] = {}
-    if config.default_settings is not None:  # first: a problem of it is not to appear as a behavior's
-        behaviors["default_settings",] = config.default_settings
-    for name, behavior in config.behaviors.items():
-        behaviors["behaviors", name] = behavior
-    for path, behavior in behaviors.items():
-        _check_behavior(behavior, path, config, plugins, problems)
-
-
-def _check_behavior(
-    behavior: BehaviorSettings, path: KeyPath, config: RunConfig, plugins: Plugins, problems: Problems
-) -> None:
-    trainer = plugins.record(TrainerSpec, behavior.trainer_type).described
-    for key in ("network_settings", "hyperparameters"):
-        _ask(getattr(behavior, key), trainer, problems, (*path, key), behavior, config, plugins)
-    for name, settings in behavior.reward_signals.items():
-        if not isinstance(settings, AbsentRewardSettings):
-            owner = plugins.record(RewardProviderSpec, name).described
-            _ask(settings, owner, problems, (*path, "reward_signals", name), behavior, config, plugins)
-    for name, settings in behavior.sections.items():
-        record = plugins.record(BehaviorSection, name)
-        plugin = record.described if record.plugin is None else record.plugin.described
-        place = (*path, name)
-        _ask(settings, record.described, problems, place, behavior, config, plugins, whose=f"; section of {plugin}")
-
-
-def check_sections(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Let every other block of a plugin check the rest of the configuration, with ``problems(config, plugins)``.
-
-    These are sections, keys of evaluations, environments with their options and parameters, writers and exporters.
-    """
-    for name, settings in config.sections.items():
-        owner = plugins.record(ConfigSection, name).described
-        _ask(settings, owner, problems, (name,), config, plugins, whose=f"; section of {owner}")
-    if config.evaluation is not None:
-        for name, settings in config.evaluation.sections.items():
-            owner = plugins.record(EvaluationSection, name).described
-            _ask(settings, owner, problems, ("evaluation",), config, plugins)
-    for path, block in ((("environment",), config.environment), (("evaluation", "environment"), _played(config))):
-        if block is None:
-            continue
-        owner = plugins.record(EnvironmentSpec, block.type).described
-        _ask(block, owner, problems, path, config, plugins)
-        _ask(block.options, owner, problems, (*path, "options"), config, plugins)
-        for name, settings in block.parameters.items():
-            _ask(settings, owner, problems, (*path, "parameters", name), config, plugins)
-    for name, settings in config.stats.items():
-        owner = plugins.record(StatsWriterSpec, name).described
-        _ask(settings, owner, problems, ("stats", name), config, plugins)
-    for name, settings in config.export.items():
-        owner = plugins.record(ExporterSpec, name).described
-        _ask(settings, owner, problems, ("export", name), config, plugins)
-
-
-def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Let curricula check the rest of the configuration; see :class:`rlcore.CurriculumSettings`."""
-    of_training, of_evaluations = PLACES
-    blocks = {of_training: config.environment_parameters}
-    if config.evaluation is not None:
-        blocks[of_evaluations] = config.evaluation.environment_parameters
-    for path, parameters in blocks.items():
-        for name, parameter in parameters.items():
-            curriculum = parameter.curriculum
-            owner = plugins.record(CurriculumSpec, curriculum.type).described
-            _ask(curriculum, owner, problems, (*path, name, "curriculum"), config, plugins)
-
-
-def _ask(settings: Any, owner: str, problems: Problems, path: KeyPath, *arguments: Any, whose: str = "") -> None:
-    """Add what ``problems(*arguments)`` of the settings of a plugin, the ``owner``, yields; nothing without the method.
-
-    Raises PluginError unless these are pairs of path and message.
-    """
-    check = getattr(settings, "problems", None)
-    if check is None:
-        return
-    with blamed(owner, "in problems() of its settings class", partial(problems.plugin_error, path)):
-        answers = list(check(*arguments))
-    for answer in answers:
-        is_pair = isinstance(answer, tuple) and len(answer) == 2
-        if not is_pair or not isinstance(answer[0], tuple) or not isinstance(answer[1], str):
-            expected = "a pair of a path, such as ('goal',), and a message"
-            problem = f"problems() of its settings class gave {answer!r}, not {expected}"
-            raise problems.plugin_error(path, f"{owner}: {problem}")
-        below, message = answer
-        problems.add((*path, *below), f"{message}{whose}")

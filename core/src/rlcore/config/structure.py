@@ -235,7 +235,11 @@ class Reader:
             kinds = (kinds[0],) * len(value)
         elif len(value) != len(kinds):
             raise _wrong(value, f"a list of {len(kinds)} values")
-        elements = self.each(enumerate(value), lambda index, element: self.read(kinds[index], element))
+
+        def read(index: int, element: Any) -> Any:
+            return self.read(kinds[index], element)
+
+        elements = self.each(enumerate(value), read)
         if container is Sequence:
             container = list
         return container(elements.values())

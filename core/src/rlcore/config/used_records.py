@@ -16,7 +16,7 @@ import attrs
 from rlcore.config.document import AFTER_THE_FILE, Block, Document, Items, value_at, with_value
 from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.call import Plugins
-from rlcore.plugins.discover import Plugin
+from rlcore.plugins.discover import Plugin, bare_name
 from rlcore.records import ConfigSection, Record
 from rlcore.settings import PluginSettings, RunConfig
 from rlcore.settings.fields import Choice, FieldInfo
@@ -112,7 +112,7 @@ def _records_of(config: RunConfig, plugins: Plugins) -> Iterator[Record]:
         except (NotInstalled, PluginError):
             continue
         chosen = config.plugins.chosen.get(kind, ())
-        used = [name for name in chosen if name.rpartition("/")[2] == reference]
+        used = [name for name in chosen if bare_name(name) == reference]
         # A program gave plugins of which another one has a record of this name: the run would learn something else.
         if used and record.reference not in used:
             problem = f"{kind} {reference!r} is that of {record.described}, and the run used {' and '.join(used)}"
@@ -177,14 +177,15 @@ def with_records_of(document: Document, saved: Document) -> Document:
     saved_block = saved.data.get("plugins")
     if not isinstance(block, Block) or not isinstance(saved_block, Mapping):
         return document  # refused later, or the run is one of ML-Agents
-    known = {(kind, reference.rpartition("/")[2]) for kind, reference in _references(block)}
+    known = {(kind, bare_name(reference)) for kind, reference in _references(block)}
     for key in BLOCKS:
         kinds: Any = block.get(key, Block())
         for kind, reference in _references({key: saved_block.get(key)}):
-            name = reference.rpartition("/")[2]
-            if isinstance(kinds, Block) and (kind, name) not in known:
-                references = (*kinds.get(kind, ()), reference)
-                kinds = kinds.with_entry(kind, Items((text, None) for text in references), None)
+            if not isinstance(kinds, Block) or (kind, bare_name(reference)) in known:
+                continue  # what the document says counts, as any key of a file of the user
+            references = (*kinds.get(kind, ()), reference)
+            items = Items((text, None) for text in references)
+            kinds = kinds.with_entry(kind, items, None)
         if kinds:
             block = block.with_entry(key, kinds, None)
     return document.with_block("plugins", block)
@@ -231,14 +232,15 @@ def _without(data: Block, path: KeyPath) -> Block:
 
 def _blocks_of(document: Document, kind: str, reference: str) -> Iterator[KeyPath]:
     """The paths of the blocks of a record in a document, without those of the command line."""
-    name = reference.rpartition("/")[2]
+    keys = (reference, bare_name(reference))
     for parent in _parents_of(document, kind):
         block = value_at(document.data, parent)
         if not isinstance(block, Block):
             continue
-        for key in (reference, name):
+        for key in keys:
             path = (*parent, key)
-            if key in block and document.origin(path).order < AFTER_THE_FILE:
+            is_of_file = document.origin(path).order < AFTER_THE_FILE
+            if key in block and is_of_file:
                 yield path
 
 

@@ -162,6 +162,7 @@ class Plugins(Registry):
         """Import a plugin, and let it add hooks."""
         if plugin.refused:
             raise PluginError(f"{plugin.described}: {plugin.refused}")
+        # Imports that change the process change runs that use nothing of the plugin.
         with noticing(plugin.described, self._noticed.append):
             module = import_plugin(plugin)
         self._manager.add_extension_hooks(module, plugin)
@@ -195,7 +196,8 @@ class Plugins(Registry):
 
     def _wanted(self, rivals: Sequence[Record]) -> Record | None:
         """The only one of several records that the run used, or whose plugin was asked for by name."""
-        used = self.selection.meant(rivals[0].kind, rivals[0].name)
+        first = rivals[0]
+        used = self.selection.meant(first.kind, first.name)
         wanted = [rival for rival in rivals if rival.reference == used]
         if not wanted:
             wanted = [rival for rival in rivals if rival.plugin is not None and rival.plugin.asked]
@@ -210,7 +212,7 @@ class Plugins(Registry):
         except PluginError:
             self._manager.expel(owner.label)
             raise
-        if self._checked is not None:
+        if self._checked is not None:  # a check that comes late must not let a configuration pass
             self._manager.require("rlcore_check_config", only=owner.label, config=self._checked)
 
     @property
@@ -222,8 +224,11 @@ class Plugins(Registry):
     def registered(self) -> tuple[tuple[Plugin, object], ...]:
         """The objects that :meth:`register` added, each with its plugin."""
         discovered = {plugin.label for plugin in self.found}
-        added = [plugin for plugin in self.loaded if plugin.label not in discovered]
-        return tuple((plugin, self._manager.get_plugin(plugin.label)) for plugin in added)
+        added = []
+        for plugin in self.loaded:
+            if plugin.label not in discovered:
+                added.append((plugin, self._manager.get_plugin(plugin.label)))
+        return tuple(added)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -257,7 +262,10 @@ class Plugins(Registry):
     @property
     def failures(self) -> list[str]:
         """One line for each different failure of a notification, for the closing summary."""
-        return [text if count == 1 else f"{text} ({count} times)" for text, count in self._manager.failures.items()]
+        lines = []
+        for text, count in self._manager.failures.items():
+            lines.append(text if count == 1 else f"{text} ({count} times)")
+        return lines
 
     @property
     def hook_calls(self) -> Mapping[str, int]:
@@ -293,8 +301,10 @@ class Plugins(Registry):
 
     def create_ranks(self, launch: Launch, config: RunConfig, stops: StopRequests) -> Ranks | None:
         """Meet the other processes of the run through ``rlcore_create_ranks``; None if no plugin does so."""
+        hook = "rlcore_create_ranks"
         arguments: dict[str, Any] = {"launch": launch, "config": config, "plugins": self, "stops": stops}
-        ranks: Ranks | None = self._manager.create("rlcore_create_ranks", lambda **_: None, **arguments).value
+        answer = self._manager.create(hook, lambda **_: None, **arguments)
+        ranks: Ranks | None = answer.value
         return ranks
 
     def modify_config(
@@ -319,7 +329,8 @@ class Plugins(Registry):
         Returns what plugins could not check, a sentence of each.
         """
         self._checked = config
-        return [str(answer) for answer in self._manager.require("rlcore_check_config", config=config)]
+        answers = self._manager.require("rlcore_check_config", config=config)
+        return list(map(str, answers))
 
     def process_summary(
         self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
@@ -346,7 +357,9 @@ class Plugins(Registry):
         hook = "rlcore_report_status"
         sections: dict[str, Any] = {}
         # Whose each section is, and whose each key of a behavior's section: one owner can have it.
-        owners: dict[tuple[str, ...], str] = {(name,): "rlcore" for name in ("metadata", *parameters)}
+        owners: dict[tuple[str, ...], str] = {("metadata",): "rlcore"}
+        for name in parameters:
+            owners[name,] = "rlcore"
         for name in behaviors:
             for key in ("checkpoints", "final_checkpoint"):
                 owners[name, key] = "rlcore"
@@ -376,7 +389,8 @@ class Plugins(Registry):
         """
         hook = "rlcore_restore_status"
         for _, implementation in self._manager.begin_call(hook):
-            self._manager.call_one(implementation, hook, run=run, sections=deepcopy(dict(sections)))
+            copy = deepcopy(dict(sections))  # no plugin sees what another one changes
+            self._manager.call_one(implementation, hook, run=run, sections=copy)
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
         """Store the training status through ``rlcore_write_status``. Raises PluginError if no answer is True."""
@@ -429,8 +443,9 @@ def _require_usable(record: Record, attribute: str) -> None:
     from rlcore.settings.fields import FieldInfo
 
     cls = record.resolve(attribute)
-    if any(field.default is attrs.NOTHING for field in FieldInfo.fields_of(cls).values()):
-        return
+    for field in FieldInfo.fields_of(cls).values():
+        if field.default is attrs.NOTHING:  # every run gives the block
+            return
     doing = f"in its settings class {cls.__name__}"
     with blamed(record.described, doing), suppress(ConfigError, ValueError, TypeError):
         cls()

@@ -137,7 +137,8 @@ class RunContext:
             raise ValueError("request_stop needs a reason; result.json has it")
         if not 0 <= exit_code <= 255:
             raise ValueError(f"exit code {exit_code} is not between 0 and 255")
-        self._stops.add(Stop(" ".join(reason.split()), exit_code))
+        one_line = " ".join(reason.split())
+        self._stops.add(Stop(one_line, exit_code))
 
     @property
     def stop_requested(self) -> bool:
@@ -205,7 +206,10 @@ class RunContext:
 
         While policies are measured, a provider that gives 0 stands for a reward whose plugin is absent.
         """
-        return [self._reward_provider(name, block, behavior) for name, block in settings.reward_signals.items()]
+        providers = []
+        for name, block in settings.reward_signals.items():
+            providers.append(self._reward_provider(name, block, behavior))
+        return providers
 
     def _reward_provider(self, name: str, block: Any, behavior: BehaviorSpec) -> RewardProvider:
         from rlcore.contracts.rewards import AbsentReward

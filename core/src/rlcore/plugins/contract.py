@@ -58,19 +58,24 @@ class Contract:
                 return "removed", self.removed[prefix]
             if prefix in self.moved:
                 return "moved", ".".join([self.moved[prefix], *rest])
-            for package, names in self.names.items():
-                if parts[0] == "rlcore" and not rest and parts[-1] in names:
-                    return "moved", f"{package}.{parts[-1]}"
+            if parts[0] == "rlcore" and not rest:
+                for package, names in self.names.items():
+                    if parts[-1] in names:
+                        return "moved", f"{package}.{parts[-1]}"
+            siblings = f"{'.'.join(parts[: count - 1])}.*"
             for package, modules in self.flat.items():
-                if (prefix in modules or f"{'.'.join(parts[: count - 1])}.*" in modules) and _is_in(package, rest):
+                is_flat = prefix in modules or siblings in modules
+                if is_flat and _is_in(package, rest):
                     return "moved", ".".join([package, *rest])
         return None
 
 
 def _is_in(package: str, rest: Sequence[str]) -> bool:
     """Whether ``rest``, a name in a module or nothing, can be imported from a package."""
+    if len(rest) > 1:
+        return False
     # Only the list of the core's own names is at hand: other packages may be absent.
-    return len(rest) <= 1 and (package != "rlcore" or all(name in dir(rlcore) for name in rest))
+    return package != "rlcore" or all(name in dir(rlcore) for name in rest)
 
 
 @cache
@@ -79,7 +84,8 @@ def contracts() -> tuple[Contract, ...]:
     import tomllib
 
     text = (Path(__file__).parent / "contracts.toml").read_text(encoding="utf-8")
-    return tuple(Contract(**each) for each in tomllib.loads(text).get("contract", ()))
+    entries = tomllib.loads(text).get("contract", ())
+    return tuple(Contract(**entry) for entry in entries)
 
 
 def declared(keywords: str) -> tuple[int, ...]:
@@ -88,8 +94,10 @@ def declared(keywords: str) -> tuple[int, ...]:
     def numbers(keyword: str) -> list[str]:
         return re.findall(rf"(?<![\w-]){keyword}(\d+)(?![\w-])", keywords)
 
-    found = tuple(map(int, numbers(KEYWORD)))
-    return found or ((BEFORE,) if numbers(OLD_KEYWORD) else ())
+    contracts_declared = tuple(map(int, numbers(KEYWORD)))
+    if not contracts_declared and numbers(OLD_KEYWORD):
+        return (BEFORE,)
+    return contracts_declared
 
 
 def contract_problem(numbers: Sequence[int], distribution: str, version: str) -> str:
@@ -97,54 +105,63 @@ def contract_problem(numbers: Sequence[int], distribution: str, version: str) ->
     from rlcore.plugins.installing import pip_install
 
     newest = max(numbers)
-    listed = " and ".join(map(str, numbers))
-    of = "rlcore before 0.1" if newest == BEFORE else f"contract {listed} of rlcore"
-    written = f"{distribution} {version} is written for {of}, and this rlcore has contract {CONTRACT}"
+    base = f"contract {' and '.join(map(str, numbers))} of rlcore"
+    if newest == BEFORE:
+        base = "rlcore before 0.1"
+    problem = f"{distribution} {version} is written for {base}, and this rlcore has contract {CONTRACT}"
     if newest > CONTRACT:
-        return f"{written}; {pip_install('rlcore', upgrade=True)}"
-    return f"{written}; {pip_install(distribution, upgrade=True)}, or port it: {PORTING}"
+        return f"{problem}; {pip_install('rlcore', upgrade=True)}"
+    return f"{problem}; {pip_install(distribution, upgrade=True)}, or port it: {PORTING}"
 
 
 def successor(name: str) -> str | None:
     """Return the sentence about a name that an earlier contract had; None for any other name."""
-    now = name
+    current = name
     since = 0
     for contract in contracts():
-        kind, text = contract.answer(now) or ("", "")
+        kind, text = contract.answer(current) or ("", "")
         if kind == "removed":
             return f"{name} was removed in contract {contract.number}: {text}"
         if kind == "moved":
-            now = text
+            current = text
             since = contract.number
-    return f"{name} was renamed to {now} in contract {since}" if since else None
+    return f"{name} was renamed to {current} in contract {since}" if since else None
 
 
 def added(name: str) -> str | None:
     """Since which contract an object of a plugin must have ``Class.member``; None if it always had to."""
-    number = next((each.number for each in contracts() if name in each.added), None)
-    return None if number is None else f"{name} is new in contract {number}"
+    for contract in contracts():
+        if name in contract.added:
+            return f"{name} is new in contract {contract.number}"
+    return None
 
 
 def renamed(error: BaseException) -> str:
     """Return the end of a message about an error of a plugin that uses names of earlier contracts; empty for others."""
     answers = list(filter(None, map(successor, _missing(error))))
-    return f"; {'; '.join(answers)}; {PORTING}" if answers else ""
+    if not answers:
+        return ""
+    return f"; {'; '.join(answers)}; {PORTING}"
 
 
 def _missing(error: BaseException) -> Iterator[str]:
     """The names whose absence ``error`` may report."""
-    text = str(error)
     if isinstance(error, ModuleNotFoundError):
-        module = error.name or ""
-        yield module
-    elif isinstance(error, ImportError) and (found := _NAME_IN_MODULE.search(text)):
-        yield f"{found[2]}.{found[1]}"
+        yield error.name or ""
+    elif isinstance(error, ImportError):
+        match = _NAME_IN_MODULE.search(str(error))
+        if match:
+            yield f"{match[2]}.{match[1]}"
+    elif isinstance(error, TypeError):
+        match = _ARGUMENT.search(str(error))
+        if match:
+            yield f"{match[1]}.{match[2]}"
     elif isinstance(error, AttributeError) and error.name is not None:
         owner: Any = error.obj
         if isinstance(owner, ModuleType):
             yield f"{owner.__name__}.{error.name}"
-        else:
-            classes = (owner if isinstance(owner, type) else type(owner)).__mro__
-            yield from (f"{each.__name__}.{error.name}" for each in classes if each.__module__.startswith("rlcore"))
-    elif isinstance(error, TypeError) and (found := _ARGUMENT.search(text)):
-        yield f"{found[1]}.{found[2]}"
+            return
+        cls = owner if isinstance(owner, type) else type(owner)
+        for base in cls.__mro__:
+            if base.__module__.startswith("rlcore"):
+                yield f"{base.__name__}.{error.name}"

@@ -149,8 +149,6 @@ class JsonlWriter:
         return writer
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
-        line = {"behavior": behavior, "step": step, "time": round(time.time(), 3), "stats": means}
         lost = self._directory.lost(self._path, self._file)
         if lost or self._directory.linked(self._file):
             self._file.close()
@@ -164,6 +162,10 @@ class JsonlWriter:
                 step,
                 behavior,
             )
+        means = {}
+        for tag, summary in stats.items():
+            means[tag] = summary.mean if math.isfinite(summary.mean) else None  # JSON has no NaN
+        line = {"behavior": behavior, "step": step, "time": round(time.time(), 3), "stats": means}
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         self._file.write(text.encode() + b"\n")
         self._file.flush()
@@ -186,34 +188,32 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> Path | None:
     A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
     unreadable lines move to a new file, ``metrics.jsonl.damaged`` if the name is free, with a warning. Returns it.
     """
-
     content = read_regular(path, MAX_METRICS)
     kept: list[bytes] = []
     damaged: dict[int, bytes] = {}  # by line number
-    for number, line in enumerate(content.split(b"\n"), 1):
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            behavior, step = _whose(line)
+            behavior, step = _behavior_and_step(line)
             if behavior not in steps or step <= steps[behavior]:
                 kept.append(line + b"\n")
         except (ValueError, LookupError, TypeError):
             damaged[number] = line + b"\n"
-    if content and not content.endswith(b"\n"):
-        damaged.pop(content.count(b"\n") + 1, None)
-    aside = None
+    damaged.pop(len(lines), None)  # the last line, if it has no line end: a crash cut it short
+    damaged_file = None
     if damaged:
-        aside = free_name(path, DAMAGED)
-        write_atomically(aside, b"".join(damaged.values()))
-        log.warning("%s: %s; moved to %s", path, _described(list(damaged)), aside.name)
+        damaged_file = free_name(path, DAMAGED)
+        write_atomically(damaged_file, b"".join(damaged.values()))
+        log.warning("%s: %s; moved to %s", path, _unreadable(list(damaged)), damaged_file.name)
     if b"".join(kept) != content:
         write_atomically(path, b"".join(kept))
-    return aside
+    return damaged_file
 
 
-def _whose(line: bytes) -> tuple[str, int]:
+def _behavior_and_step(line: bytes) -> tuple[str, int]:
     """Return the behavior and the step of a summary."""
-
     summary = parse_json(line)
     behavior = summary["behavior"]
     step = summary["step"]
@@ -222,7 +222,7 @@ def _whose(line: bytes) -> tuple[str, int]:
     return behavior, step
 
 
-def _described(numbers: Sequence[int]) -> str:
+def _unreadable(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"line {numbers[0]} cannot be read"
     first = ", ".join(map(str, numbers[:SHOWN_LINES]))
@@ -243,7 +243,6 @@ def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
 
 def read_status_file(directory: Path) -> Mapping[str, Any] | None:
     """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedFile: checkpoints have the status."""
-
     try:
         return read_object(directory / STATUS_FILE)
     except FileNotFoundError:

@@ -83,12 +83,15 @@ class Plugin:
     @property
     def label(self) -> str:
         """The unique name that pluggy and ``-p`` use: ``acme-ppo/ppo`` or ``module:acme.hooks``."""
-        return f"{self.distribution}/{self.name}" if self.distribution else f"{LOCAL_PREFIX}{self.module}"
+        if not self.distribution:
+            return LOCAL_PREFIX + self.module
+        return f"{self.distribution}/{self.name}"
 
     @property
     def described(self) -> str:
         """The plugin in messages: ``plugin 'ppo' (acme-ppo 1.0)``."""
-        return f"plugin {self.name!r} ({f'{self.distribution} {self.version}' if self.distribution else 'local'})"
+        source = f"{self.distribution} {self.version}" if self.distribution else "local"
+        return f"plugin {self.name!r} ({source})"
 
     @property
     def source(self) -> str:
@@ -118,9 +121,11 @@ class Plugin:
     @property
     def state(self) -> str:
         """``on``; ``off``; ``refused``, which is on but unusable; or ``needs DIST[EXTRA]``, which no one turned off."""
-        if not self.on:
-            return f"needs {self.lacks}" if self.lacks and self.why == "autoload" else "off"
-        return "refused" if self.refused else "on"
+        if self.on:
+            return "refused" if self.refused else "on"
+        if self.lacks and self.why == "autoload":
+            return f"needs {self.lacks}"
+        return "off"
 
     def needs_distribution_of(self, other: Plugin) -> bool:
         """Whether this plugin's distribution requires the one that ``other`` comes from."""
@@ -132,8 +137,11 @@ class Plugin:
 
         if not isinstance(error, ModuleNotFoundError):
             return ""
-        absent = canonical(str(error.name).partition(".")[0])
-        return f"; {pip_install(absent)}, which {self.distribution} requires" if absent in self.needs else ""
+        package, _, _ = str(error.name).partition(".")
+        distribution = canonical(package)
+        if distribution not in self.needs:
+            return ""
+        return f"; {pip_install(distribution)}, which {self.distribution} requires"
 
     @property
     def asked(self) -> bool:
@@ -146,6 +154,11 @@ def canonical(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
+def bare_name(reference: str) -> str:
+    """The name in NAME or DIST/NAME."""
+    return reference.rpartition("/")[2]
+
+
 def installed() -> tuple[Plugin, ...]:
     """Every plugin that an installed distribution announces, sorted by name and distribution.
 
@@ -153,6 +166,7 @@ def installed() -> tuple[Plugin, ...]:
     directory of ``sys.path`` has changed.
     """
     places = [os.path.abspath(entry) for entry in sys.path]
+    # pip adds and removes a directory of metadata, which changes the time of the directory around it.
     return _installed(tuple((place, _changed(place)) for place in places))
 
 
@@ -164,56 +178,71 @@ def _changed(place: str) -> int | None:
 
 @lru_cache(maxsize=8)  # by the path, and when each directory was changed
 def _installed(path: tuple[tuple[str, int | None], ...]) -> tuple[Plugin, ...]:
-    found: dict[str, Plugin] = {}
+    plugins: dict[str, Plugin] = {}
     for distribution in metadata.distributions():
         try:
-            entry_points = [each for each in distribution.entry_points if each.group == ENTRY_POINT_GROUP]
+            entry_points = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
         except Exception:  # it may be no plugin at all, so nothing is reported
             continue
         for entry_point in entry_points:
             plugin = _announced(entry_point, distribution)
-            found.setdefault(plugin.label, plugin)
-    if not any(plugin.essential for plugin in found.values()):
+            plugins.setdefault(plugin.label, plugin)
+    if not any(plugin.essential for plugin in plugins.values()):
         # A source tree on PYTHONPATH has no metadata of its own.
-        found[CORE_DISTRIBUTION] = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
-    return tuple(sorted(found.values(), key=lambda plugin: (plugin.name, plugin.distribution)))
+        plugins[CORE_DISTRIBUTION] = Plugin("core", "rlcore.plugins.core", CORE_DISTRIBUTION, __version__)
+    # By name: the order of the path differs between machines, and the order of this tuple decides that of hooks.
+    in_order = sorted(plugins.values(), key=lambda plugin: (plugin.name, plugin.distribution))
+    return tuple(in_order)
 
 
 def _announced(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
     try:
-        about = distribution.metadata  # each property of a distribution would read and parse the file again
-        name = about["Name"]
-        version = about["Version"]
-        keywords = about.get_all("Keywords") or ()
-        requirements = about.get_all("Requires-Dist") or ()
-        others = {text: other for text in requirements if (other := _required_here(text))}
-        of_extra = [text for text in requirements if text not in others]
-        libraries = filter(None, [_required_here(text, entry_point.name) for text in of_extra])
-        lacks = not all(map(_is_installed, libraries))
-        installed_from = json.loads(distribution.read_text("direct_url.json") or "{}")
-        found = list(metadata.distributions(name=name))
-        versions = {each.version for each in found} if len(found) > 1 else {version}
+        return _read(entry_point, distribution)
     except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
         place = getattr(distribution, "_path", None)  # the only way to say where; absent for finders of other kinds
-        # A directory is called NAME-VERSION.dist-info, with underscores for dashes.
-        named = re.fullmatch(r"(.+?)(?:-([^-]+))?\.(?:dist|egg)-info", getattr(place, "name", ""))
-        called, version = (named[1].replace("_", "-"), named[2] or "?") if named else ("unknown", "?")
         problem = f"unreadable metadata in {place or 'an unknown place'} ({type(error).__name__}: {error})"
-        advice = f"; reinstall {called}, or delete the directory" if named else ""
-        return Plugin(entry_point.name, entry_point.value, called, version, refused=problem + advice)
-    fits = Plugin.NAME.fullmatch(entry_point.name)
+        # A directory is called NAME-VERSION.dist-info, with underscores for dashes.
+        match = re.fullmatch(r"(.+?)(?:-([^-]+))?\.(?:dist|egg)-info", getattr(place, "name", ""))
+        name = "unknown"
+        version = "?"
+        if match:
+            name = match[1].replace("_", "-")
+            version = match[2] or "?"
+            problem += f"; reinstall {name}, or delete the directory"
+        return Plugin(entry_point.name, entry_point.value, name, version, refused=problem)
+
+
+def _read(entry_point: metadata.EntryPoint, distribution: Any) -> Plugin:
+    about = distribution.metadata  # each property of a distribution would read and parse the file again
+    name = about["Name"]
+    version = about["Version"]
+    requirements: dict[str, str] = {}
+    lacks = False
+    for text in about.get_all("Requires-Dist") or ():
+        required = _required_here(text)
+        if required:
+            requirements[text] = required
+            continue
+        library = "" if lacks else _required_here(text, entry_point.name)
+        lacks = lacks or (library != "" and not _is_installed(library))
+    directory = json.loads(distribution.read_text("direct_url.json") or "{}").get("dir_info", {})  # PEP 610
+    same_name = list(metadata.distributions(name=name))
+    versions = {other.version for other in same_name} if len(same_name) > 1 else {version}
+    refused = None  # names are words of the command line, and parts of the names of loggers
+    if not Plugin.NAME.fullmatch(entry_point.name):
+        refused = f"the entry point {entry_point.name!r} must match {Plugin.NAME.pattern}"
     return Plugin(
         entry_point.name,
         entry_point.value,
         name,
         version,
-        requires=tuple(text for text, other in others.items() if other == CORE_DISTRIBUTION),
-        needs=tuple(other for other in others.values() if other != CORE_DISTRIBUTION),
+        requires=tuple(text for text, other in requirements.items() if other == CORE_DISTRIBUTION),
+        needs=tuple(other for other in requirements.values() if other != CORE_DISTRIBUTION),
         lacks=f"{name}[{entry_point.name}]" if lacks else "",
-        contracts=declared(" ".join(keywords)),
-        editable=bool(installed_from.get("dir_info", {}).get("editable", False)),
+        contracts=declared(" ".join(about.get_all("Keywords") or ())),
+        editable=bool(directory.get("editable", False)),
         hidden=tuple(sorted(versions - {version})),
-        refused=None if fits else f"the entry point {entry_point.name!r} must match {Plugin.NAME.pattern}",
+        refused=refused,
     )
 
 
@@ -240,10 +269,10 @@ def handshake(plugin: Plugin, version: str = __version__) -> str | None:
 
     for requirement in map(Requirement, plugin.requires):
         if not requirement.specifier.contains(version, prereleases=True):
-            return (
-                f"{plugin.distribution} {plugin.version} needs {requirement}, this is rlcore {version}; "
-                f"{pip_install('rlcore', plugin.distribution, upgrade=True)} installs versions that fit"
-            )
+            problem = f"{plugin.distribution} {plugin.version} needs {requirement}, this is rlcore {version}"
+            command = pip_install("rlcore", plugin.distribution, upgrade=True)
+            return f"{problem}; {command} installs versions that fit"
+    # A distribution that declares no contract is tried: its keywords may have been forgotten.
     if plugin.essential or not plugin.contracts or CONTRACT in plugin.contracts:
         return None
     return contract_problem(plugin.contracts, plugin.distribution, plugin.version)
@@ -254,16 +283,20 @@ def anchored(reference: str, base: Path | None) -> str:
     module = reference.removeprefix(LOCAL_PREFIX)
     if module == reference or not is_file(module):
         return reference
-    return LOCAL_PREFIX + str(((base or Path()) / user_path(module)).resolve())
+    path = (base or Path()) / user_path(module)
+    return f"{LOCAL_PREFIX}{path.resolve()}"
 
 
 def is_free(path: Path) -> bool:
     """Whether a file can be imported as a module with its name: no other module has the name."""
+    name = path.stem
+    if not name.isidentifier():
+        return False
     try:
-        taken = find_spec(path.stem) if path.stem.isidentifier() else None
+        spec = find_spec(name)
     except ValueError:  # __main__
         return False
-    return path.stem.isidentifier() and (taken is None or taken.origin == str(path))
+    return spec is None or spec.origin == str(path)
 
 
 def import_file(path: Path) -> object:
@@ -298,8 +331,9 @@ def import_file(path: Path) -> object:
 
 def hooks_written(plugin: Plugin) -> tuple[str, ...]:
     """The hooks that the module of a plugin has, read from its code without importing it; empty if it is not found."""
-    text = module_text(plugin.module.partition(":")[0].strip())
-    return tuple(sorted(set(re.findall(r"^\s*def (rlcore_\w+)\(", text, re.MULTILINE))))
+    module = plugin.module.partition(":")[0].strip()
+    names = re.findall(r"^\s*def (rlcore_\w+)\(", module_text(module), re.MULTILINE)
+    return tuple(sorted(set(names)))
 
 
 def import_plugin(plugin: Plugin) -> object:
@@ -307,13 +341,13 @@ def import_plugin(plugin: Plugin) -> object:
     try:
         if not plugin.distribution and is_file(plugin.module):
             return import_file(Path(plugin.module))
-        name, _, attribute = plugin.module.partition(":")
-        found: Any = importlib.import_module(name.strip())
-        for part in filter(None, attribute.strip().split(".")):
-            found = getattr(found, part)
+        name, _, path = plugin.module.partition(":")
+        module: Any = importlib.import_module(name.strip())
+        for attribute in filter(None, path.strip().split(".")):
+            module = getattr(module, attribute)
+        return module
     except PluginError:
         raise
     except (Exception, SystemExit) as error:  # never BaseException: Ctrl-C is not a broken plugin
         advice = plugin.required(error)
         raise failure(plugin.described, "to load", error, lambda text: PluginError(text + advice)) from error
-    return found

@@ -68,7 +68,7 @@ class FactoryPlugins:
 
         ``found`` are the installed plugins. A plugin that ``selection`` turns off by its name is not required.
         """
-        if hook == _ONLY_TRAINING and not training:
+        if hook == _ONLY_TRAINING and not training:  # policies act without rewards
             return
         for required_hook, plugin in self.required:
             if required_hook != hook or selection.off(plugin):

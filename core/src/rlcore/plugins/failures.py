@@ -49,40 +49,44 @@ class Maker:
     Attributes:
         kind: The word for such a record, such as ``reward``.
         described: The record in messages, with its plugin.
-        made: The object or the class; for a function, its code.
+        reference: The object or the class; for a function, its code.
     """
 
     kind: str
     described: str
-    made: weakref.ref[Any]
+    reference: weakref.ref[Any]
 
 
 # By the id of the object. Tracebacks are of the process, whatever run made the object, and an entry goes with it.
 _makers: dict[int, Maker] = {}
 
 
-def note_maker(kind: str, described: str, made: object) -> None:
+def note_maker(kind: str, described: str, value: object) -> None:
     """Remember which record made an object, or names a class or function.
 
     An object that allows no weak reference is not remembered; its class is. Functions that are made in one place, with
     variables of their own, share their code.
     """
-    noted = made if getattr(made, "__closure__", None) else getattr(made, "__code__", made)
+    noted = value
+    if not getattr(value, "__closure__", None):
+        noted = getattr(value, "__code__", value)
     key = id(noted)
     with suppress(TypeError):
-        _makers[key] = Maker(kind, described, weakref.ref(noted, lambda _: _makers.pop(key, None)))
+        reference = weakref.ref(noted, lambda _: _makers.pop(key, None))
+        _makers[key] = Maker(kind, described, reference)
 
 
 def _maker_of(frame: FrameType) -> Maker | None:
     """Return the record of the object whose method, or of the function whose code, a frame runs."""
     code = frame.f_code
-    noted: list[object] = [code]
+    candidates: list[object] = [code]
     if code.co_argcount and code.co_varnames[0] in frame.f_locals:
-        own = frame.f_locals[code.co_varnames[0]]  # self
-        noted += [own, type(own)]
-    for each in noted:
-        maker = _makers.get(id(each))
-        if maker is not None and maker.made() is each:
+        instance = frame.f_locals[code.co_varnames[0]]  # self
+        candidates += [instance, type(instance)]
+    for candidate in candidates:
+        maker = _makers.get(id(candidate))
+        # The id of an object that is gone may be that of another one.
+        if maker is not None and maker.reference() is candidate:
             return maker
     return None
 
@@ -99,12 +103,11 @@ def _innermost(owner: str, doing: str, error: BaseException, kind: Kind) -> str:
             last = maker
             code = traceback.tb_frame.f_code
         traceback = traceback.tb_next
-    said = f"{owner} failed {doing}"
     if last is None or code is None:
-        return said
-    named = last.described in owner or f"{last.kind} '" in owner or kind is EnvironmentFailed
-    if first is last and named:  # the owner itself
-        return said
+        return f"{owner} failed {doing}"
+    is_named = last.described in owner or f"{last.kind} '" in owner or kind is EnvironmentFailed
+    if first is last and is_named:  # the owner itself
+        return f"{owner} failed {doing}"
     return f"{last.described} failed in {code.co_name} (called by {owner} {doing})"
 
 
@@ -114,14 +117,14 @@ def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginErr
     A name of an earlier contract that ``error`` misses is answered with its successor.
     """
     if isinstance(error, RlcoreError):
-        made = kind(f"{owner} failed {doing}: {error}")
+        failed = kind(f"{owner} failed {doing}: {error}")
     else:
         from rlcore.plugins.contract import renamed
 
-        what = _innermost(owner, doing, error, kind)
-        made = repeating(error, what, lambda text: kind(text + renamed(error)))
-    made.__cause__ = error
-    return made
+        culprit = _innermost(owner, doing, error, kind)
+        failed = repeating(error, culprit, lambda text: kind(text + renamed(error)))
+    failed.__cause__ = error
+    return failed
 
 
 def blame(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> NoReturn:
@@ -153,22 +156,23 @@ def policy_named(behavior: str, policy: Policy) -> str:
 
 def require_protocol(value: object, protocol: type, described: str) -> None:
     """PluginError naming what ``value`` lacks of a protocol class."""
-    members = {
-        name
-        for name, member in vars(protocol).items()
-        if (callable(member) or isinstance(member, property)) and not name.startswith("_")
-    }
-    members |= set(getattr(protocol, "__annotations__", {}))
+    members = set(getattr(protocol, "__annotations__", {}))
+    for name, member in vars(protocol).items():
+        if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+            members.add(name)
+    kind = type(value).__name__
     try:
         missing = sorted(member for member in members if not hasattr(value, member))
     except (Exception, SystemExit) as error:  # a property may raise anything
-        raise failure(f"{described} returned a {type(value).__name__} that", "in a property", error) from error
-    if missing:
-        from rlcore.plugins.contract import PORTING, added
+        raise failure(f"{described} returned a {kind} that", "in a property", error) from error
+    if not missing:
+        return
+    from rlcore.plugins.contract import PORTING, added
 
-        new = list(filter(None, [added(f"{protocol.__name__}.{member}") for member in missing]))
-        hint = "".join(f"; {text}" for text in [*new, PORTING]) if len(new) == len(missing) else ""
-        raise PluginError(
-            f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
-            f"it lacks {', '.join(missing)}{hint}"
-        )
+    hints = [added(f"{protocol.__name__}.{member}") for member in missing]
+    hint = ""
+    if all(hints):  # the object fits an earlier contract
+        hint = "; ".join(("", *filter(None, hints), PORTING))
+    raise PluginError(
+        f"{described} returned a {kind}, which is not a {protocol.__name__}: it lacks {', '.join(missing)}{hint}"
+    )

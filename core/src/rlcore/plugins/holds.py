@@ -65,7 +65,8 @@ class CheckpointHolds:
 
     def _report(self, changed: bool) -> None:
         if changed and self.changed is not None:
-            self.changed(sorted(step for step, holds in self._held.items() if holds > 0))
+            steps = [step for step, holds in self._held.items() if holds > 0]
+            self.changed(sorted(steps))
 
     @contextmanager
     def unheld(self, steps: list[int]) -> Iterator[list[int]]:

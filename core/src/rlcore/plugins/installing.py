@@ -30,16 +30,21 @@ def pip_install(*requirements: str, upgrade: bool = False) -> str:
     If rlcore came from a checkout, distributions of rlcore are installed from there, with those that they need and that
     are not installed. The paths are relative in the checkout, and absolute outside.
     """
-    words = ["pip", "install", *(["-U"] if upgrade else [])]
+    words = ["pip", "install"]
+    if upgrade:
+        words.append("-U")
     root = checkout()
-    places = {} if root is None else _places(root, requirements)
-    if root is not None and any(places.values()):
-        words += ["-c", _relative(root / CONSTRAINTS, root).removeprefix("./")]
-    for requirement, place in (places or dict.fromkeys(requirements)).items():
-        if place is None or root is None:
+    if root is None:
+        return shlex.join((*words, *dict.fromkeys(requirements)))
+    directories = _directories(root, requirements)
+    if any(directories.values()):
+        constraints = _relative(root / CONSTRAINTS, root).removeprefix("./")
+        words += ["-c", constraints]
+    for requirement, directory in directories.items():
+        if directory is None:
             words.append(requirement)
         else:
-            words.append(_relative(place, root) + _extras(requirement))
+            words.append(_relative(directory, root) + _extras(requirement))
     return shlex.join(words)
 
 
@@ -53,50 +58,61 @@ def checkout() -> Path | None:
     """The directory of the checkout that rlcore is imported or was installed from; None if it came from an index."""
     import rlcore
 
-    found = [Path(rlcore.__file__).resolve().parents[2]]
+    members = [Path(rlcore.__file__).resolve().parents[2]]
     with suppress(metadata.PackageNotFoundError, ValueError, TypeError):
         source = json.loads(metadata.distribution(_CORE).read_text("direct_url.json") or "{}")
         if "dir_info" in source:
-            found.insert(0, Path(url2pathname(urlsplit(source["url"]).path)))
-    roots = [core.parent for core in found if (core / "pyproject.toml").is_file()]
-    return next((root for root in roots if (root / CONSTRAINTS).is_file()), None)
+            members.insert(0, Path(url2pathname(urlsplit(source["url"]).path)))
+    for member in members:
+        root = member.parent
+        if (member / "pyproject.toml").is_file() and (root / CONSTRAINTS).is_file():
+            return root
+    return None
 
 
-def _places(root: Path, requirements: tuple[str, ...]) -> dict[str, Path | None]:
+def _directories(root: Path, requirements: tuple[str, ...]) -> dict[str, Path | None]:
     """The directory of each requirement in the checkout, and of what it needs of the checkout; None for others."""
-    found: dict[str, Path | None] = {}
+    directories: dict[str, Path | None] = {}
     waiting = list(dict.fromkeys(requirements))
     for requirement in waiting:  # grows: what is needed may need more
         name = _name(requirement)
-        found[requirement] = _directory(root, name)
-        place = found[requirement]
-        if place is not None and name != _CORE:
-            named = {_name(each) for each in waiting}
-            waiting += [each for each in _needs(place) if each not in named and not _is_installed(each)]
-    return found
+        directory = _directory(root, name)
+        directories[requirement] = directory
+        if directory is None or name == _CORE:
+            continue
+        listed = {_name(other) for other in waiting}
+        for needed in _needs(directory):
+            if needed not in listed and not _is_installed(needed):
+                waiting.append(needed)
+    return directories
 
 
 def _extras(requirement: str) -> str:
     """``[images]`` of ``rlcore-gymnasium[images]``."""
     match = _REQUIREMENT.fullmatch(requirement)
-    return (match[2] or "") if match else ""
+    return "" if match is None else match[2] or ""
 
 
 def _name(requirement: str) -> str:
     match = _REQUIREMENT.fullmatch(requirement)
-    return re.sub(r"[-_.]+", "-", match[1]).lower() if match else requirement
+    if match is None:
+        return requirement
+    return re.sub(r"[-_.]+", "-", match[1]).lower()
 
 
 def _directory(root: Path, distribution: str) -> Path | None:
     if distribution == _CORE:
         return root / "core"
-    places = [root / folder / distribution.removeprefix(f"{_CORE}-") for folder in _FOLDERS]
-    return next((each for each in places if (each / "pyproject.toml").is_file()), None)
+    for folder in _FOLDERS:
+        directory = root / folder / distribution.removeprefix(f"{_CORE}-")
+        if (directory / "pyproject.toml").is_file():
+            return directory
+    return None
 
 
-def _needs(place: Path) -> list[str]:
-    """The distributions of rlcore that the one in ``place`` requires."""
-    project = tomllib.loads((place / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def _needs(directory: Path) -> list[str]:
+    """The distributions of rlcore that the one in ``directory`` requires."""
+    project = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = map(_name, project.get("dependencies", ()))
     return [name for name in names if name.startswith(f"{_CORE}-")]
 
@@ -112,6 +128,6 @@ def _is_installed(distribution: str) -> bool:
 def _relative(path: Path, root: Path) -> str:
     """The path as it is written here: relative in the checkout, absolute outside."""
     here = Path.cwd()
-    if not here.is_relative_to(root):
-        return str(path)
-    return f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)
+    if here.is_relative_to(root) and path.is_relative_to(here):
+        return f"./{path.relative_to(here)}"
+    return str(path)

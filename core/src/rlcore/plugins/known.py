@@ -74,4 +74,7 @@ OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")
 
 def first_package(kind: str) -> str | None:
     """A distribution that provides some record of this kind."""
-    return next((package for (of, _), package in PACKAGES.items() if of == kind), None)
+    for (kind_of_record, _), package in PACKAGES.items():
+        if kind_of_record == kind:
+            return package
+    return None

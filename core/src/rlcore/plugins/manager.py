@@ -215,7 +215,10 @@ class HookManager(pluggy.PluginManager):
             self._left_out = before
 
     def _called(self, name: str) -> list[Any]:
-        plugins = [self.get_plugin(label) for label, owner in self.owners.items() if owner.name == name]
+        plugins = []
+        for label, owner in self.owners.items():
+            if owner.name == name:
+                plugins.append(self.get_plugin(label))
         if not plugins:
             known = [owner.name for owner in self.owners.values()]
             raise ValueError(f"no plugin is called {name!r}; there are {', '.join(known)}{did_you_mean(name, known)}")
@@ -224,11 +227,19 @@ class HookManager(pluggy.PluginManager):
     def _create(self, hook: str, default: Callable[..., Any], arguments: dict[str, Any]) -> Answer:
         left_out = self._left_out
         left_out_ids = {id(plugin) for plugin in left_out}  # plugins need not be hashable
-        asked = [item for item in self.implementations(hook) if id(item.plugin) not in left_out_ids]
-        wrappers = [implementation for implementation in asked if implementation.wrapper]
+        wrappers: list[pluggy.HookImpl] = []
+        first: list[pluggy.HookImpl] = []
+        others: list[pluggy.HookImpl] = []
+        for implementation in self.implementations(hook):
+            if id(implementation.plugin) in left_out_ids:
+                continue
+            if implementation.wrapper:
+                wrappers.append(implementation)
+            elif implementation.tryfirst:
+                first.append(implementation)
+            else:
+                others.append(implementation)
         # Pluggy asks `tryfirst` implementations before the function below, which it calls only if none answers.
-        first = [implementation for implementation in asked if implementation.tryfirst and not implementation.wrapper]
-        others = [implementation for implementation in asked if not (implementation.wrapper or implementation.tryfirst)]
         answered = first
         inner: Any = None
         failed: BaseException | None = None

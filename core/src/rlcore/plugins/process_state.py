@@ -53,31 +53,32 @@ def process_settings() -> dict[str, object]:
         directory = str(Path.cwd())
     except OSError:
         directory = "a directory that is gone"
-    found: dict[str, object] = {"the working directory": directory}
+    settings: dict[str, object] = {"the working directory": directory}
     for name in SIGNALS:
         if hasattr(signal, name):
-            found[f"the handler of {name}"] = signal.getsignal(getattr(signal, name))
-    found |= {f"the environment variable {name}": os.environ.get(name) for name in VARIABLES}
-    found["the locale of numbers"] = locale.setlocale(locale.LC_NUMERIC)
-    found["the filter that hides all warnings"] = any(
+            settings[f"the handler of {name}"] = signal.getsignal(getattr(signal, name))
+    for name in VARIABLES:
+        settings[f"the environment variable {name}"] = os.environ.get(name)
+    settings["the locale of numbers"] = locale.setlocale(locale.LC_NUMERIC)
+    settings["the filter that hides all warnings"] = any(
         action == "ignore" and category is Warning and message is None and module is None
         for action, message, category, module, _ in warnings.filters
     )
-    found["the level of the root logger"] = logging.getLevelName(logging.root.level)
-    found["logging.disable"] = logging.root.manager.disable
-    found["the generator of `random`"] = _Shown(random.getstate(), "another state", _few_draws_apart)
-    found["the generator of `numpy.random`"] = _numpy_generator()
+    settings["the level of the root logger"] = logging.getLevelName(logging.root.level)
+    settings["logging.disable"] = logging.root.manager.disable
+    settings["the generator of `random`"] = _State(random.getstate(), "another state", _few_draws_apart)
+    settings["the generator of `numpy.random`"] = _numpy_generator()
     numpy = sys.modules.get("numpy")
     if numpy is not None and hasattr(numpy, "geterr"):
-        found["numpy.geterr()"] = numpy.geterr()
+        settings["numpy.geterr()"] = numpy.geterr()
     for read in _readers:
-        found |= read()
-    return found
+        settings |= read()
+    return settings
 
 
-def _numpy_generator() -> _Shown:
+def _numpy_generator() -> _State:
     """The state of NumPy's global generator if it was seeded. Draws from one that nothing seeded change no run."""
-    unseeded = _Shown(None, "not seeded")
+    unseeded = _State(None, "not seeded")
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is None or not hasattr(numpy_random, "get_bit_generator"):  # not imported, or not to the end
         return unseeded
@@ -85,11 +86,11 @@ def _numpy_generator() -> _Shown:
     if numpy_random.get_bit_generator().seed_seq is not None:
         return unseeded
     name, key, *rest = numpy_random.get_state()
-    return _Shown((name, key.tobytes(), *rest), "another state")
+    return _State((name, key.tobytes(), *rest), "another state")
 
 
-class _Shown:
-    """A value that is compared, and shown as a text."""
+class _State:
+    """A value that is compared, with the text of it in messages."""
 
     def __init__(self, value: object, text: str, alike: Callable[[Any, object], bool] = operator.eq) -> None:
         self.value = value
@@ -97,7 +98,7 @@ class _Shown:
         self.alike = alike
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Shown) and self.alike(self.value, other.value)
+        return isinstance(other, _State) and self.alike(self.value, other.value)
 
     __hash__ = None  # type: ignore[assignment]
 

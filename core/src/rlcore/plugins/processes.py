@@ -34,8 +34,10 @@ def python_command(*arguments: str, added: Sequence[str] | None = None) -> list[
     if kind not in ("-m", "-c") or not rest:
         raise ValueError(f"{' '.join(arguments)!r}: give -m MODULE or -c PROGRAM, and then its arguments")
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # what multiprocessing uses too
-    path = [entry or os.getcwd() for entry in (sys.path if added is None else added)]
-    search = (_EXACT if added is None else _ADDED).format(path=path)
+    entries = sys.path if added is None else added
+    path = [entry or os.getcwd() for entry in entries]  # "" is the working directory of this process
+    template = _EXACT if added is None else _ADDED
+    search = template.format(path=path)
     program = _MODULE
     if kind == "-c":
         program, *rest = rest

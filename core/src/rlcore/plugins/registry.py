@@ -86,7 +86,7 @@ class Registry:
         several do.
         """
         written = reference
-        if "/" not in reference:
+        if "/" not in reference:  # a package that was installed since must not change what a run's names mean
             reference = self.selection.meant(record_class.kind, reference)
         source, _, name = reference.rpartition("/")
         records = self.records(record_class.kind)
@@ -210,7 +210,8 @@ class Registry:
     @property
     def absent(self) -> str:
         """The plugins that are off, and those that were left out, for a message about a name that is unknown."""
-        return "; ".join(filter(None, (plugins_off(self.found), *self._left_out)))
+        off = plugins_off(self.found)
+        return "; ".join(filter(None, (off, *self._left_out)))
 
     def needed(self, name: str, kind: str = "") -> str:
         """Return the line about the plugin with a record called ``name`` that is off because a library is missing.
@@ -255,13 +256,16 @@ class Registry:
             package = None  # it is installed, but off or broken
         if package:
             parts.append(pip_install(package))
-        if source and canonical(source) not in present and not any(_is_of(source, record) for record in records):
-            parts.append(f"nothing called {source!r} is installed")
+        if source:
+            sources = {canonical(record.plugin.source) for record in records if record.plugin is not None}
+            if canonical(source) not in present | sources:
+                parts.append(f"nothing called {source!r} is installed")
         hint = "" if used else did_you_mean(reference, allowed)
 
         off = [plugin for plugin in self.found if not plugin.on]
         providers = [plugin for plugin in off if _provides(plugin, kind, name)]
-        note = "; ".join(filter(None, (plugins_off(providers or off), *self._left_out)))
+        advice = plugins_off(providers or off)
+        note = "; ".join(filter(None, (advice, *self._left_out)))
         raise NotInstalled("; ".join(parts) + hint, package, note)
 
     # ------------------------------------------------------------ what they describe
@@ -316,7 +320,8 @@ class Registry:
 
     def parameter_source(self) -> ParameterSource:
         """Return what chooses environment parameters. Raises ConfigError without such a plugin."""
-        source = self._manager.create("rlcore_create_parameter_source", lambda **_: None, plugins=self).value
+        hook = "rlcore_create_parameter_source"
+        source = self._manager.create(hook, lambda **_: None, plugins=self).value
         if source is None:
             advice = or_turn_on(*PARAMETERS)
             raise ConfigError(f"no plugin that chooses them is loaded; {advice}", key=("environment_parameters",))
@@ -324,7 +329,8 @@ class Registry:
 
     def recordings(self, what: str) -> Recordings:
         """Return what reads and writes recorded episodes. Raises ConfigError, about ``what``, without such a plugin."""
-        recordings = self._manager.create("rlcore_create_recordings", lambda **_: None, plugins=self).value
+        hook = "rlcore_create_recordings"
+        recordings = self._manager.create(hook, lambda **_: None, plugins=self).value
         if recordings is None:
             advice = or_turn_on(*RECORDINGS)
             raise ConfigError(f"{what}: no plugin that reads recordings is loaded; {advice}")
@@ -358,9 +364,13 @@ def _refuse_core_keys(records: Sequence[Record], owner: Plugin) -> None:
 
 def _default_of(rivals: Sequence[Record]) -> Record | None:
     """The record that a name means by default, so that an installed plugin cannot end runs that never named it."""
-    owner = DEFAULTS.get((rivals[0].kind, rivals[0].name))
-    of_owner = [record for record in rivals if record.plugin and canonical(record.plugin.distribution) == owner]
-    return of_owner[0] if len(of_owner) == 1 else None
+    first = rivals[0]
+    owner = DEFAULTS.get((first.kind, first.name))
+    meant = []
+    for record in rivals:
+        if record.plugin and canonical(record.plugin.distribution) == owner:
+            meant.append(record)
+    return meant[0] if len(meant) == 1 else None
 
 
 def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
@@ -375,7 +385,8 @@ def plugins_off(found: Sequence[Plugin], how: str = "-p ") -> str:
 
 def _provides(plugin: Plugin, kind: str, name: str) -> bool:
     """Whether a plugin that is off is known to provide a record, without importing it."""
-    package, _, _ = PACKAGES.get((kind, name), "").partition("[")
+    requirement = PACKAGES.get((kind, name), "")
+    package, _, _ = requirement.partition("[")
     return canonical(plugin.distribution) == package or plugin.name == name
 
 

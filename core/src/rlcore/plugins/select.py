@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, Why, anchored, canonical, handshake
+from rlcore.plugins.discover import LOCAL_PREFIX, Plugin, Why, anchored, bare_name, canonical, handshake
 from rlcore.plugins.sources import is_file
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Selection:
         """DIST/NAME of the record that a run used under ``name``; ``name`` itself if there is none, or several."""
         references = []
         for record_kind, reference in self.records:
-            if record_kind == kind and reference.rpartition("/")[2] == name:
+            if record_kind == kind and bare_name(reference) == name:
                 references.append(reference)
         return references[0] if len(references) == 1 else name
 
@@ -113,8 +113,9 @@ class Selection:
     def decide(self, plugin: Plugin) -> tuple[bool, Why]:
         """Whether a plugin is on, and what decided it."""
         switch = self.last(plugin)
+        # Its library is missing: asked for by its own name, it is refused with the command that installs the library.
         if plugin.lacks and (switch is None or switch.reference.endswith(_ALL_OF)):
-            return False, "autoload"  # its own name was not asked for
+            return False, "autoload"
         if plugin.essential:
             return True, "autoload"
         if switch is not None:
@@ -171,8 +172,9 @@ def _records(config: PluginSettings | None) -> frozenset[tuple[str, str]]:
     if config is None:
         return frozenset()
     records = set[tuple[str, str]]()
-    for kind, references in (*config.chosen.items(), *config.optional.items()):
-        records.update((kind, reference) for reference in references)
+    for block in (config.chosen, config.optional):
+        for kind, references in block.items():
+            records.update((kind, reference) for reference in references)
     return frozenset(records)
 
 
@@ -304,7 +306,8 @@ def block_problems(config: PluginSettings) -> Iterator[tuple[str, int, str]]:
     A name is wrong if no plugin can be called that, or if it is both enabled and disabled.
     """
     enabled = frozenset(config.enable)
-    for key, references in (("enable", config.enable), ("disable", config.disable)):
+    lists = {"enable": config.enable, "disable": config.disable}
+    for key, references in lists.items():
         for index, reference in enumerate(references):
             problem = reference_problem(reference)
             if reference.startswith("no:"):

@@ -52,6 +52,10 @@ class PolicySettings:
     deterministic: bool = setting(False, "Take the mean or most likely action in training too.")
 
 
+# Where ML-Agents has a key, the default is that of ML-Agents 1.1.0, so that its files mean the same here.
+# A comment says where it is not.
+
+
 @attrs.frozen(kw_only=True)
 class RewardSettings:
     """Settings of every reward signal; a reward plugin's settings class derives from this class."""
@@ -104,6 +108,7 @@ class BehaviorSettings:
     even_checkpoints: bool = setting(
         False, "Spread keep_checkpoints evenly over max_steps instead of using checkpoint_interval."
     )
+    # ML-Agents has 500000: a run of its default max_steps would have one checkpoint, at the end.
     checkpoint_interval: int | None = setting(
         None,
         "Agent steps between checkpoints; by default a tenth of max_steps, at most 500000. If each checkpoint restarts "
@@ -233,7 +238,7 @@ class EnvironmentSettings:
     )
 
     def __attrs_post_init__(self) -> None:
-        if isinstance(self.workers, int):
+        if isinstance(self.workers, int):  # given by a program: one shape for all that read it
             object.__setattr__(self, "workers", ExecutorSettings(count=self.workers))
 
     @property
@@ -272,6 +277,7 @@ class EvaluationSettings:
         "behaviors where there are none. Or means of numbers of environment.info by name, which all must be reached.",
     )
     keep_best: bool = setting(True, "Keep the policies with the best score in checkpoints/best.")
+    # Without a limit, an agent that never ends its episode would keep an evaluation, and the training, waiting.
     max_episode_steps: int | None = setting(
         MAX_EPISODE_STEPS,
         "Environment steps after which an episode that has not ended counts as truncated; null for no limit.",

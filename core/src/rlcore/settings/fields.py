@@ -70,7 +70,8 @@ class SettingError(ConfigError):
     """
 
     def __init__(self, field: str, problem: str, *, others: Iterable[str] = (), cls: type | None = None) -> None:
-        super().__init__(f"{f'{cls.__name__}.' if cls else ''}{field}: {problem}")
+        place = field if cls is None else f"{cls.__name__}.{field}"
+        super().__init__(f"{place}: {problem}")
         self.field = field
         self.problem = problem
         self.others = tuple(others)
@@ -120,17 +121,20 @@ class FieldInfo:
     def default_of(attribute: attrs.Attribute[Any]) -> Any:
         """Return the default of a field; attrs.NOTHING if the field has none."""
         default: Any = attribute.default
-        if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-            return attrs.NOTHING if default.takes_self else default.factory()
-        return default
+        if not isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+            return default
+        return attrs.NOTHING if default.takes_self else default.factory()
 
     @staticmethod
     def fields_of(cls: type) -> dict[str, attrs.Attribute[Any]]:
         """Return the fields of a settings class by their key in a file. Raises PluginError for another class."""
         if not attrs.has(cls):
             raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
-        own = (attribute for attribute in attrs.fields(cls) if attribute.init and FieldInfo.of(attribute).key)
-        return {attribute.alias or attribute.name: attribute for attribute in own}
+        fields = {}
+        for attribute in attrs.fields(cls):
+            if attribute.init and FieldInfo.of(attribute).key:
+                fields[attribute.alias or attribute.name] = attribute
+        return fields
 
     @staticmethod
     @lru_cache(maxsize=256)
@@ -149,9 +153,14 @@ class FieldInfo:
         if value is None:
             return None
         if isinstance(value, list | tuple | set | frozenset):
-            return next((f"each {problem}" for problem in map(self.problem, value) if problem), None)
+            for element in value:
+                problem = self.problem(element)
+                if problem:
+                    return f"each {problem}"
+            return None
         if self.choices is not None and value not in self.choices:
             return f"must be one of {', '.join(map(str, self.choices))}"
+        # "not at least" instead of "below", so that NaN is refused too.
         if self.minimum is not None and not value >= self.minimum:
             return f"must be at least {self.minimum:g}"
         if self.exclusive_minimum is not None and not value > self.exclusive_minimum:
@@ -182,6 +191,7 @@ def read_only(value: Any) -> Any:
 
     Dicts inside it stay as they are: an environment may get them as arguments, and they are its own then.
     """
+    # Exactly a dict: a subclass is what a plugin made of it, and a ReadOnlyDict is one already.
     return ReadOnlyDict(value) if type(value) is dict else value
 
 
@@ -233,13 +243,15 @@ def setting(
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)
-        if problem:
-            shown = problem if secret else f"{problem}, not {value!r}"
-            raise SettingError(attribute.alias or attribute.name, shown, cls=type(instance))
+        if not problem:
+            return
+        if not secret:
+            problem = f"{problem}, not {value!r}"
+        raise SettingError(attribute.alias or attribute.name, problem, cls=type(instance))
 
-    metadata = {FieldInfo.METADATA_KEY: info}
     if factory is not None:
-        return attrs.field(factory=factory, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
+        default = attrs.Factory(factory)
+    metadata = {FieldInfo.METADATA_KEY: info}
     return attrs.field(default=default, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
 
 
@@ -248,8 +260,9 @@ def check_by_bases(settings: Any) -> None:
 
     A class that adds a rule must not lose those of the class that it derives from. Raises what they raise.
     """
-    own = [vars(cls)["__attrs_post_init__"] for cls in type(settings).__mro__ if "__attrs_post_init__" in vars(cls)]
-    for check, of_base in pairwise(own):
+    name = "__attrs_post_init__"
+    checks = [vars(cls)[name] for cls in type(settings).__mro__ if name in vars(cls)]
+    for check, check_of_base in pairwise(checks):
         code = getattr(check, "__code__", None)
-        if code is not None and "__attrs_post_init__" not in code.co_names:
-            of_base(settings)
+        if code is not None and name not in code.co_names:  # it does not call super().__attrs_post_init__()
+            check_of_base(settings)

@@ -34,15 +34,17 @@ def foreign_values(settings: object, path: KeyPath = ()) -> Iterator[tuple[KeyPa
     """
     cls: type = type(settings)
     types = FieldInfo.types_of(cls)
-    for key, attribute in FieldInfo.fields_of(type(settings)).items():
+    for key, attribute in FieldInfo.fields_of(cls).items():
         info = FieldInfo.of(attribute)
         value = getattr(settings, attribute.name)
         if info.foreign is True or value == FieldInfo.default_of(attribute):
             continue
+        below = (*path, key)
         if info.foreign is False:
-            yield (*path, key), value
+            yield below, value
         else:
-            yield from _inside(value, _texts_allowed(info, types[attribute.name]), (*path, key))
+            allows = _texts_allowed(info, types[attribute.name])
+            yield from _inside(value, allows, below)
 
 
 def _inside(value: Any, allows: Callable[[str], bool], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
@@ -66,16 +68,18 @@ def _texts_allowed(info: FieldInfo, hint: Any) -> Callable[[str], bool]:
     """Return the texts that the field may have: all, if they were compared with known names."""
     if callable(info.foreign):
         return info.foreign
-    known = info.record is not None or info.choices is not None or not _open(hint)
-    return lambda text: known or not text
+    is_known = info.record is not None or info.choices is not None or not _is_open(hint)
+    return lambda text: is_known or not text
 
 
-def _open(hint: Any) -> bool:
+def _is_open(hint: Any) -> bool:
     """Whether any text may stand in a value of this type."""
     if hint in (str, Any, object):
         return True
     origin = typing.get_origin(hint)
-    arguments = typing.get_args(hint)
     if origin is typing.Literal:
         return False
-    return any(map(_open, arguments[1:] if origin in (dict, Mapping) else arguments))
+    arguments = typing.get_args(hint)
+    if origin in (dict, Mapping):  # keys are names of the file itself
+        arguments = arguments[1:]
+    return any(map(_is_open, arguments))
