@@ -28,17 +28,20 @@ def require_memory(behavior: BehaviorSpec, rows: int, *, beside: int = 0, what: 
     ``beside`` is bytes of a row besides. The message begins with ``what``, the data at fault, or with the behavior's
     key ``hyperparameters.buffer_size``.
     """
-    of_a_row = sum(o.size * o.dtype.itemsize for o in behavior.observations)
-    of_a_row += 4 * behavior.continuous + choice_dtype(behavior.discrete).itemsize * len(behavior.discrete)
-    of_a_row += behavior.mask_size + 4 + 1 + beside  # reward and flags
-    there = available_memory()
-    if rows * of_a_row > there:
-        raise ConfigError(
-            f"{'' if what is None else f'{what}: '}{rows} rows of behavior {behavior.name!r} need "
-            f"{_in_units(rows * of_a_row)} of memory and {_in_units(there)} are available; at most {there // of_a_row} "
-            "fits",
-            key=("behaviors", behavior.name, "hyperparameters", "buffer_size") if what is None else (),
-        )
+    row = sum(o.size * o.dtype.itemsize for o in behavior.observations)  # bytes
+    row += np.dtype(np.float32).itemsize * behavior.continuous
+    row += choice_dtype(behavior.discrete).itemsize * len(behavior.discrete)
+    row += behavior.mask_size + 4 + 1 + beside  # reward and flags
+    available = available_memory()
+    if rows * row <= available:
+        return
+    problem = (
+        f"{rows} rows of behavior {behavior.name!r} need {_in_units(rows * row)} of memory and {_in_units(available)} "
+        f"are available; at most {available // row} fits"
+    )
+    if what is not None:
+        raise ConfigError(f"{what}: {problem}")
+    raise ConfigError(problem, key=("behaviors", behavior.name, "hyperparameters", "buffer_size"))
 
 
 def require_network_memory(width: int, layers: Sequence[int]) -> None:
@@ -47,11 +50,14 @@ def require_network_memory(width: int, layers: Sequence[int]) -> None:
     A weight that is learned takes four numbers: itself, its gradient, and the two moments of Adam.
     """
     weights = sum(before * units for before, units in pairwise((width, *layers)))
+    if weights <= _SMALL:
+        return
     needed = 4 * np.dtype(np.float32).itemsize * weights
-    if weights > _SMALL and needed > (there := available_memory()):
+    available = available_memory()
+    if needed > available:
         raise ConfigError(
             f"network_settings: {len(layers)} layers of up to {max(layers)} hidden_units behind {width} inputs need "
-            f"{_in_units(needed)} of memory to be learned and {_in_units(there)} are available; lower hidden_units"
+            f"{_in_units(needed)} of memory to be learned and {_in_units(available)} are available; lower hidden_units"
         )
 
 
@@ -72,10 +78,13 @@ def available_memory(root: Path = Path("/")) -> int:
     except OSError:  # not Linux
         return max(0, min(rooms))
     top = root / "sys/fs/cgroup"
-    for path in [line.removeprefix("0::") for line in lines if line.startswith("0::")]:
-        group = top / path.lstrip("/")
+    for line in lines:
+        if not line.startswith("0::"):  # of version 1
+            continue
+        group = top / line.removeprefix("0::").lstrip("/")
         # The group and those around it; in a container some of them cannot be seen.
-        rooms += [_room(each) for each in (group, *group.parents) if each.is_relative_to(top)]
+        groups = [path for path in (group, *group.parents) if path.is_relative_to(top)]
+        rooms += [_room(path) for path in groups]
     return max(0, min(rooms))
 
 
@@ -98,8 +107,10 @@ def _room(group: Path) -> int:
     try:
         most = int((group / "memory.max").read_text())
         used = int((group / "memory.current").read_text())
-        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return most - used + min(used, int(statistics.get("inactive_file", 0)))
+        lines = (group / "memory.stat").read_text().splitlines()
+        statistics = dict(line.split() for line in lines)
+        files = int(statistics.get("inactive_file", 0))
+        return most - used + min(used, files)
     except (OSError, ValueError):
         return sys.maxsize
 

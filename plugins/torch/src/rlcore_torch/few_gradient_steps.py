@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -25,11 +26,13 @@ def few_gradient_steps(run: RunContext) -> Iterator[str]:
     for name, spec in run.behaviors.items():
         settings = run.config.behaviors.get(name, run.config.default_settings)
         assert settings is not None  # or there would be no trainer
-        if run.resumed_steps.get(name, 0) < settings.max_steps:
-            found = _few(settings.hyperparameters, spec.slots * run.ranks.size)
-            if found:
-                presets = ", ".join(_presets(settings.trainer_type, run))
-                yield f"behavior {name!r}: {found}{presets and f' (or choose a preset: {presets})'}"
+        if run.resumed_steps.get(name, 0) >= settings.max_steps:
+            continue
+        problem = _few(settings.hyperparameters, spec.slots * run.ranks.size)
+        if problem:
+            presets = ", ".join(_presets(settings.trainer_type, run))
+            advice = f" (or choose a preset: {presets})" if presets else ""
+            yield f"behavior {name!r}: {problem}{advice}"
 
 
 def _presets(trainer_type: str, run: RunContext) -> Iterator[str]:
@@ -51,13 +54,19 @@ def _few(hyperparameters: Any, slots: int) -> str:
                 "hyperparameters.steps_per_update"
             )
     if isinstance(hyperparameters, OnPolicySettings):
-        h = hyperparameters
-        collected = -(-h.buffer_size // slots) * slots
-        taken = h.num_epoch * max(1, round(collected / h.batch_size))  # as Rollout.draw takes them
-        if collected > MOST_AGENT_STEPS * taken:
+        collected, gradient_steps = steps_of_update(hyperparameters, slots)
+        if collected > MOST_AGENT_STEPS * gradient_steps:
             return (
-                f"{taken:,} gradient steps are taken for every {collected:,} agent steps, one for "
-                f"{round(collected / taken):,}; {ADVICE}: lower hyperparameters.buffer_size or "
+                f"{gradient_steps:,} gradient steps are taken for every {collected:,} agent steps, one for "
+                f"{round(collected / gradient_steps):,}; {ADVICE}: lower hyperparameters.buffer_size or "
                 "batch_size, or raise num_epoch"
             )
     return ""
+
+
+def steps_of_update(h: OnPolicySettings, slots: int) -> tuple[int, int]:
+    """Return the agent steps of ``slots`` that an update learns from, and its gradient steps, as of Rollout.draw."""
+    rows = math.ceil(h.buffer_size / slots)
+    collected = rows * slots
+    minibatches = max(1, round(collected / h.batch_size))
+    return collected, h.num_epoch * minibatches

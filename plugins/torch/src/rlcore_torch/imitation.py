@@ -73,7 +73,11 @@ class ImitatingTrainer(TrainerWrapper):
         before = getattr(self.trainer, "gradient_steps", 0)
         stats = dict(self.trainer.update())
         times = getattr(self.trainer, "gradient_steps", 1) - before
-        losses = [loss for _ in range(times) if (loss := self.cloning.update(self.steps)) is not None]
+        losses = []
+        for _ in range(times):
+            loss = self.cloning.update(self.steps)
+            if loss is not None:
+                losses.append(loss)
         if losses:
             stats[PRETRAINING_LOSS] = float(np.mean(losses))
             self.trainer.policy.refresh_distribution()
@@ -89,10 +93,13 @@ class ImitatingTrainer(TrainerWrapper):
                 f"behavior {name!r}: the checkpoint was saved without a behavioral_cloning block and this "
                 "configuration has one; resume with the block as it was"
             )
-        saved = saved_mapping(saved_mapping(state, IMITATION_STATE), "optimizer")
-        self.trainer.require_optimizer_fit(self.cloning.optimizer, saved)
-        self.trainer.load_state_dict({key: value for key, value in state.items() if key != IMITATION_STATE})
-        self.cloning.load_state_dict(state[IMITATION_STATE])
+        of_trainer = dict(state)
+        of_imitation = saved_mapping(of_trainer, IMITATION_STATE)
+        del of_trainer[IMITATION_STATE]
+        # Checked before the trainer loads anything: a state that does not fit changes nothing.
+        self.trainer.require_optimizer_fit(self.cloning.optimizer, saved_mapping(of_imitation, "optimizer"))
+        self.trainer.load_state_dict(of_trainer)
+        self.cloning.load_state_dict(of_imitation)
 
 
 class BehavioralCloning:
@@ -109,14 +116,22 @@ class BehavioralCloning:
         buffer = recorded_transitions(recording, self.behavior, self.layout)
         self.reader = BatchReader(buffer, self.model.inputs, self.layout, (), self.device)
         self.rows = np.flatnonzero(buffer.flags)  # [N] demonstrated steps
-        # An off-policy trainer may update in every step: all demonstrations in each would take too long.
-        on_policy = isinstance(h, OnPolicySettings)
-        samples = settings.samples_per_update or (len(self.rows) if on_policy else h.batch_size)
+        if isinstance(h, OnPolicySettings):
+            samples = len(self.rows)
+            num_epoch = h.num_epoch
+        else:
+            # An off-policy trainer may update in every step: all demonstrations in each would take too long.
+            samples = h.batch_size
+            num_epoch = OFF_POLICY_EPOCHS
+        samples = settings.samples_per_update or samples
         self.samples = min(samples, len(self.rows))  # of one pass
-        self.parts = max(1, round(self.samples / (settings.batch_size or h.batch_size)))  # minibatches in a pass
-        self.num_epoch = settings.num_epoch or (h.num_epoch if on_policy else OFF_POLICY_EPOCHS)
+        batch_size = settings.batch_size or h.batch_size
+        self.parts = max(1, round(self.samples / batch_size))  # minibatches in a pass
+        self.num_epoch = settings.num_epoch or num_epoch
         initial = h.learning_rate * settings.strength
-        self._learning_rate = Schedule(linear if settings.steps else constant, initial, FADED, settings.steps)
+        # ML-Agents: `steps: 0` imitates in all of the training, with the same rate.
+        share = linear if settings.steps else constant
+        self._learning_rate = Schedule(share, initial, FADED, settings.steps)
         # Parameters beside the actor's never get a gradient here, and stay where they are.
         self.optimizer = trainer.actor_optimizer().another(initial)
         self._generator = derive_generator(seed, f"{self.behavior.name}/behavioral_cloning")
@@ -131,7 +146,8 @@ class BehavioralCloning:
         for _ in range(self.num_epoch):
             drawn = self._generator.choice(self.rows, self.samples, replace=False)
             for rows in np.array_split(drawn, self.parts):
-                loss = self.loss(self.reader.actions(self._with_neighbors(rows)))
+                batch = self.reader.actions(self._with_neighbors(rows))
+                loss = self.loss(batch)
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.optimizer.step()
@@ -163,8 +179,11 @@ class BehavioralCloning:
             if batch.mask is not None:
                 logits = mask_logits(logits, batch.mask)
             branches = logits.split(self.layout.branches, dim=1)
-            chosen = zip(branches, batch.choices.T, strict=True)
-            cross_entropy = -torch.stack([categorical_log_prob_entropy(b, c)[0] for b, c in chosen]).mean()
+            log_probs = []
+            for branch, choice in zip(branches, batch.choices.T, strict=True):
+                log_prob, _ = categorical_log_prob_entropy(branch, choice)
+                log_probs.append(log_prob)
+            cross_entropy = -torch.stack(log_probs).mean()
             loss = cross_entropy if loss is None else loss + cross_entropy
         assert loss is not None
         return loss

@@ -17,6 +17,7 @@ from time import perf_counter, process_time
 import attrs
 
 from rlcore import ConfigError, EnvironmentSpec, PhaseTimes, RunContext, StashKey, StatSummary, Tag
+from rlcore_torch.few_gradient_steps import steps_of_update
 from rlcore_torch.ranks.refusals import refuse_in_ranks
 from rlcore_torch.settings import OnPolicySettings
 
@@ -60,8 +61,10 @@ def with_workers(measured: Measured, envs: int, workers: int) -> float:
 
     It is less where a step takes longer beside those of other workers.
     """
-    stepping = measured.stepping * -(-envs // workers) / envs + measured.steps * WORKER_EXCHANGE
-    return measured.seconds / (measured.seconds - measured.stepping + stepping)
+    of_worker = -(-envs // workers)  # environments, of the worker that has most
+    stepping = measured.stepping * of_worker / envs + measured.steps * WORKER_EXCHANGE
+    seconds = measured.seconds - measured.stepping + stepping
+    return measured.seconds / seconds
 
 
 def without_workers(measured: Measured) -> float:
@@ -75,8 +78,10 @@ def with_ranks(measured: Measured, envs: int, ranks: int, gradient_steps: float)
     Steps are divided among the ranks. Acting, recording and each of the ``gradient_steps`` may take as long with a part
     of the rows as with all of them, as those of small networks do.
     """
-    stepping = measured.stepping * -(-envs // ranks) / envs
-    return measured.seconds / (measured.seconds - measured.stepping + stepping + gradient_steps * RANK_EXCHANGE)
+    of_rank = -(-envs // ranks)  # environments, of the rank that has most
+    stepping = measured.stepping * of_rank / envs
+    seconds = measured.seconds - measured.stepping + stepping + gradient_steps * RANK_EXCHANGE
+    return measured.seconds / seconds
 
 
 def without_ranks(measured: Measured, ranks: int) -> float:
@@ -106,13 +111,13 @@ class Watch:
     def add(self, times: PhaseTimes, exchanged: float, worked: float) -> None:
         """Add an epoch, unless too much of it is the first update."""
         if self.counts or times.updates >= LEAST_UPDATES:
-            found = self.measured
-            found.seconds += times.collecting + times.updating
-            found.stepping += times.stepping
-            found.steps += times.environment_steps
-            found.updates += times.updates
-            found.exchanging += exchanged - self.exchanged
-            found.in_workers += worked - self.worked
+            measured = self.measured
+            measured.seconds += times.collecting + times.updating
+            measured.stepping += times.stepping
+            measured.steps += times.environment_steps
+            measured.updates += times.updates
+            measured.exchanging += exchanged - self.exchanged
+            measured.in_workers += worked - self.worked
         self.counts = self.counts or times.updates > 0
         self.seen = times
         self.exchanged = exchanged
@@ -209,8 +214,8 @@ def _with_ranks(run: RunContext, measured: Measured, ranks: int) -> float:
         chosen = None if settings is None else settings.hyperparameters
         if not isinstance(chosen, OnPolicySettings):
             return 0.0
-        collected = -(-chosen.buffer_size // spec.slots) * spec.slots
-        most = max(most, chosen.num_epoch * max(1, round(collected / chosen.batch_size)))
+        _, gradient_steps = steps_of_update(chosen, spec.slots)
+        most = max(most, gradient_steps)
     return with_ranks(measured, run.num_envs, ranks, measured.updates * most)
 
 

@@ -25,11 +25,11 @@ def lives_as_episodes(batch: AgentBatch) -> AgentBatch:
     ended = np.flatnonzero(terminated | batch.truncated)
     finals = {name: array[ended] for name, array in batch.observations.items()}
     masks = None if batch.action_mask is None else batch.action_mask[ended]
-    over = np.searchsorted(ended, batch.ended)  # rows of `ended` whose episode is over
+    episodes = np.searchsorted(ended, batch.ended)  # rows of `ended` whose episode has ended, not a life alone
     for name, array in (batch.final_observations or {}).items():
-        finals[name][over] = array
+        finals[name][episodes] = array
     if masks is not None and batch.ended.size:
-        masks[over] = True if batch.final_action_mask is None else batch.final_action_mask
+        masks[episodes] = True if batch.final_action_mask is None else batch.final_action_mask
     return attrs.evolve(
         batch,
         terminated=terminated,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -28,20 +29,25 @@ def encoded(tree: Any) -> bytes:
         return mark
 
     head = json.dumps(mapped(tree, split)).encode()
-    parts = [len(head).to_bytes(8, "little"), head, *(array.tobytes() for array in arrays)]
+    parts = [len(head).to_bytes(8, "little"), head]
+    parts += [array.tobytes() for array in arrays]
     return b"".join(parts)
 
 
 def decoded(message: bytes | memoryview) -> Any:
     """The tree that :func:`encoded` made ``message`` of; arrays can be written to."""
     view = memoryview(message)
-    begin = 8 + int.from_bytes(view[:8], "little")
+    begin = 8 + int.from_bytes(view[:8], "little")  # of the arrays
+    head = json.loads(bytes(view[8:begin]))
+
+    def is_array(value: dict[str, Any], path: TreePath) -> bool:
+        return value.keys() == {_ARRAY}
 
     def join(value: Any, path: TreePath) -> Any:
         if not isinstance(value, dict):
             return value
-        kind, shape, offset = value[_ARRAY]
-        count = int(np.prod(shape, dtype=np.int64))
-        return np.frombuffer(view, np.dtype(kind), count, begin + offset).reshape(shape).copy()
+        dtype, shape, offset = value[_ARRAY]
+        array = np.frombuffer(view, dtype, math.prod(shape), begin + offset)
+        return array.reshape(shape).copy()
 
-    return mapped(json.loads(bytes(view[8:begin])), join, lambda each, path: each.keys() == {_ARRAY})
+    return mapped(head, join, is_array)

@@ -77,8 +77,10 @@ class RewardScaling:
         """
         if not hyperparameters.normalize_rewards and hyperparameters.clip_rewards is None:
             return None
-        place = next((k for k, name in enumerate(names) if is_extrinsic(name)), None)
-        return None if place is None else cls(hyperparameters, place, providers[place].gamma, share, ranks)
+        for place, name in enumerate(names):
+            if is_extrinsic(name):
+                return cls(hyperparameters, place, providers[place].gamma, share, ranks)
+        return None
 
     # ------------------------------------------------------------ what is learned from
 
@@ -96,8 +98,9 @@ class RewardScaling:
             reward = reward.clip(-self.limit, self.limit)
         if not self.normalizes:
             return reward
-        spread = np.float64(self.deviation) if deviation is None else deviation
-        return (reward / spread).clip(-self.clip, self.clip).astype(np.float32)
+        divisor = np.float64(self.deviation) if deviation is None else deviation
+        normalized = (reward / divisor).clip(-self.clip, self.clip)
+        return normalized.astype(np.float32)
 
     def scaled_rollout(self, reward: FloatArray, ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> FloatArray:
         """Return the rewards to learn from instead of ``reward``, each with the deviation right after its step.
@@ -108,7 +111,7 @@ class RewardScaling:
         if not self.normalizes:
             return self.scaled(reward)
         self.add(reward, ended, valid)
-        deviations = self.join()[: len(reward)]
+        deviations = self.join()[: len(reward)]  # other ranks may have had more steps
         return self.scaled(reward, deviations[:, None])
 
     # ------------------------------------------------------------ statistics
@@ -124,12 +127,14 @@ class RewardScaling:
             reward = reward.clip(-self.limit, self.limit)
         history = np.empty(reward.shape)
         goes_on = ~ended
-        whole = valid.all()
+        is_full = valid.all()
         returns = self.returns
         for t, row in enumerate(history):
             np.multiply(returns, self._gamma, out=row)
             row += reward[t]
-            returns = row * goes_on[t] if whole else np.where(valid[t], row * goes_on[t], returns)
+            next_returns = row * goes_on[t]
+            # A slot without a transition keeps its return: its agent has not acted in this row.
+            returns = next_returns if is_full else np.where(valid[t], next_returns, returns)
         self.returns = returns
         self._pending.append((history, valid))
 
@@ -142,36 +147,37 @@ class RewardScaling:
 
         Returns the deviation after each step, [K] for the longest of the ranks.
         """
-        own = np.concatenate([np.empty((0, len(self.returns))), *(history for history, _ in self._pending)])
-        own_valid = np.concatenate([np.empty(own[:0].shape, np.bool_), *(valid for _, valid in self._pending)])
+        returns, valid = self._pending_steps()
         self._pending = []
-        returns = own
-        valid = own_valid
         if self._ranks.size > 1:
-            returns, valid = gather_slots(self._ranks, self._share, own, own_valid)
-        counts = valid.sum(1)
-        seen = np.maximum(counts, 1)
-        means = np.where(valid, returns, 0.0).sum(1) / seen
-        squares = np.where(valid, (returns - means[:, None]) ** 2, 0.0).sum(1)
-        variances = np.empty(len(counts))
-        mean = self.mean
-        m2 = self.m2
-        count = self.count
-        for k, (number, mean_of_step, m2_of_step) in enumerate(
-            zip(counts.tolist(), means.tolist(), squares.tolist(), strict=True)
-        ):
-            if number:
-                total = count + number
-                delta = mean_of_step - mean
-                m2 += m2_of_step + delta * delta * count * number / total
-                mean += delta * number / total
-                count = total
-            variances[k] = m2 / count
-        self.mean = mean
-        self.m2 = m2
-        self.count = count
-        deviations: NDArray[np.float64] = np.sqrt(variances + EPSILON)
+            returns, valid = gather_slots(self._ranks, self._share, returns, valid)
+        counts = valid.sum(1)  # [K]
+        means = np.where(valid, returns, 0.0).sum(1) / np.maximum(counts, 1)
+        distances = returns - means[:, None]
+        squares = np.where(valid, distances**2, 0.0).sum(1)
+        variances = []
+        # In numbers of Python, which are the same float64 and, one at a time, faster than NumPy's.
+        steps = zip(counts.tolist(), means.tolist(), squares.tolist(), strict=True)
+        for count, mean, m2 in steps:
+            if count:
+                total = self.count + count
+                delta = mean - self.mean
+                self.m2 += m2 + delta * delta * self.count * count / total
+                self.mean += delta * count / total
+                self.count = total
+            variances.append(self.m2 / self.count)
+        deviations: NDArray[np.float64] = np.sqrt(np.array(variances) + EPSILON)
         return deviations
+
+    def _pending_steps(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the returns [K, S] of the pending steps, and whether each is one."""
+        slots = len(self.returns)
+        returns = [np.empty((0, slots))]
+        valid = [np.empty((0, slots), np.bool_)]
+        for returns_of_steps, valid_of_steps in self._pending:
+            returns.append(returns_of_steps)
+            valid.append(valid_of_steps)
+        return np.concatenate(returns), np.concatenate(valid)
 
     # ------------------------------------------------------------ state
 
@@ -179,14 +185,14 @@ class RewardScaling:
         """Return arrays and numbers to continue from. Pending steps are joined first in one process."""
         if self._ranks.size == 1:
             self.join()
-        pending, valid = zip(*self._pending, strict=True) if self._pending else ((), ())
+        pending, valid = self._pending_steps()
         return {
             "mean": self.mean,
             "m2": self.m2,
             "count": self.count,
             "returns": self.returns.copy(),
-            "pending": np.concatenate([np.empty((0, len(self.returns))), *pending]),
-            "valid": np.concatenate([np.empty((0, len(self.returns)), np.bool_), *valid]),
+            "pending": pending,
+            "valid": valid,
         }
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
@@ -224,6 +230,8 @@ class RewardScaling:
             return
         saved = saved_mapping(state, ENTRY)
         self._require_statistics(saved)
-        self.mean, self.m2, self.count = (float(saved[name]) for name in ("mean", "m2", "count"))
+        self.mean = float(saved["mean"])
+        self.m2 = float(saved["m2"])
+        self.count = float(saved["count"])
         self._pending = []
         self.returns = np.zeros(len(self.returns))

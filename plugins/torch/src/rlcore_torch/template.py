@@ -50,13 +50,17 @@ IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore_torch.imitation 
 def layers_text(settings: NetworkSettings) -> str:
     """``2 x 64 tanh``, or ``64, 32 tanh`` for layers that differ; then ``LSTM 32`` or ``GRU 64``, if there is one."""
     widths = settings.widths
-    if len(set(widths)) > 1:
-        layers = f"{', '.join(map(str, widths))} {settings.activation}"
+    if not widths:
+        layers = "linear"
+    elif len(set(widths)) == 1:
+        layers = f"{len(widths)} x {widths[0]} {settings.activation}"
     else:
-        layers = f"{len(widths)} x {widths[0]} {settings.activation}" if widths else "linear"
-    if (memory := settings.memory) is None:
+        layers = f"{', '.join(map(str, widths))} {settings.activation}"
+    memory = settings.memory
+    if memory is None:
         return layers
-    return f"{layers} + {memory.type.upper()} {memory.memory_size // (2 if memory.type == 'lstm' else 1)}"
+    units = memory.memory_size // 2 if memory.type == "lstm" else memory.memory_size
+    return f"{layers} + {memory.type.upper()} {units}"
 
 
 log = logging.getLogger(__name__)
@@ -103,9 +107,12 @@ class TorchTrainer:
         self._captured: list[CapturedStep[Any]] = []
         h = self.hyperparameters
         self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
+        self._optimizer_spec: OptimizerSpec | None = None  # of another optimizer than Adam
         # A policy that is only measured needs no optimizer, so that its plugin may be absent.
-        chosen = None if h.optimizer is None or run.inference else run.plugins.record(OptimizerSpec, h.optimizer.type)
-        self._optimizer_spec = None if chosen is None or chosen.resolve() is TorchAdam else chosen
+        if h.optimizer is not None and not run.inference:
+            spec = run.plugins.record(OptimizerSpec, h.optimizer.type)
+            if spec.resolve() is not TorchAdam:
+                self._optimizer_spec = spec
         torch.set_num_threads(self.backend.threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
@@ -122,10 +129,13 @@ class TorchTrainer:
 
     def _refuse_dropout(self) -> None:
         """Raise ConfigError where gradient steps cannot draw what dropout leaves out."""
-        with_graphs = self.backend.cuda_graphs
-        in_ranks = self.ranks.size > 1
-        if (with_graphs or in_ranks) and any(isinstance(module, Dropout) for module in self.model.modules()):
-            cause = "a step that is recorded (cuda_graphs)" if with_graphs else "a run of several ranks"
+        if self.backend.cuda_graphs:
+            cause = "a step that is recorded (cuda_graphs)"
+        elif self.ranks.size > 1:
+            cause = "a run of several ranks"
+        else:
+            return
+        if any(isinstance(module, Dropout) for module in self.model.modules()):
             raise ConfigError(
                 f"draws random numbers within a gradient step, which {cause} cannot repeat; leave it out",
                 key=("behaviors", self.behavior.name, "network_settings", "dropout"),
@@ -224,10 +234,10 @@ class TorchTrainer:
         inputs = self.model.learner_inputs
         if inputs.normalizer is None or self.inference:
             return
-        seen = batch.observations
+        observations = batch.observations
         if batch.needs_action is not None:
-            seen = {name: array[batch.needs_action] for name, array in seen.items()}
-        inputs.update_normalizer(inputs.raw(seen), self.ranks)
+            observations = {name: array[batch.needs_action] for name, array in observations.items()}
+        inputs.update_normalizer(inputs.raw(observations), self.ranks)
         self.policy.refresh()
 
     # ------------------------------------------------------------ state

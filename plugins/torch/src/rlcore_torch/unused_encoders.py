@@ -19,12 +19,14 @@ def unused_encoders(run: RunContext) -> Iterator[str]:
         settings = run.config.behaviors.get(name, run.config.default_settings)
         network = getattr(settings, "network_settings", None)
         if isinstance(network, NetworkSettings):
-            yield from (f"behavior {name!r}: network_settings.{problem}" for problem in _unused(network, spec))
+            for problem in _unused(network, spec):
+                yield f"behavior {name!r}: network_settings.{problem}"
 
 
 def _unused(network: NetworkSettings, spec: BehaviorSpec) -> Iterator[str]:
-    seen = ", ".join(f"{o.name} of shape {list(o.shape)}" for o in spec.observations)
-    if network.vis_encode_type != "simple" and all(o.kind != "image" for o in spec.observations):
+    kinds = {o.kind for o in spec.observations}
+    observed = ", ".join(f"{o.name} of shape {list(o.shape)}" for o in spec.observations)
+    if network.vis_encode_type != "simple" and "image" not in kinds:
         advice = ""
         if any(2 <= len(o.shape) <= 4 for o in spec.observations):
             advice = (
@@ -32,7 +34,7 @@ def _unused(network: NetworkSettings, spec: BehaviorSpec) -> Iterator[str]:
                 "an array"
             )
         name = network.vis_encode_type
-        yield f"vis_encode_type: {name} has no effect, because no observation is an image ({seen}){advice}"
-    if network.vector_encode_type is not None and all(o.kind in ("image", "entities") for o in spec.observations):
+        yield f"vis_encode_type: {name} has no effect, because no observation is an image ({observed}){advice}"
+    if network.vector_encode_type is not None and kinds <= {"image", "entities"}:
         name = network.vector_encode_type
-        yield f"vector_encode_type: {name} has no effect, because no observation is a vector ({seen})"
+        yield f"vector_encode_type: {name} has no effect, because no observation is a vector ({observed})"

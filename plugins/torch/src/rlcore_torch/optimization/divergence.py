@@ -15,7 +15,7 @@ def remedy(experience: Any, normalized: bool, lower: str = "learning_rate") -> s
     """
     reward = max(largest(experience.reward), largest(experience.group_reward))
     sizes = {name: largest(values) for name, values in experience.observations.items()}
-    name = max(sizes, key=lambda each: sizes[each])
+    name = max(sizes, key=sizes.__getitem__)
     normalize = "" if normalized else ", or set network_settings.normalize: true"
     return (
         f"the largest reward is {reward:g}, and the largest value of observation {name!r} {sizes[name]:g}; lower "
@@ -29,4 +29,6 @@ def largest(values: NDArray[Any] | Tensor | None) -> float:
         values = values.cpu().numpy()
     if values is None or not values.size or values.dtype.kind not in "fi":
         return 0.0
-    return float(max(abs(float(values.max())), abs(float(values.min()))))
+    highest = abs(float(values.max()))
+    lowest = abs(float(values.min()))
+    return max(highest, lowest)

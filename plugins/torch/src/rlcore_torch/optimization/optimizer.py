@@ -95,20 +95,24 @@ class Adam(Optimizer):
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError if the moments belong to another model, or are not finite."""
-        each = (len(self.parameters),)
         for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
-            if saved.shape not in (((), each) if name == "step" else (tuple(tensor.shape),)):
+            shape = tuple(tensor.shape)
+            shapes: list[tuple[int, ...]] = [shape]
+            if name == "step":  # of either form, whichever this run's has
+                shapes = [(), (len(self.parameters),)]
+            if saved.shape not in shapes:
                 raise RunStateError(
                     f"the saved optimizer's {name} has shape {saved.shape} and this model's "
-                    f"{tuple(tensor.shape)}; use the network_settings the checkpoint was made with"
+                    f"{shape}; use the network_settings the checkpoint was made with"
                 )
             if not np.isfinite(saved).all():
                 raise RunStateError(f"the saved optimizer's {name} is not finite; the training had diverged")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_fit(state)
-        self.load_moments({name: torch.from_numpy(state[name].copy()) for name in self.moments()})
+        moments = {name: torch.from_numpy(state[name].copy()) for name in self.moments()}
+        self.load_moments(moments)
 
 
 class TorchOptimizer(Optimizer):
@@ -165,33 +169,37 @@ class TorchAdam(TorchOptimizer, Adam):
         self.epsilon = epsilon
         # Not torch's default of one kernel for each parameter and operation.
         fused = parameters[0].device.type in ("cpu", "cuda")
-        super().__init__(
-            parameters, learning_rate, torch.optim.Adam(parameters, learning_rate, BETAS, epsilon, fused=fused)
-        )
+        adam = torch.optim.Adam(parameters, learning_rate, BETAS, epsilon, fused=fused)
+        super().__init__(parameters, learning_rate, adam)
 
     def another(self, learning_rate: float) -> TorchAdam:
         return TorchAdam(self.parameters, learning_rate, self.epsilon)
 
     def moments(self) -> dict[str, Tensor]:
-        states = [self._optimizer.state.get(p) for p in self.parameters]
-
-        def row(name: str) -> Tensor:
-            parts = [
-                torch.zeros_like(p) if s is None else s[name] for p, s in zip(self.parameters, states, strict=True)
-            ]
-            return torch.cat([part.detach().reshape(-1) for part in parts])
-
-        # A parameter counts the steps in which it had a gradient.
-        steps = torch.tensor([0.0 if s is None else float(s["step"]) for s in states])
-        step = steps[0] if bool((steps == steps[0]).all()) else steps
-        return {"mean": row("exp_avg"), "square": row("exp_avg_sq"), "step": step}
+        means = []
+        squares = []
+        step_of_each = []
+        for p in self.parameters:
+            # Adam begins the state of a parameter with its first gradient, and counts the steps in which it had one.
+            zero = torch.zeros_like(p)
+            state = self._optimizer.state.get(p, {"exp_avg": zero, "exp_avg_sq": zero, "step": 0.0})
+            means.append(state["exp_avg"].detach().reshape(-1))
+            squares.append(state["exp_avg_sq"].detach().reshape(-1))
+            step_of_each.append(float(state["step"]))
+        steps = torch.tensor(step_of_each)
+        step = steps
+        if len(set(step_of_each)) == 1:
+            step = steps[0]
+        return {"mean": torch.cat(means), "square": torch.cat(squares), "step": step}
 
     def load_moments(self, moments: dict[str, Any]) -> None:
         sizes = [p.numel() for p in self.parameters]
-        columns = [moments[name].split(sizes) for name in ("mean", "square")]
-        steps = moments["step"].expand(len(self.parameters))
-        for p, mean, square, step in zip(self.parameters, *columns, steps, strict=True):
+        means = moments["mean"].split(sizes)
+        squares = moments["square"].split(sizes)
+        steps = moments["step"].expand(len(sizes))
+        for p, mean, square, step in zip(self.parameters, means, squares, steps, strict=True):
             device = p.device
+            # Copied: a step writes into these tensors, and views would change what is loaded elsewhere.
             self._optimizer.state[p] = {
                 "step": step.clone().to(device),
                 "exp_avg": mean.view_as(p).clone().to(device),

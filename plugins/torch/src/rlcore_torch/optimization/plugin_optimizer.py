@@ -9,7 +9,7 @@ options of its groups that steps have changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -26,7 +26,7 @@ RESUME_ADVICE = "use the network_settings and the optimizer settings the checkpo
 
 @attrs.frozen
 class _Tensor:
-    """What a tensor in the state is like."""
+    """What a tensor in the state is like. Its device need not be the parameter's: counts of steps may be on the CPU."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -49,16 +49,18 @@ class PluginOptimizer(TorchOptimizer):
         self.type = spec.name
         self._spec = spec
         self._settings = settings
-        super().__init__(parameters, learning_rate, _create(spec, settings, parameters, learning_rate))
+        optimizer = _create(spec, settings, parameters, learning_rate)
+        super().__init__(parameters, learning_rate, optimizer)
+        self._first_options = [_options(group) for group in optimizer.param_groups]
         # One step on copies shows mistakes before the training, and which state a checkpoint must have.
         copies = [nn.Parameter(p.detach().clone(), p.requires_grad) for p in parameters]
-        tried = TorchOptimizer(copies, learning_rate, _create(spec, settings, copies, learning_rate))
+        trial = TorchOptimizer(copies, learning_rate, _create(spec, settings, copies, learning_rate))
         for p in copies:
             p.grad = torch.zeros_like(p)
         with blamed(spec.described, "in a step on copies of the parameters, with gradients of 0"):
-            tried._optimizer.step()
-        self._kinds = [_kinds(spec.described, tried._optimizer.state.get(p, {})) for p in copies]
-        self._options = [_copied(group) for group in self._optimizer.param_groups]  # as they were at first
+            trial.step()
+        states = [trial._optimizer.state.get(p, {}) for p in copies]
+        self._kinds = [_kinds(spec.described, state) for state in states]
 
     def another(self, learning_rate: float) -> PluginOptimizer:
         return PluginOptimizer(self._spec, self._settings, self.parameters, learning_rate)
@@ -70,35 +72,38 @@ class PluginOptimizer(TorchOptimizer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        described = self._spec.described
         parameters = {}
         groups = {}
         for index, p in enumerate(self.parameters):
             state = self._optimizer.state.get(p)
             if state:
-                parameters[str(index)] = _arrays(self._spec.described, state)
-        for index, (group, first) in enumerate(zip(self._optimizer.param_groups, self._options, strict=True)):
-            changed = {name: value for name, value in _copied(group).items() if not _equal(value, first.get(name))}
+                parameters[str(index)] = _arrays(described, state)
+        # Only what steps have changed: a resumed run has the settings of its configuration in all other options.
+        for index, (group, first) in enumerate(self._groups()):
+            options = _options(group)
+            changed = {name: value for name, value in options.items() if not _equal(value, first.get(name))}
             if changed:
-                groups[str(index)] = _arrays(self._spec.described, changed)
+                groups[str(index)] = _arrays(described, changed)
         return {"type": self.type, "parameters": parameters, "groups": groups}
+
+    def _groups(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """The groups of the optimizer, and the options that each had at first."""
+        return zip(self._optimizer.param_groups, self._first_options, strict=True)
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         parameters = saved_mapping(state, "parameters")
         groups = saved_mapping(state, "groups")
-        counts = {"parameter": len(self.parameters), "group": len(self._optimizer.param_groups)}
-        for (owner, count), saved in zip(counts.items(), (parameters, groups), strict=True):
-            if unknown := saved.keys() - set(map(str, range(count))):
-                raise RunStateError(
-                    f"the saved optimizer has a {owner} {min(unknown)} and this run's only {count}; {RESUME_ADVICE}"
-                )
-        for index, p in enumerate(self.parameters):
+        _require_indices("parameter", parameters, len(self.parameters))
+        _require_indices("group", groups, len(self._first_options))
+        for index, (p, kinds) in enumerate(zip(self.parameters, self._kinds, strict=True)):
             if str(index) not in parameters:
                 continue
             saved = saved_mapping(parameters, str(index))
-            kinds = self._kinds[index]
             where = f"of parameter {index}"
+            missing = kinds.keys() - saved.keys()
             # A parameter that never had a gradient may have nothing of what a step needs.
-            if (missing := kinds.keys() - saved.keys()) and not kinds.keys().isdisjoint(saved):
+            if missing and not kinds.keys().isdisjoint(saved):
                 raise RunStateError(f"the saved optimizer has no {min(missing)} {where}; {RESUME_ADVICE}")
             for name, value in saved.items():
                 _require_value(name, value, kinds.get(name), tuple(p.shape), where)
@@ -108,19 +113,23 @@ class PluginOptimizer(TorchOptimizer):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_fit(state)
-        for index, p in enumerate(self.parameters):
+        for index, (p, kinds) in enumerate(zip(self.parameters, self._kinds, strict=True)):
             saved = state["parameters"].get(str(index))
-            kinds = self._kinds[index]
             if saved is None:
                 self._optimizer.state.pop(p, None)
-            else:
-                self._optimizer.state[p] = {n: _restored(value, kinds.get(n), p.device) for n, value in saved.items()}
+                continue
+            values = {}
+            for name, value in saved.items():
+                kind = kinds.get(name)
+                values[name] = _restored(value, p.device if kind is None else kind.device)
+            self._optimizer.state[p] = values
         device = self.parameters[0].device
-        for index, (group, first) in enumerate(zip(self._optimizer.param_groups, self._options, strict=True)):
-            saved = state["groups"].get(str(index), {})
-            for name in _copied(group).keys() - first.keys():
+        for index, (group, first) in enumerate(self._groups()):
+            for name in _options(group).keys() - first.keys():
                 del group[name]
-            group |= _copied(first) | {name: _restored(value, None, device) for name, value in saved.items()}
+            group.update(_options(first))
+            for name, value in state["groups"].get(str(index), {}).items():
+                group[name] = _restored(value, device)
 
 
 def _create(
@@ -130,14 +139,14 @@ def _create(
     optimizer = spec.create(parameters=list(parameters), learning_rate=learning_rate, settings=settings)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise PluginError(f"{spec.described}: returned a {type(optimizer).__name__}, not a torch.optim.Optimizer")
-    held = [id(p) for group in optimizer.param_groups for p in group["params"]]
-    given = [id(p) for p in parameters]
-    missing = len(set(given) - set(held))
-    others = len(set(held) - set(given))
-    if missing or others:
+    # By identity: equality of parameters compares their numbers.
+    in_groups = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    expected = {id(p) for p in parameters}
+    others = len(in_groups - expected)
+    if in_groups != expected:
         raise PluginError(
-            f"{spec.described}: returned an optimizer with {len(given) - missing} of the {len(given)} parameters it "
-            f"was given and {others} others; its groups must have each of them and no other"
+            f"{spec.described}: returned an optimizer with {len(in_groups & expected)} of the {len(expected)} "
+            f"parameters it was given and {others} others; its groups must have each of them and no other"
         )
     return optimizer
 
@@ -147,38 +156,59 @@ def _create(
 
 def _kinds(described: str, state: Mapping[str, Any]) -> Kinds:
     """What the values are that an optimizer keeps for a parameter; PluginError if a checkpoint cannot have one."""
-    return {
-        name: _Tensor(value.shape, value.dtype, state[name].device) if isinstance(value, np.ndarray) else None
-        for name, value in _arrays(described, state).items()
-    }
+    kinds: dict[str, _Tensor | None] = {}
+    for name, value in _arrays(described, state).items():
+        kinds[name] = None
+        if isinstance(value, np.ndarray):
+            kinds[name] = _Tensor(value.shape, value.dtype, state[name].device)
+    return kinds
 
 
 def _arrays(described: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Tensors as arrays, beside numbers. PluginError if a checkpoint cannot have a value."""
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Tensor):
             with blamed(described, f"to save its {name}"):
-                found[name] = value.detach().cpu().numpy().copy()
-        elif isinstance(name, str) and (value is None or isinstance(value, bool | int | float)):
-            found[name] = value
+                arrays[name] = value.detach().cpu().numpy().copy()
+        elif isinstance(name, str) and _is_number(value):
+            arrays[name] = value
         else:
             raise PluginError(
                 f"{described}: keeps a {type(value).__name__} as {name!r}; a checkpoint has only tensors and numbers"
             )
-    return found
+    return arrays
 
 
-def _copied(group: Mapping[str, Any]) -> dict[str, Any]:
+def _is_number(value: Any) -> bool:
+    """Whether a checkpoint can have ``value`` beside tensors; None counts, as options such as ``foreign`` have it."""
+    return value is None or isinstance(value, bool | int | float)
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a group without its parameters and learning rate; tensors are copied."""
-    options = {name: value for name, value in group.items() if name not in ("params", "lr")}
-    return {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in options.items()}
+    options = {}
+    for name, value in group.items():
+        if name not in ("params", "lr"):
+            options[name] = value.detach().clone() if isinstance(value, Tensor) else value
+    return options
 
 
 def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor) or isinstance(other, Tensor):
-        return isinstance(one, Tensor) and isinstance(other, Tensor) and one.equal(other)
-    return type(one) is type(other) and bool(one == other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Tensor):
+        return one.equal(other)
+    return bool(one == other)
+
+
+def _require_indices(owner: str, saved: Mapping[str, Any], count: int) -> None:
+    """Raise RunStateError unless the keys of ``saved`` are indices of the ``count`` parameters or groups."""
+    unknown = saved.keys() - {str(index) for index in range(count)}
+    if unknown:
+        raise RunStateError(
+            f"the saved optimizer has a {owner} {min(unknown)} and this run's only {count}; {RESUME_ADVICE}"
+        )
 
 
 def _require_value(name: str, value: Any, kind: _Tensor | None, shape: tuple[int, ...], where: str) -> None:
@@ -187,21 +217,23 @@ def _require_value(name: str, value: Any, kind: _Tensor | None, shape: tuple[int
     A value without a kind, such as one that the optimizer keeps only after several steps, may be a number, or a tensor
     of ``shape`` or of one number.
     """
-    if isinstance(value, np.ndarray):
-        of_kind = kind is not None and (value.shape, value.dtype) == (kind.shape, kind.dtype)
-        fits = of_kind or (kind is None and value.shape in (shape, ()) and value.dtype.kind in "fiub")
-        found = f"an array of {value.dtype} of shape {value.shape}"
+    if not isinstance(value, np.ndarray):
+        form = repr(value)[:60]
+        fits = kind is None and _is_number(value)
     else:
-        fits = kind is None and (value is None or isinstance(value, bool | int | float))
-        found = repr(value)[:60]
+        form = f"an array of {value.dtype} of shape {value.shape}"
+        if kind is None:
+            fits = value.shape in (shape, ()) and value.dtype.kind in "fiub"
+        else:
+            fits = (value.shape, value.dtype) == (kind.shape, kind.dtype)
     if not fits:
-        wanted = f"of shape {shape}" if kind is None else f"of {kind.dtype} of shape {kind.shape}"
-        raise RunStateError(f"the saved optimizer's {name} {where} is {found}, not an array {wanted}; {RESUME_ADVICE}")
+        expected = f"of shape {shape}" if kind is None else f"of {kind.dtype} of shape {kind.shape}"
+        raise RunStateError(f"the saved optimizer's {name} {where} is {form}, not an array {expected}; {RESUME_ADVICE}")
     if first_non_finite(value) is not None:
         raise RunStateError(f"the saved optimizer's {name} {where} is not finite; the training had diverged")
 
 
-def _restored(value: Any, kind: _Tensor | None, device: torch.device) -> Any:
+def _restored(value: Any, device: torch.device) -> Any:
     if not isinstance(value, np.ndarray):
         return value
-    return torch.from_numpy(value.copy()).to(device if kind is None else kind.device)
+    return torch.from_numpy(value.copy()).to(device)

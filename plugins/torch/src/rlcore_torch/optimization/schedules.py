@@ -61,7 +61,8 @@ class Schedule:
         # A value that starts below its floor (beta: 0) stays there instead of growing towards the floor.
         if self.share is constant or self.initial <= self.final:
             return self.initial
-        remaining = 1.0 - self.share(min(step, self.max_steps) / self.max_steps)
+        progress = min(step, self.max_steps) / self.max_steps  # the last update may lie behind max_steps
+        remaining = 1.0 - self.share(progress)
         return (self.initial - self.final) * remaining + self.final
 
 
@@ -89,13 +90,14 @@ def create_schedule(name: str, initial: float, final: float, max_steps: int, run
     Raises PluginError, which names the plugin, if the function of a plugin fails at the start, in the middle or at the
     end. A policy that is only measured needs no schedule: it has a constant one if the plugin is not known.
     """
-    share = BUILT_IN.get(name)
-    if share is None and run.inference:
-        share = constant
-    elif share is None:
-        spec = run.plugins.record(ScheduleSpec, name)
-        function = spec.resolve()
-        share = _Checked(function, spec.described) if function not in BUILT_IN.values() else function
+    if name in BUILT_IN:
+        return Schedule(BUILT_IN[name], initial, final, max_steps)
+    if run.inference:
+        return Schedule(constant, initial, final, max_steps)
+    spec = run.plugins.record(ScheduleSpec, name)
+    share = spec.resolve()
+    if share not in BUILT_IN.values():  # a name with its distribution in front may be one of these
+        share = _Checked(share, spec.described)
         for progress in (0.0, 0.5, 1.0):
             share(progress)
     return Schedule(share, initial, final, max_steps)
@@ -118,7 +120,8 @@ class UpdateRatio:
     def due(self, steps: int) -> int:
         """Return the number of updates still to do at agent step ``steps``."""
         updates = (steps - self.start) * self._ratio.denominator // self._ratio.numerator
-        return max(0, updates - updates % self._together - self.done)
+        updates -= updates % self._together
+        return max(0, updates - self.done)
 
     @property
     def latest(self) -> int:
@@ -131,10 +134,12 @@ class UpdateRatio:
     @property
     def next(self) -> int:
         """The agent step at which the next update is due."""
-        return self._due_at(self.done - self.done % self._together + self._together)
+        complete = self.done - self.done % self._together
+        return self._due_at(complete + self._together)
 
     def _due_at(self, updates: int) -> int:
-        return self.start - updates * self._ratio.numerator // -self._ratio.denominator
+        steps = -(-updates * self._ratio.numerator // self._ratio.denominator)  # rounded up
+        return self.start + steps
 
     def restart(self, start: int) -> None:
         """Count from agent step ``start`` on."""
