@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import Ranks, RewardProvider, SavedValueError, SlotShare, fill, saved_array, saved_float, saved_mapping
+from rlcore_torch.arrays import BoolArray, FloatArray
 from rlcore_torch.ranks.torch_ranks import gather_slots
 from rlcore_torch.settings import is_extrinsic
 
@@ -23,8 +24,6 @@ ENTRY = "reward_scaling"  # of a trainer's state
 # to the variance.
 PRIOR_COUNT = 1e-4
 EPSILON = 1e-8
-
-FloatArray = NDArray[np.float32]
 
 
 class RewardScaling:
@@ -60,7 +59,7 @@ class RewardScaling:
         self._share = share
         self._ranks = ranks
         # Steps that are not joined yet: [K, S] returns, and whether each is one.
-        self._pending: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+        self._pending: list[tuple[NDArray[np.float64], BoolArray]] = []
 
     @classmethod
     def of(
@@ -102,7 +101,7 @@ class RewardScaling:
         normalized = (reward / divisor).clip(-self.clip, self.clip)
         return normalized.astype(np.float32)
 
-    def scaled_rollout(self, reward: FloatArray, ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> FloatArray:
+    def scaled_rollout(self, reward: FloatArray, ended: BoolArray, valid: BoolArray) -> FloatArray:
         """Return the rewards to learn from instead of ``reward``, each with the deviation right after its step.
 
         Arrays are [T, S]: ``valid`` says where there is a transition, and ``ended`` where its episode ended or was cut.
@@ -116,7 +115,7 @@ class RewardScaling:
 
     # ------------------------------------------------------------ statistics
 
-    def add(self, reward: FloatArray, ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
+    def add(self, reward: FloatArray, ended: BoolArray, valid: BoolArray) -> None:
         """Continue the returns with ``reward`` [T, S], to be joined by :meth:`join`; the other arrays are also [T, S].
 
         Rewards are those of the environment; they are clipped here.
@@ -138,7 +137,7 @@ class RewardScaling:
         self.returns = returns
         self._pending.append((history, valid))
 
-    def forget(self, slots: NDArray[np.bool_]) -> None:
+    def forget(self, slots: BoolArray) -> None:
         """Begin new returns in ``slots`` [S], whose episodes are cut."""
         self.returns = np.where(slots, 0.0, self.returns)
 
@@ -169,7 +168,7 @@ class RewardScaling:
         deviations: NDArray[np.float64] = np.sqrt(np.array(variances) + EPSILON)
         return deviations
 
-    def _pending_steps(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _pending_steps(self) -> tuple[NDArray[np.float64], BoolArray]:
         """Return the returns [K, S] of the pending steps, and whether each is one."""
         slots = len(self.returns)
         returns = [np.empty((0, slots))]

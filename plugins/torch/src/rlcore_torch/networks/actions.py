@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import Actions, BehaviorSpec, SlotShare, UnsupportedSpace, saved_array, saved_count
+from rlcore_torch.arrays import FloatArray, IntArray
 from rlcore_torch.networks.distributions import LOG_STD_RANGE, ActionDistribution, squashed_draw
 
 __all__ = [
@@ -76,7 +77,7 @@ class ActionLayout:
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return raw continuous actions [..., continuous] in the environment's units, within its bounds."""
-        clipped: NDArray[np.float32] = np.clip(raw, -self.clip, self.clip)
+        clipped: FloatArray = np.clip(raw, -self.clip, self.clip)
         if not self._only_clip:
             # The outer clip: rounding can step outside bounds that are not powers of two.
             clipped = np.clip(clipped * self.half_range + self.middle, self.low, self.high)
@@ -95,7 +96,7 @@ class ActionLayout:
     def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return the index of the largest logit of each branch: [R, branches] from [R, logits]."""
         if len(self.branches) == 1:
-            choice: NDArray[np.int64] = logits.argmax(-1, keepdims=True)
+            choice: IntArray = logits.argmax(-1, keepdims=True)
             return choice
         columns = []
         for offset, size in zip(self.offsets, self.branches, strict=True):
@@ -124,14 +125,14 @@ def require_bounds(behavior: BehaviorSpec, what: str, instead: str) -> None:
             )
 
 
-def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """Standard Gumbel noise: the argmax of logits plus this noise is a draw from their softmax (Gumbel 1954)."""
     # random() is a multiple of 2^-24 in [0, 1), so 1 - random() is in (0, 1] and its logarithm finite. Exactly 1 would
     # give log(0): it stands for all numbers from 1 - 2^-24 on, and the middle of those takes its place.
     uniform = generator.random(shape, dtype=np.float32)
     exponential = -np.log(1.0 - uniform)
     above_zero = np.maximum(exponential, np.float32(2.0**-25))
-    noise: NDArray[np.float32] = -np.log(above_zero)
+    noise: FloatArray = -np.log(above_zero)
     return noise
 
 
@@ -170,7 +171,7 @@ class ActionNoise:
         self._gumbel_shape = self._gumbel.shape
         self._row = draws * hold  # the step that is next; at the end, the first call draws
 
-    def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def next(self) -> tuple[FloatArray, FloatArray]:
         """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
         if self._row == len(self._gumbel):
             self._draw()

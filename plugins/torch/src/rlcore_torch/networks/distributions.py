@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from rlcore import BehaviorSpec, PluginError, blamed
+from rlcore_torch.arrays import FloatArray
 from rlcore_torch.networks.settings import NetworkSettings, StateDependentGaussianSettings
 
 __all__ = ["ActionDistribution", "DeterministicTanh", "Gaussian", "SquashedGaussian", "StateDependentGaussian"]
@@ -24,7 +24,6 @@ __all__ = ["ActionDistribution", "DeterministicTanh", "Gaussian", "SquashedGauss
 LOG_STD_RANGE = (-20.0, 2.0)
 """Limits of the log standard deviation of squashed Gaussians (Haarnoja et al. 2018, as in their code)."""
 
-FloatArray = NDArray[np.float32]
 # Columns [R, columns * C] and noise [R, noise_size], or None to act deterministically, to raw actions [R, C].
 NumpyDraw = Callable[[FloatArray, FloatArray | None], FloatArray]
 

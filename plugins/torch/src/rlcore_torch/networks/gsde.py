@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlcore import BehaviorSpec
+from rlcore_torch.arrays import FloatArray
 from rlcore_torch.networks.distributions import (
     ActionDistribution,
     NumpyDraw,
@@ -71,11 +71,11 @@ class FeatureNoise(ActionDistribution):
         return mean, log_std
 
     @torch.no_grad()
-    def noise_of(self, columns: NDArray[np.float32], held: NDArray[np.float32]) -> NDArray[np.float32]:
+    def noise_of(self, columns: FloatArray, held: FloatArray) -> FloatArray:
         sigma = self.sigma().cpu().numpy()
         features = columns[:, self.parts :]
         matrices = held.reshape(-1, self.features, self.parts) * sigma  # W of each row
-        noise: NDArray[np.float32] = np.einsum("bd,bdc->bc", features, matrices)
+        noise: FloatArray = np.einsum("bd,bdc->bc", features, matrices)
         # `sample` multiplies by the standard deviation again, so that one function makes all draws.
         variance = np.square(features) @ np.square(sigma) + np.float32(LEAST_VARIANCE)
         noise /= np.sqrt(variance)

@@ -14,8 +14,9 @@ from typing import Any, Self
 import attrs
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from rlcore_torch.arrays import IntArray
 
 __all__ = ["Inputs", "Segments", "SequenceInputs"]
 
@@ -54,7 +55,7 @@ class SequenceLayout:
     segments: Segments
 
     @classmethod
-    def of(cls, lengths: NDArray[np.int64], device: torch.device, *beside: Any) -> Self:
+    def of(cls, lengths: IntArray, device: torch.device, *beside: Any) -> Self:
         """The layout of sequences with these ``lengths`` [Q], each at least 1, whose rows follow one another.
 
         ``beside`` are the attributes that a derived class adds.
@@ -67,7 +68,7 @@ class SequenceLayout:
         return cls._with(segments, lengths, device, *beside)
 
     @classmethod
-    def packed(cls, lengths: NDArray[np.int64], device: torch.device) -> Self:
+    def packed(cls, lengths: IntArray, device: torch.device) -> Self:
         """The layout of :meth:`of` with a segment for each step, which is not filled up."""
         steps = np.arange(lengths.max())[:, None]
         going_on = (lengths > steps).sum(1)  # sequences at each step
@@ -75,7 +76,7 @@ class SequenceLayout:
         return cls._with(segments, lengths, device)
 
     @classmethod
-    def _with(cls, segments: Segments, lengths: NDArray[np.int64], device: torch.device, *beside: Any) -> Self:
+    def _with(cls, segments: Segments, lengths: IntArray, device: torch.device, *beside: Any) -> Self:
         ranked = np.argsort(-lengths, kind="stable")  # [Q]
         rank = np.empty_like(ranked)
         rank[ranked] = np.arange(len(ranked))
@@ -114,7 +115,7 @@ class Sequences(SequenceLayout):
     critic_memory: Tensor
 
 
-def segments_in_cache(lengths: NDArray[np.int64]) -> Segments:
+def segments_in_cache(lengths: IntArray) -> Segments:
     """The segments that cost least for sequences with these ``lengths`` [Q], the longest first, on a CPU.
 
     Fewer than :data:`FEW` sequences are one segment, as long as the longest.
@@ -158,11 +159,11 @@ def _rounded_up(count: int) -> int:
     return -(-count // unit) * unit
 
 
-def steps_within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def steps_within(lengths: IntArray) -> IntArray:
     """[N] the step within its sequence of each row of sequences with these ``lengths``, one after the other."""
     ends = np.cumsum(lengths)
     starts = ends - lengths
-    steps: NDArray[np.int64] = np.arange(ends[-1])
+    steps: IntArray = np.arange(ends[-1])
     steps -= np.repeat(starts, lengths)
     return steps
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
 from torch import Tensor
+
+from rlcore_torch.arrays import Array
 
 
 def remedy(experience: Any, normalized: bool, lower: str = "learning_rate") -> str:
@@ -23,7 +24,7 @@ def remedy(experience: Any, normalized: bool, lower: str = "learning_rate") -> s
     )
 
 
-def largest(values: NDArray[Any] | Tensor | None) -> float:
+def largest(values: Array | Tensor | None) -> float:
     """The largest absolute value; 0 for what holds none, and for pictures and flags, whose values are small."""
     if isinstance(values, Tensor):
         values = values.cpu().numpy()

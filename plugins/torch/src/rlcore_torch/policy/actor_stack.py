@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from rlcore import Actions, derive_generator
 from rlcore_torch.acceleration.numpy_actor import NUMPY_FUNCTIONS, numpy_layers, numpy_network
+from rlcore_torch.arrays import Array, BoolArray, FloatArray, IntArray
 from rlcore_torch.networks.actions import gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import Gaussian
 from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.policy.row_groups import RowGroups
-
-FloatArray = NDArray[np.float32]
 
 
 class ActorStack:
@@ -70,10 +69,10 @@ class ActorStack:
         """Seed the generators that stochastic actions are drawn from."""
         self._seed = seed
         self._generators: dict[str, np.random.Generator] = {}
-        self._numbers: NDArray[np.int64] | None = None  # of rows
+        self._numbers: IntArray | None = None  # of rows
         self._total = 0
 
-    def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
+    def seed_rows(self, seed: int, numbers: IntArray, total: int) -> None:
         """Seed draws that depend on the ``numbers`` [R] of rows, each below ``total``, whichever rows are there."""
         self.seed(seed)
         self._numbers = numbers
@@ -81,8 +80,8 @@ class ActorStack:
 
     def act(
         self,
-        observations: Mapping[str, NDArray[Any]],
-        action_mask: NDArray[np.bool_] | None = None,
+        observations: Mapping[str, Array],
+        action_mask: BoolArray | None = None,
         deterministic: bool = True,
         memory: FloatArray | None = None,
     ) -> Actions:

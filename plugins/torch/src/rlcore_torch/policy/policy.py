@@ -18,6 +18,7 @@ from rlcore import Actions, BehaviorSpec, checked_observations
 from rlcore_torch.acceleration.numpy_actor import MOST_ROWS, NumpyActor, draws_agree
 from rlcore_torch.acceleration.numpy_memory import NumpyMemory
 from rlcore_torch.acceleration.registry import has_exactly
+from rlcore_torch.arrays import Arrays, FloatArray, IntArray
 from rlcore_torch.backend import Backend
 from rlcore_torch.networks.actions import ActionLayout, gumbel_noise, numpy_mask_logits
 from rlcore_torch.networks.distributions import ActionDistribution, Gaussian, NumpyDraw
@@ -32,12 +33,12 @@ __all__ = ["ActorPolicy", "RawActions"]
 
 RawActions = NDArray[np.float32] | None
 """Continuous parts of actions [R, continuous] before they are clipped and stretched to the bounds; None without any."""
-Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
+Noise = tuple[FloatArray, FloatArray]
 
 log = logging.getLogger(__name__)
 
 # Columns of the continuous parts [R, ...] and logits [R, logits].
-Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
+Parameters = tuple[FloatArray | None, FloatArray | None]
 
 
 # Attributes that are functions of the weights, made again where a policy is unpickled.
@@ -134,7 +135,7 @@ class ActorPolicy:
     def seed(self, seed: int) -> None:
         """Seed the generator that stochastic actions are drawn from."""
         self._generator = np.random.default_rng(seed)
-        self._numbers: tuple[NDArray[np.int64], int] | None = None  # of rows, and how many there are
+        self._numbers: tuple[IntArray, int] | None = None  # of rows, and how many there are
 
     def seed_rows(self, seed: int, numbers: NDArray[np.int64], total: int) -> None:
         """Seed draws that depend on the ``numbers`` [R] of rows, each below ``total``, whichever rows are there."""
@@ -181,15 +182,13 @@ class ActorPolicy:
         columns, logits = self.model.policy(self._inputs(observations))
         return columns, logits
 
-    def _inputs(self, observations: Mapping[str, NDArray[Any]] | Mapping[str, Tensor]) -> Inputs:
+    def _inputs(self, observations: Arrays | Mapping[str, Tensor]) -> Inputs:
         raw = self.model.inputs.raw(observations)
         normalized: Inputs = self.model.inputs(tuple(x.to(self.device) for x in raw))
         return normalized
 
     @torch.inference_mode()
-    def _torch_parameters(
-        self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None
-    ) -> Parameters:
+    def _torch_parameters(self, observations: Arrays, memory: FloatArray | None) -> Parameters:
         if not self.memory_size:
             columns, logits = self.tensor_parameters(observations)
         else:
@@ -209,7 +208,7 @@ class ActorPolicy:
         """
         columns, logits = parameters
         raw: RawActions = None
-        choices: NDArray[np.int64] | None = None
+        choices: IntArray | None = None
         if columns is not None:
             # Decided here: a policy that stores its own method is in a reference cycle, and its weights stay.
             draw = self.numpy_draw or self._torch_draw
@@ -229,7 +228,7 @@ class ActorPolicy:
         return self.choose(parameters, noise)
 
     @torch.inference_mode()
-    def _torch_draw(self, columns: NDArray[np.float32], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    def _torch_draw(self, columns: FloatArray, noise: FloatArray | None) -> FloatArray:
         assert self._distribution is not None
         on_device = torch.from_numpy(columns).to(self.device)
         if noise is None:
@@ -278,7 +277,7 @@ class ActorPolicy:
         gumbel = gumbel_noise(self._generator, (total, self.layout.logits))
         return normal[numbers], gumbel[numbers]
 
-    def _warn_without_memory(self, memory: NDArray[np.float32] | None) -> None:
+    def _warn_without_memory(self, memory: FloatArray | None) -> None:
         """Warn at the second call in a row without memory. One alone may be the first step of an episode."""
         if memory is not None:
             self._acted_without_memory = 0

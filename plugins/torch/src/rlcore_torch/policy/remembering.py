@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from rlcore import AgentBatch
 from rlcore_torch.acceleration.numpy_actor import MOST_ROWS
+from rlcore_torch.arrays import FloatArray
 from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.policy.policy import ActorPolicy, Parameters
 
 
 @torch.inference_mode()
-def act_remembering(policy: ActorPolicy, batch: AgentBatch, memory: NDArray[np.float32]) -> Parameters:
+def act_remembering(policy: ActorPolicy, batch: AgentBatch, memory: FloatArray) -> Parameters:
     """Return what actions are drawn with, as :meth:`ActorPolicy.parameters` does; slots that act remember the step.
 
     ``memory`` [S, K * M] of the K bodies in ``model.remembering`` is read and overwritten: the policy's numbers first.

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-Indices = NDArray[np.intp]
+from rlcore_torch.arrays import FloatArray, Indices
 
 # A block may compute this many times the rows that it is for. On 64 rows of 8 policies, two layers of 64 units, a pass
 # for each policy takes four to five times as long as one pass.
@@ -72,9 +72,9 @@ class RowGroups:
         self._positions = np.empty_like(order)  # [r]
         self._positions[order] = np.concatenate(positions)
 
-    def in_order(self, outputs: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    def in_order(self, outputs: list[FloatArray]) -> FloatArray:
         """Return one output of each block, [p, L, size], as [r, size] in the order of ``rows``."""
         blocks = [output.reshape(-1, output.shape[-1]) for output in outputs]
         rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-        in_order: NDArray[np.float32] = rows[self._positions]
+        in_order: FloatArray = rows[self._positions]
         return in_order

@@ -18,7 +18,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import (
     ConfigError,
@@ -32,6 +31,7 @@ from rlcore import (
     StopRequests,
     TrainerWrapper,
 )
+from rlcore_torch.arrays import Array, BoolArray, Indices, IntArray
 from rlcore_torch.ranks.evaluation import lead_evaluation
 from rlcore_torch.ranks.lost import LostEnvironments
 from rlcore_torch.ranks.slots import numbered_slots
@@ -40,7 +40,7 @@ from rlcore_torch.ranks.step_count import StepCount
 SECONDS = 0.5  # between two agreements whether to stop, about
 MOST_STEPS = 256  # of the environments between two agreements, for those that suddenly become slow
 
-_NONE: NDArray[np.intp] = np.empty(0, np.intp)
+_NONE: Indices = np.empty(0, np.intp)
 
 
 class EnvironmentOfRanks:
@@ -54,7 +54,7 @@ class EnvironmentOfRanks:
 
     def __init__(self, environment: Environment, first_env: int, num_envs: int) -> None:
         self.num_envs = num_envs
-        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.episodes: IntArray = np.zeros(num_envs, np.int64)
         self.of_rank = environment
         self._rows_of_rank = slice(first_env, first_env + environment.num_envs)
 
@@ -68,8 +68,8 @@ class EnvironmentOfRanks:
 class BatchOfRanks:
     """The part of a step that curricula use: which slots, of all ranks, ended or lost their episode."""
 
-    ended: NDArray[np.intp] = _NONE
-    aborted: NDArray[np.bool_] | None = None
+    ended: Indices = _NONE
+    aborted: BoolArray | None = None
 
     @classmethod
     def of(cls, parts: Sequence[Mapping[str, Any]], slots: int) -> BatchOfRanks:
@@ -126,7 +126,7 @@ class RunRanks(Ranks):
 
     # ------------------------------------------------------------ the part of a rank
 
-    def share_slots(self, env_index: NDArray[np.int64], first_env: int) -> SlotShare:
+    def share_slots(self, env_index: IntArray, first_env: int) -> SlotShare:
         """Return the share of this rank, as :meth:`rlcore.Ranks.share_slots` says.
 
         Raises EnvironmentFailed for slots in another order.
@@ -165,7 +165,7 @@ class RunRanks(Ranks):
         self._everywhere.of_rank = lost
         return lost
 
-    def episodes_of_all(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def episodes_of_all(self, episodes: IntArray) -> IntArray:
         """Return the episodes [N*] of all ranks, and note them."""
         of_rank = np.asarray(episodes, np.int64)
         self._note_episodes(of_rank, self.all_gather(of_rank))
@@ -302,7 +302,7 @@ class RunRanks(Ranks):
         self._ended = {name: [] for name in self._of_ranks}
         return ended
 
-    def _note_episodes(self, of_rank: NDArray[np.int64], gathered: Sequence[NDArray[np.int64]]) -> None:
+    def _note_episodes(self, of_rank: IntArray, gathered: Sequence[IntArray]) -> None:
         """Note the episodes that all environments are in; ``of_rank`` are those of this rank among them."""
         self._everywhere.episodes[:] = np.concatenate(gathered)
         self._gathered = of_rank.tobytes()
@@ -335,7 +335,7 @@ class RunRanks(Ranks):
         return steps
 
 
-def _in_order(parts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+def _in_order(parts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the columns of ``parts`` and their ``info``, in the order of the steps and in each step of the slots.
 
     Episodes that do not report a number have NaN there.

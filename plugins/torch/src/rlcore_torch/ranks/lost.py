@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, Environment, EpisodeSeeds, Parameters
+from rlcore_torch.arrays import Array, IntArray
 
 
 class LostEnvironments:
@@ -21,7 +20,7 @@ class LostEnvironments:
     def __init__(self, environment: Environment) -> None:
         self.behaviors: Mapping[str, BehaviorSpec] = environment.behaviors
         self.num_envs = environment.num_envs
-        self.episodes: NDArray[np.int64] = np.array(environment.episodes, np.int64)
+        self.episodes: IntArray = np.array(environment.episodes, np.int64)
         self._lost = environment
         self._dropped = False  # whether open episodes were: the first step drops them
 
@@ -39,7 +38,7 @@ class LostEnvironments:
         self._dropped = True
         return batches
 
-    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: IntArray) -> dict[str, AgentBatch]:
         return self._nothing()
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -57,7 +56,7 @@ def _nothing_for(spec: BehaviorSpec) -> AgentBatch:
     observations = {}
     for observation in spec.observations:
         observations[observation.name] = np.zeros((slots, *observation.shape), observation.dtype)
-    never: NDArray[Any] = np.zeros(slots, np.bool_)
+    never: Array = np.zeros(slots, np.bool_)
     reward = np.zeros(slots, np.float32)
     batch = AgentBatch(observations, reward, never, never.copy(), needs_action=never.copy())
     if spec.group is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import EnvironmentFailed, SlotShare
+from rlcore_torch.arrays import IntArray
 
 __all__ = ["numbered_slots"]
 
 
-def numbered_slots(env_indices: Sequence[NDArray[np.int64]], rank: int) -> SlotShare:
+def numbered_slots(env_indices: Sequence[IntArray], rank: int) -> SlotShare:
     """Return the share of ``rank``, where ``env_indices`` has the environment of each slot [S], rank by rank.
 
     Raises EnvironmentFailed for slots in another order than environment by environment, or agent by agent.
@@ -37,7 +37,7 @@ def numbered_slots(env_indices: Sequence[NDArray[np.int64]], rank: int) -> SlotS
     return SlotShare(total, numbers[of_rank], env_index[order])
 
 
-def _agents(env_index: NDArray[np.int64]) -> NDArray[np.int64]:
+def _agents(env_index: IntArray) -> IntArray:
     """[S] how many earlier slots are in the same environment."""
     order = np.argsort(env_index, kind="stable")
     ordered = env_index[order]

@@ -26,6 +26,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from rlcore import Launch, Ranks, RanksFailed, SlotShare, StopRequests, one_line
+from rlcore_torch.arrays import Array
 from rlcore_torch.messages import decoded, encoded
 from rlcore_torch.ranks.checkpoint import gather_state, scatter_state
 from rlcore_torch.ranks.episodes import RunRanks
@@ -178,7 +179,7 @@ class TorchRanks(RunRanks):
 
     # ------------------------------------------------------------ inside
 
-    def _add(self, values: NDArray[Any]) -> None:
+    def _add(self, values: Array) -> None:
         """Replace ``values``, contiguous in memory, by the sums over all ranks, added in the order of the ranks."""
 
         def add(messages: list[memoryview]) -> bool:
@@ -357,9 +358,7 @@ def sum_gradients(ranks: Ranks, parameters: Sequence[nn.Parameter], share: float
             parameter.grad = of_all.clone()
 
 
-def gather_slots(
-    ranks: Ranks, share: SlotShare, *arrays: NDArray[Any], lists: Sequence[list[float]] = ()
-) -> list[NDArray[Any]]:
+def gather_slots(ranks: Ranks, share: SlotShare, *arrays: Array, lists: Sequence[list[float]] = ()) -> list[Array]:
     """Return arrays [T, S, ...] of this rank's slots as [T*, S*, ...] of all ranks, zero where a rank has fewer rows.
 
     Each of ``lists`` gets the numbers that the other ranks have in theirs. It is one exchange.

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec, saved_array, saved_count
+from rlcore_torch.arrays import IntArray
 from rlcore_torch.tensors.environment import TensorActions, TensorBatch
 from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
 
@@ -72,11 +72,11 @@ class TorchCartPole:
         self._reward = torch.ones(num_envs, device=self.device)
 
     @property
-    def episodes(self) -> NDArray[np.int64]:
+    def episodes(self) -> IntArray:
         """[N] number of the episode that each environment is in."""
         return self._episodes.cpu().numpy().copy()
 
-    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, TensorBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: IntArray) -> dict[str, TensorBatch]:
         """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
         self._seed(seeds)
         self._episodes = torch.tensor(episodes, dtype=torch.int64, device=self.device)
