@@ -62,7 +62,8 @@ class ActionLayout:
         self.continuous = behavior.continuous
         self.branches = behavior.discrete
         self.logits = sum(behavior.discrete)
-        self.offsets = np.cumsum((0, *behavior.discrete))[:-1].tolist()  # first logit of each branch
+        ends = np.cumsum((0, *behavior.discrete))
+        self.offsets = ends[:-1].tolist()  # first logit of each branch
         self.low = np.asarray(behavior.low, np.float32)
         self.high = np.asarray(behavior.high, np.float32)
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
@@ -73,14 +74,16 @@ class ActionLayout:
         self.half_range = (high - low).astype(np.float32)
         self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
         # The most common bounds need no stretching, which saves an operation in every environment step.
-        self._only_clip = bool(np.all(self.low == -self.clip) and np.all(self.high == self.clip))
+        is_clip = (self.low == -self.clip) & (self.high == self.clip)
+        self._only_clip = bool(is_clip.all())
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return raw continuous actions [..., continuous] in the environment's units, within its bounds."""
         clipped: FloatArray = np.clip(raw, -self.clip, self.clip)
         if not self._only_clip:
-            # The outer clip: rounding can step outside bounds that are not powers of two.
-            clipped = np.clip(clipped * self.half_range + self.middle, self.low, self.high)
+            stretched = clipped * self.half_range + self.middle
+            # Clipped again: rounding can step outside bounds that are not powers of two.
+            clipped = np.clip(stretched, self.low, self.high)
         return clipped
 
     def to_raw(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -183,7 +186,8 @@ class ActionNoise:
     def _draw(self) -> None:
         draws, _, noise_size = self._gaussian_shape
         rows, _, logits = self._gumbel_shape
-        gaussian = self._generator.standard_normal((draws, self._total, noise_size), dtype=np.float32)
+        shape = (draws, self._total, noise_size)
+        gaussian = self._generator.standard_normal(shape, dtype=np.float32)
         gumbel = gumbel_noise(self._generator, (rows, self._total, logits))
         self._gaussian = gaussian[:, self._slots]
         self._gumbel = gumbel[:, self._slots]
@@ -192,7 +196,9 @@ class ActionNoise:
         """Return the noise that was drawn and not used yet."""
         draw, used = divmod(self._row, self._hold)
         first = draw * self._hold  # a draw that is still held is saved with all of its steps
-        state: dict[str, Any] = {"gaussian": self._gaussian[draw:].copy(), "gumbel": self._gumbel[first:].copy()}
+        state: dict[str, Any] = {}
+        state["gaussian"] = self._gaussian[draw:].copy()
+        state["gumbel"] = self._gumbel[first:].copy()
         if used:
             state["used"] = used
         return state
@@ -200,12 +206,16 @@ class ActionNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
         # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
-        gaussian = saved_array(state, "gaussian", np.float32, (None, *self._gaussian_shape[1:]))
+        _, *of_draw = self._gaussian_shape
+        _, *of_step = self._gumbel_shape
+        gaussian = saved_array(state, "gaussian", np.float32, (None, *of_draw))
         steps = len(gaussian) * self._hold
-        gumbel = saved_array(state, "gumbel", np.float32, (steps, *self._gumbel_shape[1:]))
+        gumbel = saved_array(state, "gumbel", np.float32, (steps, *of_step))
         self._gaussian = gaussian.copy()
         self._gumbel = gumbel.copy()
-        self._row = saved_count(state, "used") if "used" in state else 0
+        self._row = 0
+        if "used" in state:
+            self._row = saved_count(state, "used")
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
@@ -269,6 +279,7 @@ def joint_log_prob_entropy(
             entropy = distribution.entropy(columns)
     if logits is not None and choices is not None:
         branches = logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
+        # Branches are independent given the observation, so that their logarithms and entropies add up.
         for branch, choice in zip(branches, choices.unbind(1), strict=True):
             branch_log_prob, branch_entropy = categorical_log_prob_entropy(branch, choice, differentiable_entropy)
             log_prob = branch_log_prob if log_prob is None else log_prob + branch_log_prob

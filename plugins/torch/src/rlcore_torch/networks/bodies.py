@@ -214,8 +214,8 @@ class Body(ObservationEncoders):
 
         The other arguments are those of :meth:`into`.
         """
-        x, goals = self._encode_with_goals(inputs, extra, frozen)
-        x = self._dense(x, list(self.layers), activate_last=True, frozen=frozen)
+        encoded, goals = self._encode_with_goals(inputs, extra, frozen)
+        x = self._dense(encoded, list(self.layers), activate_last=True, frozen=frozen)
         if self.hyper is None:
             return x
         goal = beside(goals)
@@ -246,7 +246,8 @@ class Body(ObservationEncoders):
         place = self.memory_place
         memory = starts.stored.new_zeros(len(starts.stored), size)
         if place is not None and starts.stored.shape[1]:
-            memory = starts.stored[:, place * size : (place + 1) * size]
+            first = place * size
+            memory = starts.stored[:, first : first + size]
         layout = starts.layout
         if layout is None:
             return memory

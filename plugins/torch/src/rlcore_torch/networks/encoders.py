@@ -78,8 +78,9 @@ class ImageEncoder(nn.Module):
         super().__init__()
         height, width, channels = observation.shape
         self.convolutions = convolutions(kind, channels)
+        zeros = torch.zeros(1, channels, height, width)
         with torch.no_grad():
-            flat = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
+            _, flat = self.convolutions(zeros).shape
         self.dense = nn.Sequential(nn.Linear(flat, features), leaky())
 
     def forward(self, image: Tensor) -> Tensor:

@@ -73,10 +73,11 @@ class ObservationInputs(nn.Module):
 
     def columns(self, observations: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return the vector observations of R rows, not normalized, side by side: [R, vector_size]."""
-        parts = [observations[o.name].reshape(-1, o.size) for o in self.vectors]
-        x = parts[0]
-        if len(parts) > 1:
-            x = np.concatenate(parts, axis=1)
+        parts = []
+        for o in self.vectors:
+            array = observations[o.name]
+            parts.append(array.reshape(-1, o.size))
+        x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         return x.astype(np.float32, copy=False)
 
     def forward(self, raw: Inputs) -> Inputs:
@@ -132,8 +133,10 @@ class LearnerInputs:
 
     def __call__(self, raw: Inputs) -> Inputs:
         """Normalize the vector part of ``raw``, each part with its own statistics."""
-        of_actor, of_critics = self.split(raw)
-        return self._merged(self._of_actor(of_actor), self._of_critics(of_critics))
+        raw_of_actor, raw_of_critics = self.split(raw)
+        of_actor = self._of_actor(raw_of_actor)
+        of_critics = self._of_critics(raw_of_critics)
+        return self._merged(of_actor, of_critics)
 
     @property
     def has_statistics(self) -> bool:
@@ -184,7 +187,8 @@ def beside(parts: list[Tensor]) -> Tensor:
 
 def _rows(array: NDArray[Any] | Tensor, lead: int) -> Tensor:
     """Return [B, *shape] of an ``array`` [*L, *shape] with ``lead`` leading axes."""
-    return torch.as_tensor(array.reshape(-1, *array.shape[lead:]))
+    shape = array.shape[lead:]
+    return torch.as_tensor(array.reshape(-1, *shape))
 
 
 def divided_observations(

@@ -49,7 +49,9 @@ def dense(
 def frozen_call(layer: nn.Module, *x: Tensor) -> Tensor:
     """Return ``layer(*x)`` without a gradient for the layer."""
     if is_plain_linear(layer):
-        return linear(x[0], layer.weight.detach(), layer.bias.detach())
+        weight = layer.weight.detach()
+        bias = layer.bias.detach()
+        return linear(x[0], weight, bias)
     parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
     return functional_call(layer, parameters, x)  # type: ignore[no-any-return]
 
@@ -118,9 +120,9 @@ class Dropout(nn.Module):
         """Return ``x`` [B, features] with a share of its numbers left out."""
         if not (self.training and torch.is_grad_enabled()):
             return x
-        drawn = derive_seed(int(self.seed), "dropout", int(self.draws))
+        seed = derive_seed(int(self.seed), "dropout", int(self.draws))
         self.draws += 1
-        generator = torch.Generator(x.device).manual_seed(drawn)
+        generator = torch.Generator(x.device).manual_seed(seed)
         kept_share = 1.0 - self.share
         kept = torch.empty_like(x).bernoulli_(kept_share, generator=generator)
         return x * kept / kept_share

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlcore import Ranks
@@ -64,22 +62,22 @@ class RunningNormalizer(nn.Module):
         x = x.cpu().to(torch.float64)
         mean = x.mean(0)
         m2 = (x - mean).square().sum(0)
-        batch: dict[str, Any] = {"count": len(x), "mean": mean.numpy(), "m2": m2.numpy()}
-        batches = [batch]
+        moments = (len(x), mean.numpy(), m2.numpy())
+        batches: list[Any] = [moments]
         if ranks is not None:
             # Every rank joins all batches in the order of the ranks, so that the sums are equal in all of them.
-            batches = ranks.all_gather(batch)
-        for moments in batches:
-            if moments["count"]:  # the mean of no rows is NaN
-                self._join(**moments)
+            batches = ranks.all_gather(moments)
+        for count, mean_of_batch, m2_of_batch in batches:
+            if count:  # the mean of no rows is NaN
+                self._join(count, torch.from_numpy(mean_of_batch), torch.from_numpy(m2_of_batch))
         self.refresh()
 
-    def _join(self, count: int, mean: NDArray[np.float64], m2: NDArray[np.float64]) -> None:
+    def _join(self, count: int, mean: Tensor, m2: Tensor) -> None:
         """Join the moments of a batch."""
         total = self.count + count
-        delta = torch.from_numpy(mean) - self.mean
+        delta = mean - self.mean
         between = delta.square() * self.count * count / total
-        self.m2 += torch.from_numpy(m2) + between
+        self.m2 += m2 + between
         self.mean += delta * count / total
         self.count.fill_(total)
 
@@ -101,7 +99,9 @@ class RunningNormalizer(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert what ``forward`` uses; the sums stay where they are."""
-        sums = {name: self._buffers.pop(name) for name in ("mean", "m2", "count")}
+        sums = {}
+        for name in ("mean", "m2", "count"):
+            sums[name] = self._buffers.pop(name)
         # Put back whatever happens: without them the model could neither be saved nor updated.
         try:
             moved: Any = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

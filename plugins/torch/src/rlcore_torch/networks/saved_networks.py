@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from rlcore import RunStateError, non_finite
+from rlcore_torch.networks.inputs import to_numpy
 from rlcore_torch.networks.normalizer import RunningNormalizer
 
 __all__ = ["load_model_state", "model_state"]
@@ -19,7 +20,7 @@ _STATISTICS = tuple(f".normalizer.{name}" for name in ("mean", "m2", "count"))
 
 def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
     """Parameters and buffers by name, copied."""
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.state_dict().items()}
+    return {name: to_numpy(tensor).copy() for name, tensor in model.state_dict().items()}
 
 
 def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:

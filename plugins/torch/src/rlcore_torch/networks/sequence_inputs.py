@@ -132,7 +132,10 @@ def segments_in_cache(lengths: IntArray) -> Segments:
         grid *= 2
     parts = -(-longest // grid)
     edges = [part * grid for part in range(parts + 1)]
-    counts = [_rounded_up(int((lengths > edge).sum())) for edge in edges[:-1]]
+    counts = []
+    for edge in edges[:-1]:
+        going_on = int((lengths > edge).sum())
+        counts.append(_rounded_up(going_on))
     # The least cost from each edge on, and the edge at which the segment that begins there ends: a shortest path,
     # found from the end.
     cost = [0] * len(edges)

@@ -90,8 +90,10 @@ class Adam(Optimizer):
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        moments = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.moments().items()}
-        return {"type": self.type, **moments}
+        state: dict[str, Any] = {"type": self.type}
+        for name, tensor in self.moments().items():
+            state[name] = tensor.detach().cpu().numpy().copy()
+        return state
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError if the moments belong to another model, or are not finite."""

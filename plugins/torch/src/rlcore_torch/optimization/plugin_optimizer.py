@@ -128,7 +128,8 @@ class PluginOptimizer(TorchOptimizer):
             for name in _options(group).keys() - first.keys():
                 del group[name]
             group.update(_options(first))
-            for name, value in state["groups"].get(str(index), {}).items():
+            saved = state["groups"].get(str(index), {})
+            for name, value in saved.items():
                 group[name] = _restored(value, device)
 
 

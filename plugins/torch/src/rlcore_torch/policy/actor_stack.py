@@ -93,7 +93,8 @@ class ActorStack:
         outputs = []
         for block in groups.blocks:
             weights = [array[block.places] for array in arrays]
-            outputs.append(numpy_network(x[block.rows], weights, self._activate))
+            output = numpy_network(x[block.rows], weights, self._activate)
+            outputs.append(output)
         columns, logits = head.split(groups.in_order(outputs))
         raw = choices = None
         if columns is not None:
@@ -157,10 +158,9 @@ def stack_kind(policy: Any) -> Hashable:
     if distribution is not None:
         # Parameters and buffers are in attributes of nn.Module that begin with "_".
         plain = {name: value for name, value in vars(distribution).items() if not name.startswith("_")}
-    return (
-        tuple((o.name, o.shape, o.dtype.str, o.kind) for o in behavior.observations),
-        (behavior.continuous, behavior.discrete, behavior.low.tobytes(), behavior.high.tobytes()),
-        (type(distribution), repr(sorted(plain.items()))),
-        (model.actor.activation, model.inputs.normalizer is None),
-        tuple(array.shape for array in numpy_layers(model)),
-    )
+    observations = tuple((o.name, o.shape, o.dtype.str, o.kind) for o in behavior.observations)
+    actions = (behavior.continuous, behavior.discrete, behavior.low.tobytes(), behavior.high.tobytes())
+    attributes = (type(distribution), repr(sorted(plain.items())))
+    functions = (model.actor.activation, model.inputs.normalizer is None)
+    shapes = tuple(array.shape for array in numpy_layers(model))
+    return (observations, actions, attributes, functions, shapes)

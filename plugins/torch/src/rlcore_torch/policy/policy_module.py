@@ -122,7 +122,10 @@ class PolicyModule(nn.Module):
         """
         model = self.model
         inputs = self.model.inputs
-        columns_of_vectors = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
+        columns_of_vectors = []
+        for o in inputs.vectors:
+            flat = observations[o.name].reshape(-1, o.size)
+            columns_of_vectors.append(flat.to(torch.float32))
         raw = [observations[image.name] for image in inputs.images]
         if columns_of_vectors:
             raw.insert(0, torch.cat(columns_of_vectors, dim=1))

@@ -34,7 +34,8 @@ class LostEnvironments:
         batches = self._nothing()
         if not self._dropped:
             for name, batch in batches.items():
-                batch.aborted = np.ones(self.behaviors[name].slots, np.bool_)
+                slots = self.behaviors[name].slots
+                batch.aborted = np.ones(slots, np.bool_)
         self._dropped = True
         return batches
 

@@ -82,14 +82,18 @@ class SharedMemory:
         self._number += 1
         if len(message) <= CAPACITY:
             self._place(self._rank)[: len(message)] = message
-        self._lines[self._entry(self._rank, LENGTH) + self._parity] = len(message)
-        self._lines[self._entry(self._rank, NUMBER)] = self._number  # the last write: the message is complete
-        for rank in range(self._size):
+        lines = self._lines
+        length = LENGTH + self._parity  # the entry of this message
+        lines[self._entry(self._rank, length)] = len(message)
+        lines[self._entry(self._rank, NUMBER)] = self._number  # the last write: the message is complete
+        ranks = range(self._size)
+        for rank in ranks:
             self._wait_for(rank)
-        lengths = [self._lines[self._entry(rank, LENGTH) + self._parity] for rank in range(self._size)]
+        lengths = [lines[self._entry(rank, length)] for rank in ranks]
         if max(lengths) > CAPACITY:
             return None
-        return read([self._place(rank)[:length] for rank, length in enumerate(lengths)])
+        messages = [self._place(rank)[: lengths[rank]] for rank in ranks]
+        return read(messages)
 
     def close(self) -> None:
         """Let the other ranks know that this one sends nothing more."""
@@ -109,8 +113,10 @@ class SharedMemory:
             now = monotonic()
             if now >= care:
                 care = now + CARE
-                gone = lines[self._entry(rank, CLOSED)] or _ended(lines[self._entry(rank, PROCESS)])
-                if gone and lines[entry] < number:
+                closed = lines[self._entry(rank, CLOSED)]
+                process = lines[self._entry(rank, PROCESS)]
+                # Read once more: the rank may have written the message just before it ended.
+                if (closed or _ended(process)) and lines[entry] < number:
                     raise RuntimeError(f"rank {rank} ended")
             if now > deadline:
                 raise RuntimeError(f"waiting for rank {rank} timed out")
@@ -156,7 +162,9 @@ def _open_by(descriptor: int) -> str:
 def _ended(process: int) -> bool:
     """Whether a process is gone, or waits for its parent to notice that it ended."""
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return True
+    _, _, fields = stat.rpartition(")")  # behind the name of the program, which may have spaces
+    state = fields.split()[0]
     return state in ("Z", "X")

@@ -59,7 +59,8 @@ class TorchRanks(RunRanks):
         self._waits = 0
         self._gpus: dist.ProcessGroup | None = None
         # nccl refuses ranks that share a GPU; gloo copies through the memory of the processor.
-        self._own_gpu = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", launch.size))
+        ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", launch.size))
+        self._own_gpu = torch.cuda.device_count() >= ranks_here
         self._failed = False
         self._memory: SharedMemory | None = None
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
@@ -67,8 +68,8 @@ class TorchRanks(RunRanks):
             store = _meeting_place(launch)
             self._store = PrefixStore("rlcore", store)
             self._store = PrefixStore(self._meet(), self._store)
-            kept = timedelta(seconds=timeout)
-            dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
+            waiting = timedelta(seconds=timeout)
+            dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=waiting)
         except (OSError, RuntimeError, ValueError) as error:
             raise RanksFailed(f"rank {self.rank} could not meet the others at {place}: {one_line(error)}") from error
         self._memory = SharedMemory.of(self, timeout)
@@ -85,9 +86,13 @@ class TorchRanks(RunRanks):
     def all_gather(self, value: Any) -> list[Any]:
         """Return the value of each rank, to all ranks."""
         encoded_value = encoded(value)
+
+        def read(messages: list[memoryview]) -> list[Any]:
+            return [decoded(message) for message in messages]
+
         with self._exchange():
             if self._memory is not None:
-                values = self._memory.exchange(encoded_value, lambda messages: list(map(decoded, messages)))
+                values = self._memory.exchange(encoded_value, read)
                 if values is not None:
                     return values
             # gloo gathers tensors of one size: first the sizes, then messages that are filled up to the longest.
@@ -328,7 +333,8 @@ def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:
     if isinstance(ranks, TorchRanks):
         ranks.sum_tensor(values)
     elif ranks.size > 1:
-        values.copy_(torch.from_numpy(ranks.sum(values.cpu().numpy())))
+        total = ranks.sum(values.cpu().numpy())
+        values.copy_(torch.from_numpy(total))
 
 
 def sum_gradients(ranks: Ranks, parameters: Sequence[nn.Parameter], share: float) -> None:
@@ -381,8 +387,9 @@ def gather_rows(ranks: Ranks, values: Tensor) -> Tensor:
     """The rows of all ranks, one rank after the other. ``values`` are [rows, ...], with any number of rows."""
     if ranks.size == 1:
         return values
-    parts = ranks.all_gather(values.detach().cpu().numpy())
-    return torch.cat([torch.from_numpy(part) for part in parts]).to(values.device)
+    arrays = ranks.all_gather(values.detach().cpu().numpy())
+    parts = [torch.from_numpy(array) for array in arrays]
+    return torch.cat(parts).to(values.device)
 
 
 def _meeting_place(launch: Launch) -> Any:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec, saved_array, saved_count
 from rlcore_torch.arrays import IntArray
-from rlcore_torch.tensors.environment import TensorActions, TensorBatch
+from rlcore_torch.tensors.environment import TensorActions, TensorBatch, first_batch
 from rlcore_torch.tensors.seeding import environment_keys, fold_in, uniforms
 
 GRAVITY = 9.8  # m/s^2
@@ -82,7 +82,7 @@ class TorchCartPole:
         self._episodes = torch.tensor(episodes, dtype=torch.int64, device=self.device)
         self._steps.zero_()
         self._state = self._first_states(self._keys, self._episodes)
-        return self._first_batch()
+        return self._batch_without_step()
 
     def _seed(self, seeds: EpisodeSeeds) -> None:
         self._seeds = seeds
@@ -102,9 +102,11 @@ class TorchCartPole:
         self._steps += 1
         truncated = (self._steps >= self.max_steps) & ~terminated
         self._state = self._restarted(moved, terminated | truncated)
-        last = moved.t().contiguous()
-        seen = last if self._state is moved else self._state.t().contiguous()
-        batch = TensorBatch({"state": seen}, self._reward, terminated, truncated, {"state": last})
+        final = moved.t().contiguous()
+        state = final
+        if self._state is not moved:
+            state = self._state.t().contiguous()
+        batch = TensorBatch({"state": state}, self._reward, terminated, truncated, {"state": final})
         return {self._name: batch}
 
     def _moved(self, push: Tensor) -> Tensor:
@@ -145,11 +147,9 @@ class TorchCartPole:
         numbers = uniforms(fold_in(keys, episodes), 4)  # [R, 4]
         return (numbers.t() - 0.5) * (2 * START)
 
-    def _first_batch(self) -> dict[str, TensorBatch]:
-        seen = {"state": self._state.t().contiguous()}
-        never = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-        batch = TensorBatch(seen, torch.zeros_like(self._reward), never, never.clone())
-        return {self._name: batch}
+    def _batch_without_step(self) -> dict[str, TensorBatch]:
+        state = self._state.t().contiguous()
+        return {self._name: first_batch({"state": state}, self.num_envs, self.device)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as :meth:`rlcore_torch.TensorEnvironment.state_dict` says."""
@@ -172,7 +172,7 @@ class TorchCartPole:
         self._state = torch.tensor(states.T.copy(), device=self.device)
         self._steps = torch.tensor(steps, device=self.device)
         self._episodes = torch.tensor(episodes, device=self.device)
-        return self._first_batch()
+        return self._batch_without_step()
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, EpisodeSeeds
+from rlcore_torch.arrays import Array
 
 __all__ = ["TensorActions", "TensorBatch", "TensorEnvironment"]
 
@@ -93,32 +94,33 @@ class TensorBatch:
         terminated = _on_host(self.terminated)
         truncated = _on_host(self.truncated)
         ended = np.flatnonzero(terminated | truncated)
-        finals: dict[str, NDArray[Any]] | None = None
-        final_mask: NDArray[np.bool_] | None = None
+        observations = {name: _on_host(tensor) for name, tensor in self.observations.items()}
+        batch = AgentBatch(observations, _on_host(self.reward), terminated, truncated, ended)
+        if self.needs_action is not None:
+            batch.needs_action = _on_host(self.needs_action)
+        if self.action_mask is not None:
+            batch.action_mask = _on_host(self.action_mask)
         if len(ended):
             # Picked on the device: only the rows that ended are copied.
             rows = torch.from_numpy(ended).to(self.reward.device)
-            finals = {}
+            batch.final_observations = {}
             for name, final in (self.final_observations or {}).items():
-                finals[name] = _on_host(final.index_select(0, rows))
+                batch.final_observations[name] = _on_host(final.index_select(0, rows))
             if self.final_action_mask is not None:
-                final_mask = _on_host(self.final_action_mask.index_select(0, rows))
-        return AgentBatch(
-            {name: _on_host(observation) for name, observation in self.observations.items()},
-            _on_host(self.reward),
-            terminated,
-            truncated,
-            ended,
-            finals,
-            needs_action=None if self.needs_action is None else _on_host(self.needs_action),
-            action_mask=None if self.action_mask is None else _on_host(self.action_mask),
-            final_action_mask=final_mask,
-        )
+                batch.final_action_mask = _on_host(self.final_action_mask.index_select(0, rows))
+        return batch
 
 
-def _on_host(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.cpu().numpy()
+def _on_host(tensor: Tensor) -> Array:
+    array: Array = tensor.cpu().numpy()
     return array
+
+
+def first_batch(observations: dict[str, Tensor], slots: int, device: torch.device) -> TensorBatch:
+    """Return the batch that episodes begin with: zero rewards and no flag set."""
+    reward = torch.zeros(slots, device=device)
+    never = torch.zeros(slots, dtype=torch.bool, device=device)
+    return TensorBatch(observations, reward, never, never.clone())
 
 
 @runtime_checkable

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import BehaviorSpec, EpisodeSeeds, ObservationSpec
-from rlcore_torch.tensors.environment import TensorActions, TensorBatch
+from rlcore_torch.tensors.environment import TensorActions, TensorBatch, first_batch
 
+FORM = ("num_envs", "num_actions", "device", "reset", "step")  # attributes of an environment in this form
 OBSERVATION = "observation"  # the name of an observation without groups
 FINAL = "final_obs"  # the entry of `extras` with all observations before the reset, where Isaac Lab keeps them
 
@@ -54,7 +55,7 @@ class RslRlTensors:
 
         Resets the environment once, to see its observations. Raises ValueError for an object of another form.
         """
-        missing = [name for name in ("num_envs", "num_actions", "device", "reset", "step") if not hasattr(env, name)]
+        missing = [name for name in FORM if not hasattr(env, name)]
         if missing:
             raise ValueError(f"{type(env).__name__} has no {', '.join(missing)}; expected an environment of rsl_rl")
         self.env = env
@@ -90,12 +91,11 @@ class RslRlTensors:
         """Start an episode in every environment, as :meth:`rlcore_torch.TensorEnvironment.reset` says."""
         if not self.resume_limits:
             # One seed for all environments; the sum differs after any episode that has ended since.
-            self.env.seed(seeds(0, int(episodes.sum())))
+            number = int(episodes.sum())
+            self.env.seed(seeds(0, number))
         self._episodes = torch.tensor(episodes, dtype=torch.int64, device=self.device)
         self._observations = self._first_observations()
-        reward = torch.zeros(self.num_envs, device=self.device)
-        never = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-        return {self._name: TensorBatch(self._observations, reward, never, never.clone())}
+        return {self._name: first_batch(self._observations, self.num_envs, self.device)}
 
     def step(self, actions: Mapping[str, TensorActions]) -> dict[str, TensorBatch]:
         """Move every environment once, as :meth:`rlcore_torch.TensorEnvironment.step` says."""
@@ -135,8 +135,9 @@ class RslRlTensors:
 
     def _groups(self, observations: Any) -> dict[str, Tensor]:
         """Return copies of observations by name: an environment may change its own ones in the next step."""
-        groups = {OBSERVATION: observations} if isinstance(observations, Tensor) else observations
-        return {str(name): tensor.to(torch.float32, copy=True) for name, tensor in groups.items()}
+        if isinstance(observations, Tensor):
+            observations = {OBSERVATION: observations}
+        return {str(name): tensor.to(torch.float32, copy=True) for name, tensor in observations.items()}
 
     def close(self) -> None:
         """Close the environment inside, if it has such a method."""
