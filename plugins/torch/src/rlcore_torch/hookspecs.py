@@ -14,6 +14,7 @@ from rlcore import Record, check_target, frozen_set, registry_of
 
 
 OBSERVATIONS = ("image", "vector")  # kinds of observations that an encoder may read
+KNOWN_KINDS = deep_iterable(in_(OBSERVATIONS))
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +38,7 @@ class EncoderSpec(Record):
     kind: ClassVar[str] = "encoder"
     key: ClassVar[str] = "vis_encode_type"
 
-    kinds: frozenset[str] = attrs.field(converter=frozen_set, validator=[min_len(1), deep_iterable(in_(OBSERVATIONS))])
+    kinds: frozenset[str] = attrs.field(converter=frozen_set, validator=[min_len(1), KNOWN_KINDS])
     settings: str | None = attrs.field(default=None, validator=check_target)
 
 

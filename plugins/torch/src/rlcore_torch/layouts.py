@@ -104,7 +104,7 @@ class Watch:
     processor: float = attrs.field(factory=lambda: process_time())
     exchanged: float = 0.0  # of all seconds of exchanges, those before the present epoch
     worked: float = 0.0  # of all seconds in workers
-    seen: PhaseTimes | None = None
+    latest: PhaseTimes | None = None
     counts: bool = False  # whether an earlier epoch had an update
     done: bool = False
 
@@ -119,7 +119,7 @@ class Watch:
             measured.exchanging += exchanged - self.exchanged
             measured.in_workers += worked - self.worked
         self.counts = self.counts or times.updates > 0
-        self.seen = times
+        self.latest = times
         self.exchanged = exchanged
         self.worked = worked
 
@@ -127,7 +127,9 @@ class Watch:
     def of_one_thread(self) -> bool:
         """Whether one thread computed all the time: nothing else did it for the process, or took the processor away."""
         least, most = BUSY
-        return least <= (process_time() - self.processor) / (perf_counter() - self.started) <= most
+        computed = process_time() - self.processor
+        busy = computed / (perf_counter() - self.started)
+        return least <= busy <= most
 
 
 WATCH = StashKey[Watch]()
@@ -142,7 +144,7 @@ def advised(run: RunContext, stats: Mapping[str, StatSummary]) -> str:
         run.stash[WATCH] = Watch(exchanged=run.ranks.exchange_seconds)
     watch = run.stash[WATCH]
     times = run.times
-    if watch.done or times is None or times is watch.seen:
+    if watch.done or times is None or times is watch.latest:
         return ""
     if run.inference or run.offline or run.given is not None:
         watch.done = True
@@ -163,19 +165,27 @@ def _line(run: RunContext, watch: Watch) -> str:
     ranks = run.ranks.size
     if ranks > 1:
         factor = without_ranks(measured, ranks)
-        share = f"{100 * measured.exchanging / measured.seconds:.0f}% of the time is exchange with other ranks"
-        return f"{share}: one process would be at least {_times(factor)}; leave torchrun out" if factor >= MORE else ""
-    step = f"{_seconds(measured.stepping / measured.steps)} with them"
-    if workers is not None:
-        factor = without_workers(measured) if measured.in_workers else 1.0
-        own = f"a step of all environments takes {step}, {_seconds(measured.in_workers / measured.steps)} without"
-        if factor >= MORE:
-            return (
-                f"the {workers.count} workers cost more than they bring: {own}; the run would be about "
-                f"{_times(factor)} without environment.workers"
-            )
-        return f"the {workers.count} workers make the run about {_times(1 / factor)}: {own}" if factor <= LESS else ""
-    return _of_one_process(run, watch)
+        if factor < MORE:
+            return ""
+        percent = 100 * measured.exchanging / measured.seconds
+        return (
+            f"{percent:.0f}% of the time is exchange with other ranks: one process would be at least "
+            f"{_times(factor)}; leave torchrun out"
+        )
+    if workers is None:
+        return _of_one_process(run, watch)
+    factor = without_workers(measured) if measured.in_workers else 1.0
+    with_them = _seconds(measured.stepping / measured.steps)
+    without = _seconds(measured.in_workers / measured.steps)
+    steps = f"a step of all environments takes {with_them} with them, {without} without"
+    if factor >= MORE:
+        return (
+            f"the {workers.count} workers cost more than they bring: {steps}; the run would be about "
+            f"{_times(factor)} without environment.workers"
+        )
+    if factor <= LESS:
+        return f"the {workers.count} workers make the run about {_times(1 / factor)}: {steps}"
+    return ""
 
 
 def _of_one_process(run: RunContext, watch: Watch) -> str:

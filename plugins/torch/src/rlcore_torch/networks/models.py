@@ -44,19 +44,23 @@ class Actor(nn.Module):
         if privileged:
             self.privileged = ObservationInputs(privileged, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings, memory_place=0)
-        layout = ActionLayout(behavior)
         if distribution is None and behavior.continuous:
             distribution = make_distribution(settings, behavior)
-        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, distribution)
+        layout = ActionLayout(behavior)
+        features = self.actor.features
+        self.policy_head = PolicyHead(features, layout, settings.init, distribution)
 
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts [B, columns] and the logits [B, logits].
 
         See :class:`PolicyHead`. A part that the behavior does not have is None.
         """
-        if self.policy_head.reads_features:
-            return self.policy_head(self.actor.last_features(inputs))  # type: ignore[no-any-return]
-        return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
+        head = self.policy_head
+        if head.reads_features:
+            features = self.actor.last_features(inputs)
+            return head(features)  # type: ignore[no-any-return]
+        output = self.actor.into(inputs, head.linear)
+        return head.split(output)
 
     @property
     def learner_inputs(self) -> AnyInputs:
@@ -71,7 +75,7 @@ class Actor(nn.Module):
             return inputs
         split = LearnerInputs(self.inputs, self.privileged).split
         if isinstance(inputs, SequenceInputs):
-            return inputs.map(lambda each: split(each)[0])
+            return inputs.map(lambda part: split(part)[0])
         of_actor, _ = split(inputs)
         return of_actor
 
@@ -126,7 +130,9 @@ class ActorCritic(Actor):
         shared: bool,
         initial_log_std: float = 0.0,
     ) -> None:
-        distribution = make_distribution(settings, behavior, initial_log_std) if behavior.continuous else None
+        distribution: ActionDistribution | None = None
+        if behavior.continuous:
+            distribution = make_distribution(settings, behavior, initial_log_std)
         super().__init__(behavior, settings, distribution)
         self.critic = self.actor
         if not shared:

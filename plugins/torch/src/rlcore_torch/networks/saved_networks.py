@@ -15,6 +15,7 @@ from rlcore_torch.networks.normalizer import RunningNormalizer
 
 __all__ = ["load_model_state", "model_state"]
 
+# Saved with the weights, so that a policy always normalizes as it learned to.
 _STATISTICS = tuple(f".normalizer.{name}" for name in ("mean", "m2", "count"))
 
 
@@ -25,13 +26,14 @@ def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
 
 def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
     """Raises RunStateError unless every name, shape and type fits."""
-    own = model_state(model)
-    problems = [f"missing {name}" for name in sorted(own.keys() - state.keys())]
-    problems += [f"unknown {name}" for name in sorted(state.keys() - own.keys())]
-    for name in sorted(own.keys() & state.keys()):
+    expected = model_state(model)
+    problems = [f"missing {name}" for name in sorted(expected.keys() - state.keys())]
+    problems += [f"unknown {name}" for name in sorted(state.keys() - expected.keys())]
+    for name in sorted(expected.keys() & state.keys()):
         saved = state[name]
-        if _kind(saved, exact=True) != _kind(own[name], exact=True):
-            problems.append(f"{name} is {_kind(saved)} in the checkpoint and {_kind(own[name])} in this run")
+        array = expected[name]
+        if _kind(saved, exact=True) != _kind(array, exact=True):
+            problems.append(f"{name} is {_kind(saved)} in the checkpoint and {_kind(array)} in this run")
     if not problems:
         return
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -57,16 +59,16 @@ def fitted_normalizers(model: nn.Module, state: Mapping[str, Any]) -> dict[str, 
     Statistics of observations that only the checkpoint has are left out; those that only the model has stay as they
     are.
     """
-    own = model_state(model)
-    own_names = {name for name in own if name.endswith(_STATISTICS)}
+    arrays = model_state(model)
+    names = {name for name in arrays if name.endswith(_STATISTICS)}
     saved_names = {name for name in state if name.endswith(_STATISTICS)}
-    if own_names == saved_names:
+    if names == saved_names:
         return None
     fitted = dict(state)
-    for name in saved_names - own_names:
+    for name in saved_names - names:
         del fitted[name]
-    for name in own_names - saved_names:
-        fitted[name] = own[name]
+    for name in names - saved_names:
+        fitted[name] = arrays[name]
     return fitted
 
 

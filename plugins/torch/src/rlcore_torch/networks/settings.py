@@ -153,13 +153,20 @@ def reads(kind: str) -> Callable[[Any], str | None]:
 
 def _others(plugins: Plugins, ability: str) -> str:
     """``, or choose trainer_type ppo``: the trainers whose records declare ``ability``."""
-    able = [str(record.name) for record in plugins.records("trainer") if getattr(record, ability, False)]
-    return f", or choose trainer_type {' or '.join(able)}" if able else ""
+    able = []
+    for record in plugins.records("trainer"):
+        if getattr(record, ability, False):
+            able.append(str(record.name))
+    if not able:
+        return ""
+    return f", or choose trainer_type {' or '.join(able)}"
 
 
 def _is_changed(settings: Any, key: str) -> bool:
     """Whether ``settings`` have ``key``, and a value other than its default."""
-    fields = attrs.fields_dict(type(settings)) if attrs.has(type(settings)) else {}
+    if not attrs.has(type(settings)):
+        return False
+    fields = attrs.fields_dict(type(settings))
     return key in fields and getattr(settings, key) != fields[key].default
 
 
@@ -292,7 +299,7 @@ class NetworkSettings(PolicySettings):
         if not trainer.memory:
             cause = f"trainer {trainer.name!r} learns no policy with memory"
             yield ("memory",), f"{cause}; leave it out{_others(plugins, 'memory')}"
-        elif length > batch_size:
+        elif length > batch_size:  # a minibatch has whole sequences
             problem = f"must be at most hyperparameters.batch_size ({batch_size}), not {length}"
             yield ("memory", "sequence_length"), problem
         if memory.burn_in is not None and isinstance(hyperparameters, OnPolicySettings):
@@ -325,7 +332,7 @@ class NetworkSettings(PolicySettings):
             return f"{name!r} has no log standard deviation to begin with; leave out hyperparameters.initial_log_std"
         if getattr(hyperparameters, "needs_log_prob_of_draws", False) and not record.log_prob_of_draws:
             records: Any = plugins.records("action_distribution")
-            able = [str(each.name) for each in records if each.log_prob_of_draws]
+            able = [str(record.name) for record in records if record.log_prob_of_draws]
             cause = f"does not give the log-probability of its draws, which trainer {trainer.name!r} needs"
             return f"{name!r} {cause}; choose {' or '.join(able)}"
         return None
@@ -357,6 +364,7 @@ class NetworkSettings(PolicySettings):
             return self
         fields = attrs.asdict(self.critic, recurse=False)
         different = {name: value for name, value in fields.items() if value is not None}
+        # Widths of the policy, given one by one, would win over the critic's own number of units or layers.
         if "hidden_units" in different or "num_layers" in different:
             different.setdefault("hidden_layers", None)
         return attrs.evolve(self, **different, critic=None)

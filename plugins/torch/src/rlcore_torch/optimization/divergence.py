@@ -28,6 +28,7 @@ def largest(values: Array | Tensor | None) -> float:
     """The largest absolute value; 0 for what holds none, and for pictures and flags, whose values are small."""
     if isinstance(values, Tensor):
         values = values.cpu().numpy()
+    # Kinds of numpy: f is real, i a signed integer; bytes of pictures are unsigned.
     if values is None or not values.size or values.dtype.kind not in "fi":
         return 0.0
     highest = abs(float(values.max()))

@@ -23,5 +23,6 @@ def untrained_policy(behavior: BehaviorSpec, network: NetworkSettings, seed: int
             for parameter in model.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))
         if model.inputs.normalizer is not None:
-            model.inputs.normalizer.update(0.5 + 2.0 * torch.randn(100, model.inputs.vector_size))
+            observations = 0.5 + 2.0 * torch.randn(100, model.inputs.vector_size)
+            model.inputs.normalizer.update(observations)
     return ActorPolicy(behavior, model, Backend(torch.device("cpu")))

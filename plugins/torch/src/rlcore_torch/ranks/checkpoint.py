@@ -63,9 +63,9 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: RunRanks) -> dict[str,
     if state is not None:
         parts = state["run"].get(PARTS, {}).get("parts", {})
         states = [_with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
-    own, *others = states
-    ranks.scatter([None, *others])  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
-    return own
+    state_of_0, *others = states
+    ranks.scatter([None, *others])  # rank 0 keeps its state as it is: FrozenStates are sent as plain mappings
+    return state_of_0
 
 
 # ---------------------------------------------------------------- differences

@@ -21,7 +21,9 @@ def refuse_in_ranks(config: RunConfig, plugins: Registry, size: int) -> None:
         (("default_settings",), config.default_settings),
     ]
     for block, settings in blocks:
-        for record, *key in () if settings is None else _records_of(settings, plugins):
+        if settings is None:
+            continue
+        for record, *key in _records_of(settings, plugins):
             if not record.ranks:
                 raise ConfigError(
                     f"{record.described} does not declare that it learns in several ranks (`ranks` of its record); "
@@ -37,12 +39,13 @@ def refuse_in_ranks(config: RunConfig, plugins: Registry, size: int) -> None:
         )
 
 
-def _refuse_sampler(block: tuple[str, ...], settings: BehaviorSettings | None, plugins: Registry) -> None:
+def _refuse_sampler(block: tuple[str, ...], settings: BehaviorSettings, plugins: Registry) -> None:
     """Raise ConfigError for a replay sampler of a plugin: the ranks draw uniform samples of their joined buffers."""
-    chosen = None if settings is None else getattr(settings.hyperparameters, "replay_sampler", None)
+    chosen = getattr(settings.hyperparameters, "replay_sampler", None)
     if chosen is None:
         return
     record = plugins.record(ReplaySamplerSpec, chosen.type)
+    # By its target, which a plugin cannot have by declaring a name.
     if record.target != UNIFORM:
         raise ConfigError(
             f"{record.described} declares that it learns in several ranks, and ranks sample uniformly from their "

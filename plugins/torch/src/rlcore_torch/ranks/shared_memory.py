@@ -57,10 +57,13 @@ class SharedMemory:
         All ranks call this, and get the same answer. The file never has a name: whatever kills a rank, and whenever,
         nothing is left behind. Other ranks open it through the process of rank 0, which the system allows its user.
         """
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == ranks.size
+        on_one_machine = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == ranks.size
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-        usable = here and cores >= ranks.size and platform.machine() in ORDERED
-        descriptor = _made(ranks.size) if usable and ranks.rank == 0 else None
+        # A rank that looks all the time must not keep another one from its core.
+        usable = on_one_machine and cores >= ranks.size and platform.machine() in ORDERED
+        descriptor: int | None = None
+        if usable and ranks.rank == 0:
+            descriptor = _made(ranks.size)
         try:
             name = ranks.share("" if descriptor is None else _open_by(descriptor))
             memory = None

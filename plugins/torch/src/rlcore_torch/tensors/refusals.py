@@ -41,6 +41,6 @@ def refusal_of_tensors(trainer: Any, device: torch.device) -> str | None:
     for method in trainer._methods_of_tensors:
         if not has_methods(type(trainer), [method]):
             name = method.__name__
-            owner = next(each for each in type(trainer).__mro__ if name in vars(each))
+            owner = next(base for base in type(trainer).__mro__ if name in vars(base))
             return f"{owner.__name__}.{name} may expect arrays"
     return None
