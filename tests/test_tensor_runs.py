@@ -138,6 +138,7 @@ def test_episodes_that_a_checkpoint_cuts_are_cut_alike(tmp_path: Path, monkeypat
     ("changes", "reason"),
     [
         ({"behaviors.CartPole.trainer_type": "dqn"}, "the trainer computes in NumPy"),
+        ({"behaviors.CartPole.trainer_type": "poca"}, "POCATrainer.begin may expect arrays"),
         ({"behaviors.CartPole.network_settings.memory": {"memory_size": 16}}, "memory remembers arrays"),
         ({"behaviors.CartPole.reward_signals": {"extrinsic": {}, "rnd": {}}}, "the reward 'rnd' reads arrays"),
     ],

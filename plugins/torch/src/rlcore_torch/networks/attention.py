@@ -151,6 +151,7 @@ class EntityEncoder(nn.Module):
 def _linear(inputs: int, width: int) -> nn.Linear:
     layer = nn.Linear(inputs, width)
     # T-Fixup's scale, as ML-Agents has it for each layer of its attention.
-    nn.init.normal_(layer.weight, std=math.sqrt(0.125 / width))
+    std = math.sqrt(0.125 / width)
+    nn.init.normal_(layer.weight, std=std)
     nn.init.zeros_(layer.bias)
     return layer

@@ -37,7 +37,7 @@ class PolicyHead(nn.Module):
         self.reads_features = False
         if self.distribution is not None:
             self.reads_features = self.distribution.reads_features
-            if self.reads_features:
+            if self.reads_features:  # before anything that depends on their number
                 self.distribution.read_features(features)
             self.columns = layout.continuous * self.distribution.columns
             self.continuous = self.distribution.width

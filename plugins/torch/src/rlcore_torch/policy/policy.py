@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 Parameters = tuple[FloatArray | None, FloatArray | None]
 
 
-# Attributes that are functions of the weights, made again where a policy is unpickled.
+# Attributes that are functions of the weights, made again where a policy is unpickled: closures cannot be pickled.
 _MADE_OF_WEIGHTS = ("_numpy_actor", "numpy_memory", "numpy_draw", "stack_kind")
 
 
@@ -254,6 +254,7 @@ class ActorPolicy:
             self._warn_without_memory(memory)
         if not isinstance(observations, Mapping):
             observations = checked_observations(self.behavior, observations)
+        # Checked only where it fails, so that no other call pays for it.
         try:
             parameters = self.parameters(observations, action_mask, memory)
         except (LookupError, TypeError, ValueError):

@@ -33,7 +33,8 @@ def gather_state(state: dict[str, Any], ranks: RunRanks) -> dict[str, Any]:
     if ranks.rank == 0:
         digests = {_key(path): _digest(leaf) for path, leaf in leaves.items()}
     digests = ranks.share(digests)
-    parts = ranks.gather(_difference(leaves, digests))
+    difference = _difference(leaves, digests)
+    parts = ranks.gather(difference)
     differing = []
     for rank, part in enumerate(parts or ()):
         if any(_is_learned(path) for path in part["paths"]):
@@ -147,4 +148,7 @@ def _key(path: TreePath) -> str:
 
 def _is_learned(path: Sequence[Any]) -> bool:
     """Whether the leaf at ``path`` is one of a trainer's weights or of its optimizers."""
-    return len(path) > 2 and path[0] != "run" and path[1] in LEARNED
+    if len(path) <= 2:
+        return False
+    behavior, entry, *_ = path
+    return behavior != "run" and entry in LEARNED

@@ -42,10 +42,13 @@ class StepCount:
             return
         self.uncounted += closed
         self._possible += self._slots
+        # All ranks know the same numbers here, so that all of them exchange or none does.
         if self.steps + self._possible >= min(needed_from, self.exact_from):
-            self.counted(self._ranks.total(self.uncounted))
+            total = self._ranks.total(self.uncounted)
+            self.counted(total)
 
     def counted(self, total: int) -> None:
         """Make ``steps`` exact: ``total`` is the sum of ``uncounted`` over all ranks."""
         self.steps += total
-        self.uncounted = self._possible = 0
+        self.uncounted = 0
+        self._possible = 0

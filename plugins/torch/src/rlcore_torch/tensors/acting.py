@@ -16,6 +16,9 @@ from rlcore_torch.tensors.environment import TensorActions
 __all__ = ["SharedMemoryActor", "TensorActor", "TensorNoise", "shares_memory"]
 
 
+TensorPair = tuple[Tensor | None, Tensor | None]  # of the continuous parts, and of the branches
+
+
 class SharedMemoryActor:
     """Acts on a CPU, where tensors and arrays share memory: a policy computes the same numbers from either.
 
@@ -52,9 +55,7 @@ class TensorActor:
         self._module = PolicyModule(policy.model, policy.layout).to(policy.device)
 
     @torch.no_grad()
-    def parameters(
-        self, observations: Mapping[str, Tensor], mask: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def parameters(self, observations: Mapping[str, Tensor], mask: Tensor | None) -> TensorPair:
         """Return the columns of the continuous parts and the masked logits of R rows."""
         columns, logits = self._policy.tensor_parameters(observations)
         if mask is not None and logits is not None:
@@ -62,14 +63,13 @@ class TensorActor:
         return columns, logits
 
     @torch.no_grad()
-    def explore(
-        self, parameters: tuple[Tensor | None, Tensor | None], noise: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def explore(self, parameters: TensorPair, noise: tuple[Tensor, Tensor] | None) -> TensorPair:
         """Return raw continuous parts [R, continuous] and choices [R, branches]; the most likely without ``noise``."""
         columns, logits = parameters
         distribution = self._policy.model.policy_head.distribution
         raw = choices = None
         if columns is not None and distribution is not None:
+            # Not the noise of gSDE, which is made of arrays: `refusal_of_tensors` keeps such a policy to NumPy.
             raw = distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
         if logits is not None:
             if noise is not None:

@@ -129,6 +129,7 @@ class TorchCartPole:
     def _restarted(self, moved: Tensor, ended: Tensor) -> Tensor:
         """The states [4, N] to act on next. Where a value can be read without waiting, only what ended begins."""
         if self._reads_flags:
+            # In most steps nothing ends, and nothing is drawn.
             which = ended.nonzero()[:, 0]
             if not len(which):
                 return moved
@@ -137,6 +138,7 @@ class TorchCartPole:
             self._episodes[which] = episodes
             first = self._first_states(self._keys[which], episodes)
             return moved.index_copy(1, which, first)
+        # First states of all, of which most are dropped: a branch on values would wait for the device.
         self._steps.masked_fill_(ended, 0)
         self._episodes += ended
         first = self._first_states(self._keys, self._episodes)

@@ -59,6 +59,7 @@ def _shifted(bits: Tensor, places: int) -> Tensor:
 
 
 def _mixed(bits: Tensor) -> Tensor:
+    """The next output of SplitMix64 with the state ``bits``; products of int64 wrap around, as it needs."""
     bits = bits + _signed(_GOLDEN)
     bits = (bits ^ _shifted(bits, 30)) * _signed(_FIRST)
     bits = (bits ^ _shifted(bits, 27)) * _signed(_SECOND)
