@@ -241,10 +241,10 @@ def _plain(result: BehaviorEvaluation | OpponentEvaluation) -> dict[str, Any]:
             plain[name] = list(value) if isinstance(value, tuple) else value
     if isinstance(result, BehaviorEvaluation) and result.info:
         means = result.mean_info
-        plain["info"] = {
-            name: {"mean": means[name], "episodes": len(values), "values": list(values)}
-            for name, values in result.info.items()
-        }
+        info = {}
+        for name, values in result.info.items():
+            info[name] = {"mean": means[name], "episodes": len(values), "values": list(values)}
+        plain["info"] = info
     return plain
 
 

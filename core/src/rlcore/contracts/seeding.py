@@ -84,6 +84,7 @@ class EpisodeTable:
 
     def __init__(self, num_envs: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
         """``make(env_index, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
+        # One block of each environment is kept: to make a generator takes far longer than to draw 256 numbers from it.
         self._make = make
         self._num_envs = num_envs
         self._shape = shape

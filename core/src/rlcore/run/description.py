@@ -56,11 +56,7 @@ class ResumePromise:
 
     def to_json(self) -> dict[str, Any]:
         """``{"promise": "exact", "reasons": [], "notes": []}``, for checkpoints, the status and the result."""
-        return {
-            "promise": self.kind,
-            "reasons": list(self.reasons),
-            "notes": list(self.notes),
-        }
+        return {"promise": self.kind, "reasons": list(self.reasons), "notes": list(self.notes)}
 
     def after(self, differences: tuple[str, ...]) -> ResumePromise:
         """The promise of a run that was resumed with these ``differences`` from its checkpoint."""

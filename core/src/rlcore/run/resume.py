@@ -177,7 +177,7 @@ def _restore_environment(
     curricula = run.curricula
     if isinstance(environment, SavesState) and state["environment"] is not None:
         doing = "load_state_dict"
-        owner = run.environment_name.rstrip(",")
+        owner = run.environment_name.rstrip(",")  # a name with an id ends in a comma
         with blamed(owner, "in load_state_dict", EnvironmentFailed), loading_state(checkpoint, owner):
             batches = environment.load_state_dict(state["environment"])
     else:
@@ -201,7 +201,7 @@ def other_places(run: TrainingState, saved: Mapping[str, Any]) -> tuple[str, str
     """
     state = saved["run"]
     environment = run.environment
-    if environment is None or state["episodes"] is None:
+    if environment is None or state["episodes"] is None:  # recorded data has no places
         return None
     then = np.size(state["episodes"])
     now = environment.num_envs

@@ -187,6 +187,7 @@ class TrainingState:
         for name, behavior in self.behaviors.items():
             with blamed(trainer_named(behavior), "in state_dict"):
                 trainers[name] = behavior.trainer.state_dict()
+            # A loss may be finite after an update that is not. The last checkpoint is to be one to continue from.
             place = non_finite(trainers[name])
             if place is not None:
                 raise TrainingDiverged(

@@ -121,8 +121,14 @@ def read_mark(directory: Path) -> Mark | None:
         return None
     # A mark that was edited must not reach beyond its run.
     files = [pattern for pattern in content["files"] if pattern_problem(pattern) is None]
-    exports = {name: step for name, step in content["exports"].items() if _is_export(name)}
-    replaces = {name: run for name, run in content["replaces"].items() if is_file_name(name)}
+    exports = {}
+    for name, step in content["exports"].items():
+        if _is_export(name):
+            exports[name] = step
+    replaces = {}
+    for name, run in content["replaces"].items():
+        if is_file_name(name):
+            replaces[name] = run
     return Mark(content["run"], tuple(files), exports, replaces, content["job"])
 
 
@@ -166,9 +172,13 @@ def exports_in(directory: Path) -> dict[str, int | None]:
     The step of a file whose export was not finished is None.
     """
     mark = read_mark(directory)
+    exports: dict[str, int | None] = {}
     if mark is None:
-        return {}
-    return {name: step for name, step in mark.exports.items() if (directory / name).is_file()}
+        return exports
+    for name, step in mark.exports.items():
+        if (directory / name).is_file():
+            exports[name] = step
+    return exports
 
 
 def outcome_in(directory: Path) -> str | None:

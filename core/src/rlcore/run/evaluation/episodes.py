@@ -230,16 +230,23 @@ class _Counted:
             self.recorder.cut(batch, rows)
 
     def result(self) -> BehaviorEvaluation:
+        mean_group_reward = None
+        if self.group_returns:
+            mean_group_reward = float(np.mean(self.group_returns))
+        info = {}
+        for name, values in self.info.items():
+            if values:
+                info[name] = tuple(values)
         return BehaviorEvaluation(
             mean_reward=float(np.mean(self.returns)),
             std_reward=float(np.std(self.returns)),
             episodes=len(self.returns),
             mean_length=float(np.mean(self.lengths)),
             returns=tuple(self.returns),
-            mean_group_reward=float(np.mean(self.group_returns)) if self.group_returns else None,
+            mean_group_reward=mean_group_reward,
             lengths=tuple(self.lengths),
             cut=self.cut,
-            info={name: tuple(values) for name, values in self.info.items() if values},
+            info=info,
         )
 
 

@@ -118,7 +118,8 @@ class SavedRun:
     @property
     def steps(self) -> Mapping[str, int]:
         """The agent steps of each behavior."""
-        return {name: int(steps) for name, steps in self._run["steps"].items()}
+        saved: Mapping[str, Any] = self._run["steps"]
+        return {name: int(steps) for name, steps in saved.items()}
 
     @property
     def specs(self) -> dict[str, BehaviorSpec]:
@@ -256,7 +257,10 @@ def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins |
     Raises RunStateError if there is no such checkpoint, ConfigError if its configuration or a plugin cannot be used.
     """
     source = PolicySource.find(Path(path))
-    return source.load(plugins or source.plugins(), checkpoint).policies()
+    if plugins is None:
+        plugins = source.plugins()
+    saved = source.load(plugins, checkpoint)
+    return saved.policies()
 
 
 @attrs.frozen
