@@ -1,4 +1,4 @@
-"""POCA's keys are those of PPO: ML-Agents' files have one set for both, and each package lists its own."""
+"""POCA's keys are those of PPO: ML-Agents' files have one set for both, and both settings derive from one class."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from rlcore_devkit.environments import ImageIdentity
-from rlcore_sac.step_parts import StepNoise
-from rlcore_sac.trainer import SACTrainer
+from rlcore_sac.trainer import SACTrainer, StepNoise
 from rlcore_torch import TransitionBatch
 
 ROWS = 6

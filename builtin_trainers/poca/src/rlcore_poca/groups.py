@@ -66,10 +66,12 @@ class Groups:
     def stored(self) -> BehaviorSpec:
         """The behavior of agents that see their mates."""
         places = self.mates.shape[1]
-        seen = [ObservationSpec(MATES + o.name, (places, *o.shape), o.dtype) for o in self.behavior.observations]
-        seen.append(ObservationSpec(PRESENT, (places,), np.bool_))
-        seen.append(ObservationSpec(ACTIONS, (places, self.action_size), np.float32))
-        return attrs.evolve(self.behavior, observations=(*self.behavior.observations, *seen))
+        observations = list(self.behavior.observations)
+        for o in self.behavior.observations:
+            observations.append(ObservationSpec(MATES + o.name, (places, *o.shape), o.dtype))
+        observations.append(ObservationSpec(PRESENT, (places,), np.bool_))
+        observations.append(ObservationSpec(ACTIONS, (places, self.action_size), np.float32))
+        return attrs.evolve(self.behavior, observations=tuple(observations))
 
     # ------------------------------------------------------------ what the agents see, do and earn
 
@@ -93,8 +95,12 @@ class Groups:
         if batch.aborted is not None:
             stays &= ~batch.aborted
         batch = lives_as_episodes(batch)  # a lost life ends a row of its agent; mates still see the agent
-        self.from_mates += np.where(self.exists, batch.reward[self.mates], np.float32(0)).sum(1)
-        closed = slice(None) if batch.transition_closed is None else batch.transition_closed
+        earned = np.where(self.exists, batch.reward[self.mates], np.float32(0))  # [S, M]
+        self.from_mates += earned.sum(1)
+        # An agent that waits for its turn gets what its mates earned when its transition closes.
+        closed: Any = slice(None)
+        if batch.transition_closed is not None:
+            closed = batch.transition_closed
         reward = batch.reward.copy()
         reward[closed] += self.from_mates[closed]
         self.from_mates[closed] = 0.0
@@ -111,36 +117,43 @@ class Groups:
         """
         if not batch.ended.size or batch.final_observations is None:
             return batch
+        ended = batch.ended
         # [K, M]
-        mates = self.mates[batch.ended]
-        exists = self.exists[batch.ended]
+        mates = self.mates[ended]
+        exists = self.exists[ended]
         finals = dict(batch.final_observations)
         for name, array in batch.observations.items():
             reached = array.copy()
-            reached[batch.ended] = batch.final_observations[name]
+            reached[ended] = batch.final_observations[name]
             finals[MATES + name] = reached[mates]
         finals[PRESENT] = there[mates] & exists
         finals[ACTIONS] = np.zeros((*mates.shape, self.action_size), np.float32)
-        goes_on = (there & ~batch.terminated)[mates] & exists  # a life that was lost is terminated here
+        continues = there & ~batch.terminated  # a life that was lost is terminated here
+        mate_continues = continues[mates] & exists
         terminated = batch.terminated.copy()
-        terminated[batch.ended] &= ~goes_on.any(1)
-        truncated = batch.truncated | (batch.terminated & ~terminated)
+        terminated[ended] &= ~mate_continues.any(1)
+        left_group = batch.terminated & ~terminated
+        truncated = batch.truncated | left_group
         return attrs.evolve(batch, terminated=terminated, truncated=truncated, final_observations=finals)
 
     def _with_mates(self, batch: AgentBatch) -> dict[str, NDArray[Any]]:
         """The observations of all slots, and those of their mates."""
-        seen = {MATES + name: array[self.mates] for name, array in batch.observations.items()}
-        present = self.alive[self.mates] & self.exists
-        acts = np.zeros((*self.mates.shape, self.action_size), np.float32)
-        return {**batch.observations, **seen, PRESENT: present, ACTIONS: acts}
+        observations = dict(batch.observations)
+        for name, array in batch.observations.items():
+            observations[MATES + name] = array[self.mates]
+        observations[PRESENT] = self.alive[self.mates] & self.exists
+        observations[ACTIONS] = np.zeros((*self.mates.shape, self.action_size), np.float32)
+        return observations
 
     def _numbers(self, actions: Actions) -> NDArray[np.float32]:
         """Actions as numbers [S, A]: continuous parts within [-1, 1] if they are bounded, a 1 for each choice."""
+        layout = self.layout
         numbers = np.zeros_like(self.latest)
         if actions.continuous is not None:
-            numbers[:, : self.layout.continuous] = self.layout.to_raw(actions.continuous)
+            numbers[:, : layout.continuous] = layout.to_raw(actions.continuous)
         if actions.discrete is not None:
-            columns = self.layout.continuous + np.array(self.layout.offsets) + actions.discrete
+            first = layout.continuous + np.array(layout.offsets)  # the column of each branch's first option
+            columns = first + actions.discrete
             np.put_along_axis(numbers, columns, 1.0, axis=1)
         return numbers
 
@@ -152,13 +165,13 @@ class Groups:
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise RunStateError for the state of other groups."""
-        for name, own in self._saved().items():
-            saved_array(state, name, own.dtype, own.shape)
+        for name, array in self._saved().items():
+            saved_array(state, name, array.dtype, array.shape)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from :meth:`state_dict`."""
-        for name, own in self._saved().items():
-            own[:] = state[name]
+        for name, array in self._saved().items():
+            array[:] = state[name]
 
     def _saved(self) -> dict[str, NDArray[Any]]:
         """What a checkpoint has, by the names that it has there."""
@@ -167,24 +180,26 @@ class Groups:
 
 def _acting(batch: AgentBatch) -> NDArray[np.bool_]:
     """[S] the slots that act next."""
-    return np.ones(len(batch.reward), np.bool_) if batch.needs_action is None else batch.needs_action
+    if batch.needs_action is not None:
+        return batch.needs_action
+    return np.ones(len(batch.reward), np.bool_)
 
 
 def mates_of(behavior: BehaviorSpec) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """``mates`` and ``exists`` of :class:`Groups`; one place is left empty if no agent has a mate."""
     slots = np.arange(behavior.slots)
     members: dict[tuple[int, int], list[int]] = {}  # by environment and group
-    groups = [] if behavior.group is None else behavior.group.tolist()
-    for slot, group in enumerate(groups):
-        if group >= 0:
-            key = int(behavior.env_index[slot]), group
-            members.setdefault(key, []).append(slot)
+    if behavior.group is not None:
+        for slot, group in enumerate(behavior.group.tolist()):
+            environment = int(behavior.env_index[slot])
+            if group >= 0:
+                members.setdefault((environment, group), []).append(slot)
     largest = max([2, *map(len, members.values())])
     mates = np.repeat(slots[:, None], largest - 1, axis=1)
     exists = np.zeros(mates.shape, np.bool_)
-    for together in members.values():
-        for slot in together:
-            others = [other for other in together if other != slot]
+    for group_slots in members.values():
+        for slot in group_slots:
+            others = [other for other in group_slots if other != slot]
             count = len(others)
             mates[slot, :count] = others
             exists[slot, :count] = True

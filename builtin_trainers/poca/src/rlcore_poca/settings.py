@@ -1,52 +1,14 @@
-"""POCA's ``hyperparameters``: those of PPO without ``shared_critic``, as in ML-Agents."""
+"""POCA's ``hyperparameters``: those of PPO without ``shared_critic``, as in ML-Agents, and without ``value_clip``."""
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import attrs
 
-from rlcore import setting
-from rlcore_torch import OnPolicySettings
+from rlcore_torch import ClippedPolicySettings
 
 __all__ = ["POCASettings"]
 
 
 @attrs.frozen(kw_only=True)
-class POCASettings(OnPolicySettings):
+class POCASettings(ClippedPolicySettings):
     """How POCA collects and learns. A trainer that derives from POCATrainer derives its settings from this class."""
-
-    beta: float = setting(
-        5e-3, "Weight of the entropy bonus; beta_schedule says how it falls to final_beta.", minimum=0.0
-    )
-    final_beta: float = setting(
-        1e-5,
-        "Value that beta_schedule falls to, or beta if that is smaller (an rlcore key).",
-        minimum=0.0,
-    )
-    beta_schedule: str = setting(
-        attrs.Factory(attrgetter("learning_rate_schedule"), takes_self=True),
-        "How beta falls; without it, as learning_rate_schedule, which is linear by default.",
-        record="schedule",
-    )
-    epsilon: float = setting(
-        0.2,
-        "Clip range of the probability ratio; epsilon_schedule says how it falls to final_epsilon.",
-        exclusive_minimum=0.0,
-    )
-    final_epsilon: float = setting(
-        0.1,
-        "Value that epsilon_schedule falls to, or epsilon if that is smaller (an rlcore key).",
-        minimum=0.0,
-    )
-    epsilon_schedule: str = setting(
-        attrs.Factory(attrgetter("learning_rate_schedule"), takes_self=True),
-        "How epsilon falls; without it, as learning_rate_schedule, which is linear by default.",
-        record="schedule",
-    )
-    initial_log_std: float = setting(
-        0.0,
-        "Logarithm of the standard deviation continuous actions start with, where 1 is half their range "
-        "(an rlcore key). ML-Agents starts with a third of the default's deviation: -1.0986.",
-    )
-    value_coefficient: float = setting(0.5, "Weight of the value loss of each reward (an rlcore key).", minimum=0.0)

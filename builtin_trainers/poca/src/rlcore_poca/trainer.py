@@ -79,13 +79,6 @@ class POCATrainer(OnPolicyTrainer):
                 behavior.name,
             )
 
-    def build_model(self, value_heads: int) -> GroupActorCritic:  # type: ignore[override]
-        """The network of the policy and of the group's values, with a value head for each reward provider."""
-        most = max(self.ranks.all_gather(self.groups.most))
-        network = self.settings.network_settings
-        log_std = self.hyperparameters.initial_log_std
-        return GroupActorCritic(self.groups, network, value_heads, log_std, most)
-
     # ------------------------------------------------------------ the update
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
@@ -111,14 +104,18 @@ class POCATrainer(OnPolicyTrainer):
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate, the losses of value and baseline, and the entropy bonus of one minibatch."""
         columns, logits = self.model.policy(batch.inputs)
-        log_prob, entropy = self.likelihood(batch, columns, logits, self.hyperparameters.beta > 0.0)
+        learns_entropy = self.hyperparameters.beta > 0.0
+        log_prob, entropy = self.likelihood(batch, columns, logits, learns_entropy)
 
+        # The clipped surrogate of PPO (Schulman et al. 2017, eq. 7).
+        advantage = batch.advantage
         log_ratio = log_prob - batch.old_log_prob
-        ratio = probability_ratio(log_ratio, batch.advantage)
+        ratio = probability_ratio(log_ratio, advantage)
         clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        surrogate = torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage)
+        surrogate = torch.min(ratio * advantage, clipped_ratio * advantage)
         policy_loss = -surrogate.mean()
 
+        # Both learn the same return; the baseline does not see what its agent did (Cohen et al. 2022).
         mates = Mates.of_columns(batch.beside)
         value, baseline = self.model.critic.value_and_baseline(batch.inputs, mates)
         value_loss = mse_loss(value, batch.returns)
@@ -129,23 +126,24 @@ class POCATrainer(OnPolicyTrainer):
         total = policy_loss + self._weight_of_mean_value_loss * critic_loss - self.entropy_weight * entropy
         return Loss(total, policy_loss, value_loss, entropy, log_ratio, {"Losses/Baseline Loss": baseline_loss})
 
-    def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
-        """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
-        clipped = log_ratio.expm1().abs() > self.clip_range
-        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": float(clipped.to(torch.float32).mean())}
-
     # ------------------------------------------------------------ values and baselines of a rollout
 
     def seen(self, rollout: Rollout) -> Mapping[str, NDArray[Any]]:
         """Return what the rollout stores by name, each [T * S, *shape], of the agents and of their mates."""
         rows = len(rollout.valid)
-        return {name: array[:rows].reshape(-1, *array.shape[2:]) for name, array in self.buffer.seen.items()}
+        seen = {}
+        for name, array in self.buffer.seen.items():
+            stored = array[:rows]
+            seen[name] = stored.reshape(-1, *array.shape[2:])
+        return seen
 
     @torch.no_grad()
     def baselines(self, rollout: Rollout, seen: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return the baselines [T, S, R] under the weights that acted."""
-        inputs = tuple(x[: rollout.valid.size] for x in rollout.inputs)
-        return self.in_pieces(self.baseline, inputs, seen).cpu().numpy().reshape(rollout.value.shape)
+        places = rollout.valid.size
+        inputs = tuple(x[:places] for x in rollout.inputs)
+        baselines = self.in_pieces(self.baseline, inputs, seen).cpu().numpy()
+        return baselines.reshape(rollout.value.shape)
 
     def value(self, inputs: Inputs, seen: Mapping[str, NDArray[Any]]) -> Tensor:
         """Return the values [B, R] of the groups of B agents."""
@@ -157,14 +155,29 @@ class POCATrainer(OnPolicyTrainer):
 
     def mates(self, seen: Mapping[str, NDArray[Any]]) -> Mates:
         """Return the mates of B agents from what the rollout stores of these rows, normalized as the agents are."""
+        device = self.device
         observed = {o.name: seen[MATES + o.name] for o in self.behavior.observations}
         raw = self.model.inputs.raw(observed, lead=2)
-        on_device = tuple(x.to(self.device) for x in raw)
-        present = torch.from_numpy(seen[PRESENT]).to(self.device)
-        actions = torch.from_numpy(seen[ACTIONS]).to(self.device)
-        inputs = self.model.inputs(on_device)
+        inputs = self.model.inputs(tuple(x.to(device) for x in raw))
+        present = torch.from_numpy(seen[PRESENT]).to(device)
+        actions = torch.from_numpy(seen[ACTIONS]).to(device)
         by_agent = tuple(x.unflatten(0, present.shape) for x in inputs)  # each [B, M, ...]
         return Mates(by_agent, present, actions)
+
+    # ------------------------------------------------------------ the network, and statistics
+
+    def build_model(self, value_heads: int) -> GroupActorCritic:  # type: ignore[override]
+        """The network of the policy and of the group's values, with a value head for each reward provider."""
+        most = max(self.ranks.all_gather(self.groups.most))
+        network = self.settings.network_settings
+        log_std = self.hyperparameters.initial_log_std
+        return GroupActorCritic(self.groups, network, value_heads, log_std, most)
+
+    def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
+        """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
+        is_clipped = log_ratio.expm1().abs() > self.clip_range
+        clip_fraction = is_clipped.to(torch.float32).mean()
+        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": float(clip_fraction)}
 
     # ------------------------------------------------------------ collecting
 
@@ -178,9 +191,13 @@ class POCATrainer(OnPolicyTrainer):
     def act(self, batch: AgentBatch) -> Actions:
         """Return actions; store what their distribution was given, and what the mates do."""
         actions = super().act(batch)
-        slots = np.arange(self.behavior.slots) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        of_mates = self.groups.act(actions, batch)
+        slots = np.arange(self.behavior.slots)
+        if batch.needs_action is not None:
+            slots = np.flatnonzero(batch.needs_action)
         rows = self.buffer.lengths()[slots]
-        self.buffer.seen[ACTIONS][rows, slots] = self.groups.act(actions, batch)[slots]
+        # Beside the observation that is stored already: what mates do is known only when all have chosen.
+        self.buffer.seen[ACTIONS][rows, slots] = of_mates[slots]
         return actions
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
@@ -216,12 +233,17 @@ class Mates:
 
     def columns(self) -> dict[str, Tensor]:
         """The parts by name, as a minibatch carries them."""
-        return {"present": self.present, "actions": self.actions, **{f"{k}": x for k, x in enumerate(self.inputs)}}
+        columns = {"present": self.present, "actions": self.actions}
+        for k, x in enumerate(self.inputs):
+            columns[f"{k}"] = x
+        return columns
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, Tensor]) -> Mates:
         """The mates that :meth:`columns` describes."""
-        return cls(tuple(columns[f"{k}"] for k in range(len(columns) - 2)), columns["present"], columns["actions"])
+        count = len(columns) - 2
+        inputs = tuple(columns[f"{k}"] for k in range(count))
+        return cls(inputs, columns["present"], columns["actions"])
 
 
 class GroupCritic(nn.Module):
@@ -243,39 +265,48 @@ class GroupCritic(nn.Module):
     ) -> None:
         """Give ``heads`` values, for groups of up to ``most`` agents with A = ``action_size`` numbers of an action."""
         super().__init__()
-        own = settings.of_critic
-        width = own.hidden_units
+        of_critic = settings.of_critic
+        width = of_critic.hidden_units
         self.most = most
-        self.encoder = Body(inputs, attrs.evolve(own, hidden_layers=()))  # of images and vectors, without layers
-        self.observed = EntityEmbedding(self.encoder.features, width)
-        self.acted = EntityEmbedding(self.encoder.features + action_size, width)
+        encoding = attrs.evolve(of_critic, hidden_layers=())  # of images and vectors alone
+        self.encoder = Body(inputs, encoding)
+        features = self.encoder.features
+        self.observed = EntityEmbedding(features, width)
+        self.acted = EntityEmbedding(features + action_size, width)
         self.attention = ResidualSelfAttention(width, math.gcd(width, HEADS))
-        group = ObservationInputs((ObservationSpec("group", (width,), np.float32),), normalize=False)
+        read = ObservationSpec("group", (width,), np.float32)
+        group = ObservationInputs((read,), normalize=False)
+        layers = attrs.evolve(of_critic, vector_encode_type=None)
         # The size of the group enters beside what attention read, where a critic of actions has the action.
-        self.values = Critic(group, attrs.evolve(own, vector_encode_type=None), heads, continuous=1)
+        self.values = Critic(group, layers, heads, continuous=1)
 
     def value(self, inputs: Inputs, mates: Mates) -> Tensor:
         """Return the values [B, R] of the groups of the agents that observe ``inputs``."""
-        return self._read(self.observed(self._encoded(inputs, mates)), mates.present)
+        entities = self.observed(self._encoded(inputs, mates))
+        return self._read(entities, mates.present)
 
     def baseline(self, inputs: Inputs, mates: Mates) -> Tensor:
         """Return the baselines [B, R] of these agents, which do not depend on what they do themselves."""
         encoded = self._encoded(inputs, mates)
-        return self._read(self._with_actions(self.observed(encoded[:, :1]), encoded, mates), mates.present)
+        agent = self.observed(encoded[:, :1])
+        entities = self._with_actions(agent, encoded, mates)
+        return self._read(entities, mates.present)
 
     def value_and_baseline(self, inputs: Inputs, mates: Mates) -> tuple[Tensor, Tensor]:
         """Return values and baselines, both [B, R], in one pass."""
         encoded = self._encoded(inputs, mates)
         observed = self.observed(encoded)
-        both = torch.cat((observed, self._with_actions(observed[:, :1], encoded, mates)))
-        value, baseline = self._read(both, mates.present.repeat(2, 1)).chunk(2)
+        acted = self._with_actions(observed[:, :1], encoded, mates)
+        entities = torch.cat((observed, acted))
+        present = mates.present.repeat(2, 1)
+        value, baseline = self._read(entities, present).chunk(2)
         return value, baseline
 
     def _encoded(self, inputs: Inputs, mates: Mates) -> Tensor:
         """Encoded observations [B, 1 + M, features], those of the agent first."""
         rows = []
-        for own, of_mates in zip(inputs, mates.inputs, strict=True):
-            group = torch.cat((own.unsqueeze(1), of_mates), 1)  # [B, 1 + M, ...]
+        for of_agent, of_mates in zip(inputs, mates.inputs, strict=True):
+            group = torch.cat((of_agent.unsqueeze(1), of_mates), 1)  # [B, 1 + M, ...]
             rows.append(group.flatten(0, 1))
         encoded = self.encoder.encode(tuple(rows))
         return encoded.view(len(mates.present), -1, self.encoder.features)
@@ -289,7 +320,7 @@ class GroupCritic(nn.Module):
         """Values [B, R] of groups of embedded agents [B, 1 + M, width], of which the first is there."""
         agent = present.new_ones(len(present), 1)
         there = torch.cat((agent, present), 1)
-        size = 2.0 * there.sum(1, keepdim=True) / self.most - 1.0
+        size = 2.0 * there.sum(1, keepdim=True) / self.most - 1.0  # in [-1, 1], as in ML-Agents
         group = self.attention(entities, there)
         return self.values((group,), size)  # type: ignore[no-any-return]
 
@@ -300,6 +331,8 @@ class GroupActorCritic(Actor):
     def __init__(self, groups: Groups, settings: NetworkSettings, value_heads: int, log_std: float, most: int) -> None:
         """``log_std`` is the initial one of the policy, ``most`` the agents in the largest group of the run."""
         behavior = groups.behavior
-        distribution = make_distribution(settings, behavior, log_std) if behavior.continuous else None
+        distribution = None
+        if behavior.continuous:
+            distribution = make_distribution(settings, behavior, log_std)
         super().__init__(behavior, settings, distribution)
         self.critic = GroupCritic(self.inputs, settings, groups.action_size, most, value_heads)

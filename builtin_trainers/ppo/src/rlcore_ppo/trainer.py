@@ -14,14 +14,7 @@ from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_ppo.settings import PPOSettings
-from rlcore_torch import (
-    ActorCritic,
-    Loss,
-    Minibatch,
-    OnPolicyTrainer,
-    mean_over_rows,
-    probability_ratio,
-)
+from rlcore_torch import ActorCritic, Loss, Minibatch, OnPolicyTrainer, mean_over_rows, probability_ratio
 
 __all__ = ["PPOTrainer"]
 
@@ -50,21 +43,6 @@ class PPOTrainer(OnPolicyTrainer):
         # value_coefficient is the weight of each head's loss, and `loss` takes the mean over heads.
         self._weight_of_mean_value_loss = self.hyperparameters.value_coefficient * len(self.providers)
 
-    def build_model(self, value_heads: int) -> ActorCritic:
-        """The network of policy and values, with a value head for each reward provider."""
-        h = self.hyperparameters
-        return ActorCritic(
-            self.behavior, self.settings.network_settings, value_heads, h.shared_critic, h.initial_log_std
-        )
-
-    def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
-        """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
-        clipped = log_ratio.expm1().abs() > self.clip_range
-        return {
-            **super().diagnostics(log_ratio),
-            "Policy/Clip Fraction": float(clipped.to(torch.float32).mean()),
-        }
-
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Take ``num_epoch`` passes over the rollout (algorithm 1), then begin another.
 
@@ -86,22 +64,41 @@ class PPOTrainer(OnPolicyTrainer):
     @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
-        # Of the joint action: one number per transition.
-        log_prob, entropy, value = self.evaluate(batch, self.hyperparameters.beta > 0.0)
+        h = self.hyperparameters
+        log_prob, entropy, value = self.evaluate(batch, differentiable_entropy=h.beta > 0.0)  # of joint actions
 
+        # The clipped surrogate, eq. 7: a pessimistic bound of the surrogate of eq. 6.
+        advantage = batch.advantage
         log_ratio = log_prob - batch.old_log_prob
-        ratio = probability_ratio(log_ratio, batch.advantage)
+        ratio = probability_ratio(log_ratio, advantage)
         clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        surrogate = torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage)
+        surrogate = torch.min(ratio * advantage, clipped_ratio * advantage)
         policy_loss = -surrogate.mean()
 
+        # The squared error of eq. 9. The paper does not clip values; OpenAI's baselines do, by the same rule as ratios.
         value_loss = mse_loss(value, batch.returns)
-        if (limit := self.hyperparameters.value_clip) is not None:
-            near_value = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
+        if h.value_clip is not None:
+            change = value - batch.old_value
+            limited_value = batch.old_value + change.clamp(-h.value_clip, h.value_clip)
             error = (value - batch.returns).square()
-            near_error = (near_value - batch.returns).square()
-            value_loss = torch.max(error, near_error).mean()
+            limited_error = (limited_value - batch.returns).square()
+            value_loss = torch.max(error, limited_error).mean()
 
+        # Eq. 9, as a loss: signs are turned.
         entropy = entropy.mean()
         total = policy_loss + self._weight_of_mean_value_loss * value_loss - self.entropy_weight * entropy
         return Loss(total, policy_loss, value_loss, entropy, log_ratio)
+
+    # ------------------------------------------------------------ the network, and statistics
+
+    def build_model(self, value_heads: int) -> ActorCritic:
+        """The network of policy and values, with a value head for each reward provider."""
+        h = self.hyperparameters
+        network = self.settings.network_settings
+        return ActorCritic(self.behavior, network, value_heads, h.shared_critic, h.initial_log_std)
+
+    def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
+        """Statistics of an update: those of the template, and the share of ``log_ratio`` [rows] that is clipped."""
+        is_clipped = log_ratio.expm1().abs() > self.clip_range
+        clip_fraction = is_clipped.to(torch.float32).mean()
+        return {**super().diagnostics(log_ratio), "Policy/Clip Fraction": float(clip_fraction)}

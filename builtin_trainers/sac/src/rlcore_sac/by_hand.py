@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore_sac.step_parts import CriticLoss, Gradients, PolicyDraw, StepNoise
-from rlcore_sac.trainer import SACTrainer, SoftActorCritic
+from rlcore_sac.trainer import CriticLoss, Gradients, PolicyDraw, SACTrainer, SoftActorCritic, StepNoise
 from rlcore_torch import Acceleration, MinibatchStacks, SquashedGaussian, TransitionBatch, chosen_threads
 
 Function = Callable[..., Any]
@@ -31,11 +30,15 @@ def _gradients(trainer: SACTrainer) -> Mapping[Function, Function] | None:
     if type(model.policy_head.distribution) is not SquashedGaussian:
         return None
     learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
-    if not all(each.requires_grad for each in learned):
+    if not all(parameter.requires_grad for parameter in learned):
         return None
+    critics = [*model.critics, *model.targets]
     # One after the other, each is done before another one needs the memory, except the policy and one critic.
-    stacks = MinibatchStacks.of([model], [*model.critics, *model.targets], h.batch_size, (0, 1, 2, 1, 1))
-    return None if stacks is None else {SACTrainer.gradients: GradientsByHand(trainer, stacks)}
+    memories = (0, 1, 2, 1, 1)
+    stacks = MinibatchStacks.of([model], critics, h.batch_size, memories)
+    if stacks is None:
+        return None
+    return {SACTrainer.gradients: GradientsByHand(trainer, stacks)}
 
 
 class GradientsByHand:
@@ -51,50 +54,61 @@ class GradientsByHand:
     @torch.no_grad()
     def __call__(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
         trainer = self._trainer
-        model = self._trainer.model
+        stacks = self._stacks
+        model = trainer.model
         rows = len(batch.inputs[0])
-        plain = batch.weight is None and batch.after_ends is None and rows <= self._stacks.rows
+        plain = batch.weight is None and batch.after_ends is None and rows <= stacks.rows
         if not plain or noise.here is None or noise.next is None or batch.raw is None:
             with torch.enable_grad():
-                found: Gradients = SACTrainer.gradients(trainer, batch, noise)
-                return found
-        self._stacks.begin()
-        # [1]
+                gradients: Gradients = SACTrainer.gradients(trainer, batch, noise)
+                return gradients
+        stacks.begin()
         observed = batch.inputs[0]
-        temperature = model.log_temperature.exp()
+        temperature = model.log_temperature.exp()  # [1]
 
-        columns = self._stacks.act(self._policy, observed).clone().requires_grad_()
+        # The policy (eq. 7): alpha log pi(a) less the smaller Q of a, whose gradient by a comes through that critic.
+        columns = stacks.act(self._policy, observed).clone().requires_grad_()
         with torch.enable_grad():
             action, log_prob = self._draw(columns, noise.here)
-        one, two = self._stacks.judge(self._critics, observed, action)  # [1, B]
-        chosen = one <= two
-        policy_loss = (temperature * log_prob - torch.where(chosen, one, two)).mean()
-        share = chosen.to(one.dtype).mul_(-1.0 / rows)
-        of_action = self._critics[0].backward_to_inputs(share)
-        of_action = of_action + self._critics[1].backward_to_inputs((~chosen).to(one.dtype).mul_(-1.0 / rows))
+        q1, q2 = stacks.judge(self._critics, observed, action)  # [1, B]
+        is_first = q1 <= q2
+        policy_loss = (temperature * log_prob - torch.where(is_first, q1, q2)).mean()
+        weight1 = is_first.to(q1.dtype).mul_(-1.0 / rows)
+        weight2 = (~is_first).to(q1.dtype).mul_(-1.0 / rows)
+        critic1, critic2 = self._critics
+        of_inputs = critic1.backward_to_inputs(weight1)
+        of_inputs = of_inputs + critic2.backward_to_inputs(weight2)
+        of_action = of_inputs[:, observed.shape[1] :]
         of_log_prob = (temperature / rows).expand(rows)
-        torch.autograd.backward([action, log_prob], [of_action[:, observed.shape[1] :], of_log_prob])
+        torch.autograd.backward([action, log_prob], [of_action, of_log_prob])
         assert columns.grad is not None
         self._policy.backward(columns.grad.t())
         self._policy.leave()
         log_prob = log_prob.detach()
-        model.log_temperature.grad = (-log_prob - trainer.continuous_target).mean().unsqueeze(0)
+        excess = -log_prob - trainer.continuous_target  # of entropy, eq. 18
+        model.log_temperature.grad = excess.mean().unsqueeze(0)
 
+        # The critics (eq. 5), against the soft value of eq. 3.
         following = batch.next_inputs[0]
-        next_action, next_log_prob = self._draw(self._stacks.act(self._policy, following), noise.next)
-        first, second = self._stacks.judge(self._targets, following, next_action)
-        next_value = torch.minimum(first, second).t() - (temperature * next_log_prob).unsqueeze(1)
+        next_columns = stacks.act(self._policy, following)
+        next_action, next_log_prob = self._draw(next_columns, noise.next)
+        target1, target2 = stacks.judge(self._targets, following, next_action)
+        next_bonus = (temperature * next_log_prob).unsqueeze(1)
+        next_value = torch.minimum(target1, target2).t() - next_bonus
         target_q = (batch.reward + batch.discount * next_value).t()  # [1, B]
         losses = []
         values = []
         for critic in self._critics:
-            values += [value.clone() for value in self._stacks.judge([critic], observed, batch.raw)]
-            error = values[-1] - target_q
+            (value,) = stacks.judge([critic], observed, batch.raw)
+            values.append(value.clone())
+            error = value - target_q
             losses.append(0.5 * error.square().mean())
             critic.backward(error.div_(rows))
             critic.leave()
-        critic_loss = CriticLoss(losses[0] + losses[1], (losses[0], losses[1]), values[0].t())
-        return Gradients(PolicyDraw(action.detach(), log_prob, None, None), policy_loss, critic_loss)
+        loss1, loss2 = losses
+        critic_loss = CriticLoss(loss1 + loss2, (loss1, loss2), values[0].t())
+        drawn = PolicyDraw(action.detach(), log_prob, None, None)
+        return Gradients(drawn, policy_loss, critic_loss)
 
     def _draw(self, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         distribution = self._trainer.model.policy_head.distribution

@@ -22,15 +22,16 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import attrs
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from rlcore import BehaviorSettings, BehaviorSpec, RunContext
 from rlcore_sac.settings import SACSettings
-from rlcore_sac.step_parts import CriticLoss, Encoded, Gradients, PolicyDraw, StepNoise
 from rlcore_torch import (
     ActionLayout,
     Actor,
@@ -49,6 +50,8 @@ from rlcore_torch import (
     min_q,
 )
 
+Encoded = Sequence[Tensor | None] | None  # encoded observations for each critic, as of `Body.encode_once`
+
 
 class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
@@ -59,27 +62,14 @@ class SACTrainer(OffPolicyTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        h = self.hyperparameters
         layout = self.policy.layout
         model = self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
-        self.continuous_target = h.continuous_target_entropy * layout.continuous  # nats
-        self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
+        self.continuous_target = self.hyperparameters.continuous_target_entropy * layout.continuous  # nats
+        options = [float(size) for size in layout.branches]
+        self._options = torch.tensor(options, device=self.device)  # [branches]
 
-    def build_model(self, value_heads: int) -> SoftActorCritic:
-        network = self.settings.network_settings
-        temperature = self.hyperparameters.init_entcoef
-        return SoftActorCritic(self.behavior, network, value_heads, temperature)
-
-    def build_optimizers(self) -> Mapping[str, Optimizer]:
-        model = self.model
-        h = self.hyperparameters
-        return {
-            "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
-            "critic_1": self.make_optimizer(model.critics[1].parameters(), h.critic_learning_rate),
-            "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
-        }
+    # ------------------------------------------------------------ the update
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch."""
@@ -95,32 +85,27 @@ class SACTrainer(OffPolicyTrainer):
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
-        found = self.gradients(batch, noise)
+        gradients = self.gradients(batch, noise)
         self.sum_gradients(batch)
+        h = self.hyperparameters
         for name, optimizer in self.optimizers.items():
-            if name != "temperature" or self.hyperparameters.learn_entcoef:
+            if name != "temperature" or h.learn_entcoef:
                 optimizer.step()
         with torch.no_grad():  # target critics move a share tau of the way to the critics (section 4.2)
             for target, critic in self._targets:
-                target.lerp_(critic, self.hyperparameters.tau)
-        return GradientStep(self._statistics(*found), found.critic_loss.td_error)
+                target.lerp_(critic, h.tau)
+        return GradientStep(self._statistics(*gradients), gradients.critic_loss.td_error)
 
     def gradients(self, batch: TransitionBatch, noise: StepNoise) -> Gradients:
         """Leave the gradients of all losses in the parameters."""
         encoded = self.model.encode_once(batch.inputs)  # both losses look at the same images with the same weights
         drawn, policy_loss = self.policy_loss(batch, noise.here, encoded)
         # Neither loss has a gradient for the other's parameters: one pass backward serves both.
-        (policy_loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
+        policy_and_temperature = policy_loss + self.temperature_loss(drawn, batch.mask)
+        policy_and_temperature.backward()  # type: ignore[no-untyped-call]
         critic_loss = self.critic_loss(batch, noise.next, noise.between, encoded)
         critic_loss.total.backward()  # type: ignore[no-untyped-call]
         return Gradients(drawn, policy_loss.detach(), critic_loss)
-
-    def draw_noise(self, batch: TransitionBatch) -> StepNoise:
-        """Noise for the draws of one gradient step."""
-        here = self._noise_for(batch, batch.inputs)
-        after = self._noise_for(batch, batch.next_inputs)
-        between = None if batch.between is None else self._noise_for(batch, batch.between.inputs)
-        return StepNoise(here, after, between)
 
     # ------------------------------------------------------------ the losses
 
@@ -133,31 +118,36 @@ class SACTrainer(OffPolicyTrainer):
     ) -> CriticLoss:
         """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
         model = self.model
-        options = self.model.options
         with torch.no_grad():
             next_value = self._soft_value(batch.next_inputs, batch.next_mask, next_noise)
-            if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
+            after = batch.after_ends
+            if after is not None:  # rewards with ignore_done continue in the next episode
                 continued = self._soft_value(after.inputs, after.mask, next_noise)
                 next_value = torch.where(after.ignores_done, continued, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
-            if (steps := batch.between) is not None:
+            steps = batch.between
+            if steps is not None:  # each step of a stretch earned a bonus for its entropy too
                 drawn = model.draw(steps.inputs, steps.mask, between_noise)
                 bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1)  # [n - 1, B, 1]
                 bonus = bonus / len(self.providers)
                 target_q = target_q + (steps.discount * bonus).sum(0)
 
         q_values = model.q_values(model.critics, batch.inputs, batch.raw, encoded=encoded)
-        q1, q2 = (options.chosen(q, batch.choices) for q in q_values)
+        q1, q2 = (model.options.chosen(q, batch.choices) for q in q_values)
         q1_loss = 0.5 * mse_loss(q1, target_q)
         q2_loss = 0.5 * mse_loss(q2, target_q)
+        losses = q1_loss.detach(), q2_loss.detach()
         if batch.weight is None:
-            return CriticLoss(q1_loss + q2_loss, (q1_loss.detach(), q2_loss.detach()), q1.detach())
+            return CriticLoss(q1_loss + q2_loss, losses, q1.detach())
 
         error1 = q1 - target_q
         error2 = q2 - target_q
-        total = 0.5 * (batch.weight.unsqueeze(1) * (error1.square() + error2.square())).mean()
-        td_error = 0.5 * (error1.detach().sum(1).abs() + error2.detach().sum(1).abs())
-        return CriticLoss(total, (q1_loss.detach(), q2_loss.detach()), q1.detach(), td_error)
+        squares = error1.square() + error2.square()
+        total = 0.5 * (batch.weight.unsqueeze(1) * squares).mean()
+        size1 = error1.detach().sum(1).abs()
+        size2 = error2.detach().sum(1).abs()
+        td_error = 0.5 * (size1 + size2)
+        return CriticLoss(total, losses, q1.detach(), td_error)
 
     def _soft_value(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> Tensor:
         """The value [B, R] of observations by the target critics, with the bonus for the policy's entropy (eq. 3)."""
@@ -176,37 +166,63 @@ class SACTrainer(OffPolicyTrainer):
         q_values = model.q_values(model.critics, batch.inputs, drawn.action, True, encoded)
         q = min_q(*q_values).sum(1)  # [B, columns]
         value = model.options.expected(q, drawn.probabilities)
-        return drawn, -(value + model.entropy_bonus(drawn)).mean()
+        soft_value = value + model.entropy_bonus(drawn)
+        return drawn, -soft_value.mean()
 
     def temperature_loss(self, drawn: PolicyDraw, mask: Tensor | None) -> Tensor:
-        """Raises a temperature while the entropy is below its target (section 5; the parameter is its logarithm)."""
+        """Raise a temperature while the entropy is below its target (eq. 18; the parameter is its logarithm)."""
         excess = []  # entropy minus target entropy: of the continuous parts together, then of each branch
         if drawn.log_prob is not None:
-            excess.append((-drawn.log_prob.detach() - self.continuous_target).mean().unsqueeze(0))
+            entropy = -drawn.log_prob.detach()
+            excess.append((entropy - self.continuous_target).mean().unsqueeze(0))
         if drawn.entropies is not None:
-            options = self._options  # [branches]
+            options = self._options  # [branches], how many of each are allowed
             if mask is not None:
-                options = torch.stack([part.sum(1) for part in self.model.options.branches(mask)], dim=1)
+                allowed = [branch.sum(1) for branch in self.model.options.branches(mask)]
+                options = torch.stack(allowed, dim=1)  # [B, branches]
+            # A share of log(n), the entropy of choosing among n options at random.
             target_entropy = self.hyperparameters.discrete_target_entropy * options.log()
             excess.append((drawn.entropies.detach() - target_entropy).mean(0))
         return (self.model.log_temperature * torch.cat(excess)).sum()
 
-    # ------------------------------------------------------------ noise and statistics
+    # ------------------------------------------------------------ networks, optimizers, noise and statistics
+
+    def build_model(self, value_heads: int) -> SoftActorCritic:
+        network = self.settings.network_settings
+        temperature = self.hyperparameters.init_entcoef
+        return SoftActorCritic(self.behavior, network, value_heads, temperature)
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        model = self.model
+        h = self.hyperparameters
+        return {
+            "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
+            "critic_0": self.make_optimizer(model.critics[0].parameters(), h.critic_learning_rate),
+            "critic_1": self.make_optimizer(model.critics[1].parameters(), h.critic_learning_rate),
+            "temperature": self.make_optimizer([model.log_temperature], h.temperature_learning_rate),
+        }
+
+    def draw_noise(self, batch: TransitionBatch) -> StepNoise:
+        """Noise for the draws of one gradient step."""
+        here = self._noise_for(batch, batch.inputs)
+        after = self._noise_for(batch, batch.next_inputs)
+        between = None
+        if batch.between is not None:
+            between = self._noise_for(batch, batch.between.inputs)
+        return StepNoise(here, after, between)
 
     def _noise_for(self, batch: TransitionBatch, inputs: Inputs) -> Tensor | None:
         """Standard normal noise for draws at ``inputs`` of a batch, a row for each; None without continuous parts."""
         continuous = self.policy.layout.continuous
         if not continuous:
             return None
-        return torch.from_numpy(self.standard_normal(batch, len(inputs[0]), continuous)).to(self.device)
+        noise = self.standard_normal(batch, len(inputs[0]), continuous)
+        return torch.from_numpy(noise).to(self.device)
 
     @torch.no_grad()
     def _statistics(self, drawn: PolicyDraw, policy_loss: Tensor, critic_loss: CriticLoss) -> dict[str, Tensor]:
-        stats = {
-            "Losses/Policy Loss": policy_loss,
-            "Losses/Q1 Loss": critic_loss.q_losses[0],
-            "Losses/Q2 Loss": critic_loss.q_losses[1],
-        }
+        q1_loss, q2_loss = critic_loss.q_losses
+        stats = {"Losses/Policy Loss": policy_loss, "Losses/Q1 Loss": q1_loss, "Losses/Q2 Loss": q2_loss}
         for name, value in zip(self.provider_names, critic_loss.q_values.mean(0), strict=True):
             stats[f"Policy/{name.capitalize()} Value"] = value
         temperature = self.model.log_temperature.detach().exp()
@@ -216,8 +232,50 @@ class SACTrainer(OffPolicyTrainer):
         if drawn.entropies is not None:
             entropy = drawn.entropies.sum(1).mean()
             stats["Policy/Entropy"] = entropy + stats.get("Policy/Entropy", 0.0)
-            stats["Policy/Discrete Entropy Coeff"] = temperature[-len(self.policy.layout.branches) :].mean()
+            branches = len(self.policy.layout.branches)
+            stats["Policy/Discrete Entropy Coeff"] = temperature[-branches:].mean()
         return stats
+
+
+# ---------------------------------------------------------------- what the parts of a gradient step hand to each other
+
+
+@attrs.define(eq=False)
+class PolicyDraw:
+    """The policy at B observations: a draw of the continuous parts, and the whole distribution of each branch."""
+
+    action: Tensor | None  # [B, continuous] in [-1, 1]
+    log_prob: Tensor | None  # [B] of the continuous parts together
+    probabilities: Tensor | None  # [B, logits] of each branch's options
+    entropies: Tensor | None  # [B, branches] nats
+
+
+@attrs.define(eq=False)
+class CriticLoss:
+    """The loss of both critics, with the tensors that statistics and replay priorities need."""
+
+    total: Tensor
+    q_losses: tuple[Tensor, Tensor]  # of each critic, without importance weights
+    q_values: Tensor  # [B, R] of the first critic
+    # [B], under prioritized replay: the mean over both critics of the absolute error of the sum of values
+    td_error: Tensor | None = None
+
+
+@attrs.frozen(eq=False)
+class StepNoise:
+    """Standard normal noise of one gradient step, each [rows, continuous]; None without continuous parts."""
+
+    here: Tensor | None  # at the observations acted on
+    next: Tensor | None  # at the ends of the stretches
+    between: Tensor | None  # at those between, with n_steps > 1
+
+
+class Gradients(NamedTuple):
+    """The losses of a gradient step, and the draw of the policy; their gradients are in the parameters."""
+
+    drawn: PolicyDraw
+    policy_loss: Tensor  # []
+    critic_loss: CriticLoss
 
 
 # ---------------------------------------------------------------- the networks
@@ -232,35 +290,43 @@ class SoftActorCritic(Actor):
     def __init__(
         self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, initial_temperature: float
     ) -> None:
-        named = settings.action_distribution is not None and bool(behavior.continuous)
-        super().__init__(behavior, settings, None if named else SquashedGaussian(behavior))
-        self.layout = ActionLayout(behavior)
-        self.options = DiscreteOptions(self.layout)
+        distribution: SquashedGaussian | None = SquashedGaussian(behavior)
+        if settings.action_distribution is not None and behavior.continuous:
+            distribution = None  # the one that the settings name
+        super().__init__(behavior, settings, distribution)
+        layout = ActionLayout(behavior)
+        self.layout = layout
+        self.options = DiscreteOptions(layout)
         self.rewards = rewards
         outputs = rewards * self.options.columns
         inputs = self.learner_inputs
-        continuous = self.layout.continuous
-        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, continuous, k + 1) for k in range(2))
+        # Two critics against overestimation (Fujimoto et al. 2018, arXiv:1802.09477).
+        self.critics = nn.ModuleList(Critic(inputs, settings, outputs, layout.continuous, k) for k in (1, 2))
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
-        temperatures = bool(self.layout.continuous) + len(self.layout.branches)
-        self.log_temperature = nn.Parameter(torch.full((temperatures,), math.log(initial_temperature)))
+        temperatures = bool(layout.continuous) + len(layout.branches)
+        initial = torch.full((temperatures,), math.log(initial_temperature))
+        self.log_temperature = nn.Parameter(initial)
 
     def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
         """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""
         columns, logits = self.policy(self.of_actor(inputs))
-        action = log_prob = probabilities = entropies = None
+        action = log_prob = None
         distribution = self.policy_head.distribution
         if columns is not None and noise is not None and distribution is not None:
             action, log_prob = distribution.sample_log_prob(columns, noise)
-        if logits is not None:
-            if mask is not None:
-                logits = mask_logits(logits, mask)
-            log_p = [log_probabilities(branch) for branch in self.options.branches(logits)]
-            p = [branch.exp() for branch in log_p]
-            probabilities = torch.cat(p, dim=1)
-            entropies = torch.stack([-(a * b).sum(1) for a, b in zip(p, log_p, strict=True)], dim=1)
-        return PolicyDraw(action, log_prob, probabilities, entropies)
+        if logits is None:
+            return PolicyDraw(action, log_prob, None, None)
+        if mask is not None:
+            logits = mask_logits(logits, mask)
+        probabilities = []
+        entropies = []
+        for branch in self.options.branches(logits):
+            log_p = log_probabilities(branch)
+            p = log_p.exp()
+            probabilities.append(p)
+            entropies.append(-(p * log_p).sum(1))
+        return PolicyDraw(action, log_prob, torch.cat(probabilities, dim=1), torch.stack(entropies, dim=1))
 
     def encode_once(self, inputs: Inputs) -> Encoded:
         """Encode ``inputs`` once in each critic, for several calls of :meth:`q_values` with the same weights."""
@@ -275,9 +341,12 @@ class SoftActorCritic(Actor):
         encoded: Encoded = None,
     ) -> list[Tensor]:
         """The values of each of ``critics``, [B, R, columns]; with ``frozen`` only the action gets a gradient."""
-        shape = (-1, self.rewards, self.options.columns)
-        encoded = encoded or [None] * len(critics)
-        return [critic(inputs, action, frozen, seen).view(shape) for critic, seen in zip(critics, encoded, strict=True)]
+        values = []
+        for k, critic in enumerate(critics):
+            of_critic = encoded[k] if encoded else None
+            value = critic(inputs, action, frozen, of_critic)
+            values.append(value.view(-1, self.rewards, self.options.columns))
+        return values
 
     def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
         """[B]: each part's entropy (for continuous ones, minus the log-probability of the draw) by its temperature."""
@@ -286,7 +355,8 @@ class SoftActorCritic(Actor):
         if drawn.log_prob is not None:
             bonus = -temperature[0] * drawn.log_prob
         if drawn.entropies is not None:
-            of_branches = drawn.entropies @ temperature[-len(self.layout.branches) :]
+            branches = len(self.layout.branches)
+            of_branches = drawn.entropies @ temperature[-branches:]
             bonus = of_branches if bonus is None else bonus + of_branches
         assert bonus is not None
         return bonus

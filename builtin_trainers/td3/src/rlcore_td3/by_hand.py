@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore_td3.critic_loss import CriticLoss
-from rlcore_td3.trainer import DeterministicActorCritic, TD3Trainer
+from rlcore_td3.trainer import CriticLoss, DeterministicActorCritic, TD3Trainer
 from rlcore_torch import Acceleration, MinibatchStacks, TransitionBatch, chosen_threads
 
 Function = Callable[..., Any]
@@ -26,12 +25,13 @@ def _gradients(trainer: TD3Trainer) -> Mapping[Function, Function] | None:
     if len(trainer.providers) > 1 or trainer.ranks.size > 1:
         return None
     learned = [*model.actor.parameters(), *model.policy_head.parameters(), *model.critics.parameters()]
-    if not all(each.requires_grad for each in learned):
+    if not all(parameter.requires_grad for parameter in learned):
         return None
     target = model.target
     critics = [*model.critics, *target.critics]
-    memories = [0, *(1 for _ in (target, *critics))]  # each is done before another one needs it, except the policy
-    stacks = MinibatchStacks.of([model, target], critics, trainer.hyperparameters.batch_size, memories)
+    shared = [1] * (1 + len(critics))  # each is done before another one needs it, except the policy
+    rows = trainer.hyperparameters.batch_size
+    stacks = MinibatchStacks.of([model, target], critics, rows, [0, *shared])
     if stacks is None:
         return None
     by_hand = GradientsByHand(trainer, stacks)
@@ -53,24 +53,28 @@ class GradientsByHand:
 
     @torch.no_grad()
     def critic_gradients(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
-        trainer = self._trainer
-        rows = len(batch.inputs[0])
-        if batch.weight is not None or batch.after_ends is not None or batch.raw is None or rows > self._stacks.rows:
+        stacks = self._stacks
+        observed = batch.inputs[0]
+        rows = len(observed)
+        plain = batch.weight is None and batch.after_ends is None and rows <= stacks.rows
+        if not plain or batch.raw is None:
             with torch.enable_grad():
-                found: CriticLoss = TD3Trainer.critic_gradients(trainer, batch, noise)
-                return found
-        self._stacks.begin()
+                by_autograd: CriticLoss = TD3Trainer.critic_gradients(self._trainer, batch, noise)
+                return by_autograd
+        stacks.begin()
         following = batch.next_inputs[0]
-        action = self._stacks.act(self._stacks.actors[1], following).tanh()
+        action = stacks.act(stacks.actors[1], following).tanh()
         if noise is not None:
             action = action.add_(noise).clamp_(-1.0, 1.0)
-        next_value = reduce(torch.minimum, self._stacks.judge(self._targets, following, action))  # [1, B]
+        next_values = stacks.judge(self._targets, following, action)
+        next_value = reduce(torch.minimum, next_values)  # [1, B]
         target_q = batch.reward.t() + batch.discount.t() * next_value
         losses = []
         values = []
         for critic in self._critics:
-            values += [value.clone() for value in self._stacks.judge([critic], batch.inputs[0], batch.raw)]
-            error = values[-1] - target_q
+            (value,) = stacks.judge([critic], observed, batch.raw)
+            values.append(value.clone())
+            error = value - target_q
             losses.append(error.square().mean())
             critic.backward(error.mul_(2.0 / rows))
             critic.leave()
@@ -78,20 +82,23 @@ class GradientsByHand:
 
     @torch.no_grad()
     def policy_gradients(self, batch: TransitionBatch) -> Tensor:
-        trainer = self._trainer
+        stacks = self._stacks
         observed = batch.inputs[0]
-        if len(observed) > self._stacks.rows:
+        if len(observed) > stacks.rows:
             with torch.enable_grad():
-                found: Tensor = TD3Trainer.policy_gradients(trainer, batch)
-                return found
-        policy = self._stacks.actors[0]
+                by_autograd: Tensor = TD3Trainer.policy_gradients(self._trainer, batch)
+                return by_autograd
+        policy = stacks.actors[0]
         critic = self._critics[0]
         policy.begin()
         critic.begin()  # its weights have moved
-        action = self._stacks.act(policy, observed).tanh()
-        [value] = self._stacks.judge([critic], observed, action)
-        of_inputs = critic.backward_to_inputs(torch.full_like(value, -1.0 / len(observed)))
-        policy.backward((of_inputs[:, observed.shape[1] :] * (1.0 - action.square())).t())
+        action = stacks.act(policy, observed).tanh()
+        (value,) = stacks.judge([critic], observed, action)
+        weight = torch.full_like(value, -1.0 / len(observed))
+        of_inputs = critic.backward_to_inputs(weight)
+        of_action = of_inputs[:, observed.shape[1] :]
+        of_output = of_action * (1.0 - action.square())  # through tanh
+        policy.backward(of_output.t())
         policy.leave()
         return -value.mean()
 

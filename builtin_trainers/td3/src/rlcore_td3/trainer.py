@@ -16,17 +16,17 @@ Shapes: S agents, B transitions, R reward providers, C continuous parts of an ac
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from rlcore import Actions, AgentBatch, BehaviorSettings, BehaviorSpec, RunContext, saved_mapping
-from rlcore_td3.critic_loss import CriticLoss
 from rlcore_td3.exploration import ExplorationNoise
 from rlcore_td3.settings import TD3Settings
 from rlcore_torch import (
@@ -57,15 +57,6 @@ class TD3Trainer(OffPolicyTrainer):
         self._targets = [(target, followed[name]) for name, target in self.model.target.named_parameters()]
         self._exploration_noise = ExplorationNoise(self.hyperparameters, behavior.slots, behavior.continuous)
 
-    def build_model(self, value_heads: int) -> DeterministicActorCritic:
-        critics = self.hyperparameters.num_critics
-        return DeterministicActorCritic(self.behavior, self.settings.network_settings, value_heads, critics)
-
-    def build_optimizers(self) -> Mapping[str, Optimizer]:
-        model = self.model
-        policy = [*model.actor.parameters(), *model.policy_head.parameters()]
-        return {"policy": self.make_optimizer(policy), "critics": self.make_optimizer(model.critics.parameters())}
-
     # ------------------------------------------------------------ the update
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, None]:
@@ -75,7 +66,8 @@ class TD3Trainer(OffPolicyTrainer):
         if self.settings.network_settings.deterministic:
             return raw, None
         normal, _ = self.action_noise.next()
-        return np.clip(raw + self._exploration_noise.next(normal), -1.0, 1.0, dtype=np.float32), None
+        noisy = raw + self._exploration_noise.next(normal)
+        return np.clip(noisy, -1.0, 1.0, dtype=np.float32), None
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch: the critics, and the actor and the targets once in ``actor_delay`` times."""
@@ -96,7 +88,7 @@ class TD3Trainer(OffPolicyTrainer):
         if moves_actor:
             policy_loss = self.policy_gradients(batch)
             self.move(batch, "policy")
-            with torch.no_grad():  # targets move a share tau of the way to the networks
+            with torch.no_grad():  # targets move a share tau of the way to the networks (the last lines of algorithm 1)
                 for target, network in self._targets:
                     target.lerp_(network, self.hyperparameters.tau)
             stats["Losses/Policy Loss"] = policy_loss.detach()
@@ -116,22 +108,14 @@ class TD3Trainer(OffPolicyTrainer):
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def draw_target_noise(self, batch: TransitionBatch) -> Tensor | None:
-        """Clipped noise [B, C] for the actions of the target actor; None without noise."""
-        h = self.hyperparameters
-        if not h.target_noise:
-            return None
-        normal = self.standard_normal(batch, len(batch.inputs[0]), self.behavior.continuous)
-        noise = (h.target_noise * normal).clip(-h.target_noise_clip, h.target_noise_clip)
-        return torch.from_numpy(noise).to(self.device)
-
     # ------------------------------------------------------------ the losses
 
     def critic_loss(self, batch: TransitionBatch, noise: Tensor | None) -> CriticLoss:
         """The squared difference between each critic and the target: reward + discount * value (lines 7 to 9)."""
         with torch.no_grad():
             next_value = self._target_value(batch.next_inputs, noise)
-            if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
+            after = batch.after_ends
+            if after is not None:  # rewards with ignore_done continue in the next episode
                 continued = self._target_value(after.inputs, noise)
                 next_value = torch.where(after.ignores_done, continued, next_value)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
@@ -139,25 +123,27 @@ class TD3Trainer(OffPolicyTrainer):
         q_values = self.model.q_values(batch.inputs, batch.raw)
         losses = [mse_loss(q, target_q) for q in q_values]
         detached = [loss.detach() for loss in losses]
+        first = q_values[0].detach()
         if batch.weight is None:
-            return CriticLoss(torch.stack(losses).sum(), detached, q_values[0].detach())
+            return CriticLoss(torch.stack(losses).sum(), detached, first)
 
         weight = batch.weight.unsqueeze(1)
         weighted = []
         sizes = []
         for q in q_values:
             error = q - target_q
-            weighted.append((weight * error.square()).mean())
+            squares = weight * error.square()
+            weighted.append(squares.mean())
             sizes.append(error.detach().sum(1).abs())
         td_error = torch.stack(sizes).mean(0)
         total = torch.stack(weighted).sum()
-        return CriticLoss(total, detached, q_values[0].detach(), td_error)
+        return CriticLoss(total, detached, first, td_error)
 
     def _target_value(self, inputs: Inputs, noise: Tensor | None) -> Tensor:
         """The smallest value [B, R] that the target critics give to the target actor's action, with ``noise``."""
         target = self.model.target
         action = target.action(inputs)
-        if noise is not None:
+        if noise is not None:  # smooths the target over near actions (section 5.3)
             action = (action + noise).clamp(-1.0, 1.0)
         return reduce(min_q, target.q_values(inputs, action))
 
@@ -166,6 +152,28 @@ class TD3Trainer(OffPolicyTrainer):
         action = self.model.action(batch.inputs)
         values: Tensor = self.model.critics[0](batch.inputs, action, frozen=True)  # [B, R]
         return -values.sum(1).mean()
+
+    # ------------------------------------------------------------ networks, optimizers, noise and statistics
+
+    def build_model(self, value_heads: int) -> DeterministicActorCritic:
+        critics = self.hyperparameters.num_critics
+        return DeterministicActorCritic(self.behavior, self.settings.network_settings, value_heads, critics)
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        model = self.model
+        policy = self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()])
+        critics = self.make_optimizer(model.critics.parameters())
+        return {"policy": policy, "critics": critics}
+
+    def draw_target_noise(self, batch: TransitionBatch) -> Tensor | None:
+        """Clipped noise [B, C] for the actions of the target actor; None without noise."""
+        h = self.hyperparameters
+        if not h.target_noise:
+            return None
+        normal = self.standard_normal(batch, len(batch.inputs[0]), self.behavior.continuous)
+        limit = h.target_noise_clip
+        noise = (h.target_noise * normal).clip(-limit, limit)
+        return torch.from_numpy(noise).to(self.device)
 
     @torch.no_grad()
     def _statistics(self, critic_loss: CriticLoss) -> dict[str, Tensor]:
@@ -198,6 +206,17 @@ class TD3Trainer(OffPolicyTrainer):
         self._exploration_noise.load_state_dict(state["exploration"])
 
 
+@attrs.define(eq=False)
+class CriticLoss:
+    """The loss of all critics, with the tensors that statistics and replay priorities need."""
+
+    total: Tensor
+    q_losses: Sequence[Tensor]  # of each critic, without importance weights
+    q_values: Tensor  # [B, R] of the first critic
+    # [B], under prioritized replay: the mean over critics of the absolute error of the sum of values
+    td_error: Tensor | None = None
+
+
 # ---------------------------------------------------------------- the networks
 
 
@@ -206,9 +225,10 @@ class DeterministicActorCritic(Actor):
 
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, critics: int) -> None:
         super().__init__(behavior, settings, DeterministicTanh(behavior))
-        self.critics = nn.ModuleList(
-            Critic(self.inputs, settings, rewards, behavior.continuous, k + 1) for k in range(critics)
-        )
+        self.critics = nn.ModuleList()
+        for k in range(critics):
+            critic = Critic(self.inputs, settings, rewards, behavior.continuous, memory_place=k + 1)
+            self.critics.append(critic)
         self.target = copy.deepcopy(self).requires_grad_(False)
         del self.target.inputs  # the module that normalizes observations, which a batch's are already
 

@@ -70,6 +70,7 @@ from .on_policy.minibatch import Minibatch as Minibatch
 from .on_policy.minibatch import Rollout as Rollout
 from .on_policy.minibatch import mean_over_rows as mean_over_rows
 from .on_policy.minibatch import probability_ratio as probability_ratio
+from .on_policy.settings import ClippedPolicySettings as ClippedPolicySettings
 from .on_policy.trainer import OnPolicyTrainer as OnPolicyTrainer
 from .optimization.optimizer import Adam as Adam
 from .optimization.optimizer import Optimizer as Optimizer

@@ -39,7 +39,7 @@ def rollout_state(buffer: RolloutBuffer) -> dict[str, Any]:
         "cursor": buffer.cursor.copy(),
         "open": buffer.open.copy(),
         "awaiting": buffer.awaiting.copy(),
-        "kept": ~np.isnan(buffer.kept_log_prob),  # a saved array has no NaN
+        "kept": ~np.isnan(buffer.kept_log_prob),
         "kept_log_prob": np.nan_to_num(buffer.kept_log_prob),
         "observations": {name: written(array, is_seen) for name, array in buffer.observations.items()},
         "final_rows": finals,
