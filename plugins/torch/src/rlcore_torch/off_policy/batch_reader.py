@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 import numpy as np
@@ -13,18 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import RewardProvider, Transitions
+from rlcore_torch.arrays import Array, Arrays, BoolArray, FloatArray
 from rlcore_torch.networks.actions import ActionLayout
 from rlcore_torch.networks.inputs import AnyInputs
 from rlcore_torch.networks.sequence_inputs import Inputs, SequenceInputs, SequenceLayout, SequenceStarts, steps_within
 from rlcore_torch.off_policy.replay import ReplayBuffer
-from rlcore_torch.off_policy.replay_rings import Rows, Steps, TakenRows
+from rlcore_torch.off_policy.replay_rings import GatheredRows, Rows, Steps
 from rlcore_torch.off_policy.replay_sequences import SequenceRows
 from rlcore_torch.off_policy.transition_batch import ActionBatch, AfterEnds, StepsBetween, TransitionBatch
 from rlcore_torch.reward_scaling import RewardScaling
 
 __all__ = ["BatchReader"]
-
-FloatArray = NDArray[np.float32]
 
 
 @attrs.define(eq=False, slots=False)
@@ -66,23 +64,31 @@ class BatchReader:
         unrolled = None
         if isinstance(rows, SequenceRows):
             unrolled = _Unrolled(self, rows)
+            if weight is not None:
+                weight = weight[rows.sequence]
             rows = rows.rows
-            weight = None if weight is None else weight[unrolled.rows.sequence]
         indices, valid, last = self.buffer.stretches(rows, self.n_steps)
         after_ends = None
         if steps is None:
-            after_ends = None if unrolled is not None else self._after_ends(last)
             steps = self.buffer.view(rows, last)
+            if unrolled is None:
+                after_ends = self._after_ends(last)
         reward, discount = self._rewards(indices, valid, steps)
-        following = self.buffer.next_rows(last)
+        if unrolled is None:
+            next_inputs = self._inputs(steps.next_observations)
+        else:
+            next_inputs = unrolled.inputs(self.buffer.next_rows(last))
+        between = None
+        if self.between and self.n_steps > 1:
+            between = self._between(indices[1:], valid[1:], unrolled)
         batch = TransitionBatch(
             *self._acted(steps, rows, unrolled),
-            next_inputs=self._inputs(steps.next_observations) if unrolled is None else unrolled.inputs(following),
+            next_inputs=next_inputs,
             next_mask=self._optional(steps.next_masks),
             reward=self._tensor(reward),
             discount=self._tensor(discount),
             weight=self._optional(weight),
-            between=self._between(indices[1:], valid[1:], unrolled) if self.between and self.n_steps > 1 else None,
+            between=between,
             after_ends=after_ends,
         )
         batch.starts = rows
@@ -94,12 +100,13 @@ class BatchReader:
         if isinstance(rows, SequenceRows):
             unrolled = _Unrolled(self, rows)
             rows = rows.rows
-        return ActionBatch(*self._acted(self.buffer.view(rows), rows, unrolled))
+        steps = self.buffer.view(rows)
+        return ActionBatch(*self._acted(steps, rows, unrolled))
 
     def _acted(
         self, steps: Steps, rows: Rows, unrolled: _Unrolled | None
     ) -> tuple[Inputs, Tensor | None, Tensor | None, Tensor | None]:
-        """Inputs, raw actions, choices and masks of ``steps``."""
+        """Return the inputs, raw actions, choices and masks of ``steps``."""
         inputs = self._inputs(steps.observations) if unrolled is None else unrolled.inputs(rows)
         raw = self._tensor(steps.raw) if self.layout.continuous else None
         choices = self._tensor(steps.choices) if self.layout.branches else None
@@ -159,21 +166,30 @@ class BatchReader:
             return None
         return self._tensor(masks.take(rows, 0))
 
-    def _between(self, indices: Rows, valid: NDArray[np.bool_], unrolled: _Unrolled | None) -> StepsBetween:
-        """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
+    def _between(self, indices: Rows, valid: BoolArray, unrolled: _Unrolled | None) -> StepsBetween:
+        """Return the steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
         rows = indices.ravel()  # [(n - 1) * B]
         gamma = np.array([provider.gamma for provider in self.providers], np.float32)  # [R]
-        power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
-        discount = np.where(valid[:, :, None], gamma**power, np.float32(0))  # [n - 1, B, R]
+        power = np.arange(1, len(indices) + 1, dtype=np.float32)
+        discounts = gamma ** power[:, None, None]
+        discount = np.where(valid[:, :, None], discounts, np.float32(0))  # [n - 1, B, R]
         inputs = self.at(rows) if unrolled is None else unrolled.inputs(rows)
         return StepsBetween(inputs, self._masks_at(rows), self._tensor(discount))
 
-    def _rewards(self, indices: Rows, valid: NDArray[np.bool_], steps: Steps) -> tuple[FloatArray, FloatArray]:
-        """Rewards and discounts, each [B, R]."""
+    def _rewards(self, indices: Rows, valid: BoolArray, steps: Steps) -> tuple[FloatArray, FloatArray]:
+        """Return rewards and discounts, each [B, R].
+
+        A stretch of m steps is worth r_0 + gamma r_1 + ... + gamma^(m - 1) r_(m - 1), and then gamma^m times the value
+        of what follows (Sutton and Barto 2018, eq. 12.1).
+        """
         n = len(indices)
-        transitions = self._as_transitions(steps) if n == 1 else self.transitions(indices.ravel())
+        if n == 1:
+            transitions = self._as_transitions(steps)
+            length = 1
+        else:
+            transitions = self.transitions(indices.ravel())
+            length = valid.sum(0)
         power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
-        length = valid.sum(0) if n > 1 else 1
         evaluated = self._evaluate(transitions)  # of each provider, [n * B]
         rewards = []
         discounts = []
@@ -185,7 +201,8 @@ class BatchReader:
             gamma = np.float32(provider.gamma)
             if n > 1:
                 weights = np.where(valid, gamma**power, np.float32(0))  # [n, B]
-                reward = (reward.reshape(n, -1) * weights).sum(0)
+                weighted = reward.reshape(n, -1) * weights
+                reward = weighted.sum(0)
             discount = np.broadcast_to(gamma**length, reward.shape)  # [B]
             if not provider.ignore_done:
                 discount = discount * ~steps.terminated
@@ -195,16 +212,17 @@ class BatchReader:
 
     def at(self, rows: Rows) -> Inputs:
         """Return the observations of ``rows`` [B], which need not hold a transition."""
-        return self._inputs(TakenRows(self.buffer.observations, rows))
+        return self._inputs(GatheredRows(self.buffer.observations, rows))
 
-    def _inputs(self, observations: Mapping[str, NDArray[Any]]) -> Inputs:
-        inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
+    def _inputs(self, observations: Arrays) -> Inputs:
+        raw = self.inputs.raw(observations)
+        inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in raw))
         return inputs
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
+    def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def _optional(self, array: NDArray[Any] | None) -> Tensor | None:
+    def _optional(self, array: Array | None) -> Tensor | None:
         if array is None:
             return None
         return self._tensor(array)
@@ -220,42 +238,46 @@ class _Unrolled:
         self._starts = self._sequence_starts()
 
     def inputs(self, rows: Rows) -> SequenceInputs:
-        """The observations at ``rows``, [k * B] for the rows of k steps of each of the B stretches.
+        """Return the observations at ``rows``, [k * B] for the rows of k steps of each of the B stretches.
 
         Each sequence is unrolled from its start to the last of these rows.
         """
+        buffer = self._buffer
         starts = self.rows.starts
         sequence = np.resize(self.rows.sequence, len(rows))
-        steps = (rows - starts[sequence]) % self._buffer.capacity // self._buffer.slots  # [k * B] within the sequence
+        distance = (rows - starts[sequence]) % buffer.capacity
+        steps = distance // buffer.slots  # [k * B] within the sequence
         lengths = np.zeros(len(starts), np.int64)
         np.maximum.at(lengths, sequence, steps + 1)
         first = np.cumsum(lengths) - lengths  # [Q]
         chosen = first[sequence] + steps
         layout = SequenceLayout.of(lengths, self.reader.device)
-        return SequenceInputs.of(self._steps(starts, lengths), layout, self._tensor(chosen), self._starts)
+        observed = self._steps(starts, lengths)
+        return SequenceInputs.of(observed, layout, self.reader._tensor(chosen), self._starts)
 
     def _sequence_starts(self) -> SequenceStarts:
+        """Return the memory before each sequence, and the burn-in that brings it up to date with the weights of now."""
         buffer = self._buffer
         starts = self.rows.starts
         leads = self.rows.leads
         begins = (starts - buffer.slots * leads) % buffer.capacity  # [Q]
-        stored = self._tensor(buffer.memory.take(begins, 0))
+        stored = self.reader._tensor(buffer.memory.take(begins, 0))
         led = np.flatnonzero(leads)
+        led_indices = self.reader._tensor(led)
         if not len(led):
-            return SequenceStarts(stored, self._tensor(led), (), None)
-        lead = self._steps(begins[led], leads[led])
-        layout = SequenceLayout.packed(leads[led], self.reader.device)
-        return SequenceStarts(stored, self._tensor(led), lead, layout)
+            return SequenceStarts(stored, led_indices, (), None)
+        lengths = leads[led]
+        lead = self._steps(begins[led], lengths)
+        layout = SequenceLayout.packed(lengths, self.reader.device)
+        return SequenceStarts(stored, led_indices, lead, layout)
 
     def _steps(self, starts: Rows, lengths: NDArray[np.int64]) -> Inputs:
-        """Normalized observations of as many steps as ``lengths`` say from each of ``starts`` on."""
-        rows = np.repeat(starts, lengths) + self._buffer.slots * steps_within(lengths)
-        return self.reader.at(rows % self._buffer.capacity)
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.reader.device)
+        """Return the normalized observations of as many steps as ``lengths`` say from each of ``starts`` on."""
+        buffer = self._buffer
+        rows = np.repeat(starts, lengths) + buffer.slots * steps_within(lengths)
+        return self.reader.at(rows % buffer.capacity)
 
 
-def _columns(arrays: list[NDArray[Any]]) -> FloatArray:
-    """[B, R] from R arrays [B]."""
+def _columns(arrays: list[Array]) -> FloatArray:
+    """Return [B, R] from R arrays [B]."""
     return np.stack(arrays, axis=1, dtype=np.float32, casting="same_kind")

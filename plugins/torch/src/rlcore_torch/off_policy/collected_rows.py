@@ -10,7 +10,7 @@ import numpy as np
 
 from rlcore import SavedValueError, saved_array
 from rlcore_torch.off_policy.replay import ReplayBuffer
-from rlcore_torch.off_policy.replay_rings import Rows
+from rlcore_torch.off_policy.replay_rings import NO_ROWS, Rows
 
 MOST_ROWS = 8192  # that are shown at once, about a rollout: images of a whole random beginning would not fit in memory
 
@@ -33,9 +33,12 @@ class CollectedRows:
 
     def take(self) -> Rows:
         """Return the rows [N] of all steps since the last call, step after step."""
-        taken = np.concatenate(self._steps) if self._steps else np.empty(0, np.int64)
+        rows = self._rows()
         self._steps.clear()
-        return taken
+        return rows
+
+    def _rows(self) -> Rows:
+        return np.concatenate([NO_ROWS, *self._steps])
 
     def clear(self) -> None:
         """Forget all rows: the buffer is empty."""
@@ -43,17 +46,22 @@ class CollectedRows:
 
     def state_dict(self) -> dict[str, Any]:
         lengths = [len(rows) for rows in self._steps]
-        rows = np.concatenate(self._steps) if self._steps else np.empty(0, np.int64)
-        return {"rows": rows, "steps": np.array(lengths, np.int64)}
+        return {"rows": self._rows(), "steps": np.array(lengths, np.int64)}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         rows = saved_array(state, "rows", np.int64, (None,))
         steps = saved_array(state, "steps", np.int64, (None,))
-        if ((rows < 0) | (rows >= self._buffer.capacity)).any():
-            raise SavedValueError(f"the entry 'rows' has rows beyond the {self._buffer.capacity} of the replay buffer")
-        if (steps < 0).any() or steps.sum() != len(rows):
-            raise SavedValueError(f"the entry 'steps' has {steps.sum()} transitions, and 'rows' {len(rows)}")
+        capacity = self._buffer.capacity
+        within = (rows >= 0) & (rows < capacity)
+        if not within.all():
+            raise SavedValueError(f"the entry 'rows' has rows beyond the {capacity} of the replay buffer")
+        count = steps.sum()
+        if (steps < 0).any() or count != len(rows):
+            raise SavedValueError(f"the entry 'steps' has {count} transitions, and 'rows' {len(rows)}")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._steps.clear()
-        self._steps.extend(np.split(state["rows"], np.cumsum(state["steps"])[:-1]) if len(state["steps"]) else ())
+        start = 0
+        for length in state["steps"].tolist():
+            self._steps.append(state["rows"][start : start + length])
+            start += length

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import ObservationSpec, SavedValueError, saved_array, saved_count
+from rlcore_torch.arrays import Array, BoolArray
 from rlcore_torch.off_policy.replay_segments import ReplaySegments, saved_segments
 
 __all__ = ["FrameRows"]
@@ -48,15 +49,15 @@ class FrameRows:
 
     def __init__(self, observation: ObservationSpec, capacity: int, slots: int) -> None:
         *size, channels = observation.shape
-        # F, S
-        self._count = observation.frames
-        self._slots = slots
+        count = observation.frames
+        self._count = count  # F
+        self._slots = slots  # S
         self.shape = (capacity, *observation.shape)
         self.dtype = observation.dtype
-        self.numbers = np.full((capacity, self._count), NONE, np.int32)
-        room = capacity + capacity // ROOM + 2 * self._count * slots
-        self.pool = np.zeros((room, *size, channels // self._count), self.dtype)  # memory is used when written to
-        self._shown = np.zeros(room, np.int32)  # [frames] how often rows show each
+        self.numbers = np.full((capacity, count), NONE, np.int32)
+        room = capacity + capacity // ROOM + 2 * count * slots
+        self.pool = np.zeros((room, *size, channels // count), self.dtype)  # memory is used when written to
+        self._uses = np.zeros(room, np.int32)  # [frames] how often rows show each
         self._free: list[int] = []  # frames before `_end` that no row shows
         self._end = 0  # frames from here on were never used
         self._segments = self._new_segments()
@@ -67,95 +68,112 @@ class FrameRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the pool and of the numbers."""
-        return self.pool.nbytes + self.numbers.nbytes + self._shown.nbytes
+        return self.pool.nbytes + self.numbers.nbytes + self._uses.nbytes
 
     # ------------------------------------------------------------ reading
 
-    def take(self, rows: Rows, axis: int = 0) -> NDArray[Any]:
+    def take(self, rows: Rows, axis: int = 0) -> Array:
         """Return the stacks of ``rows`` [B], [B, *shape of the observation], as copies. ``axis`` is 0."""
         numbers = self.numbers.take(rows, 0)
         stacks = np.empty((*numbers.shape[:-1], *self.shape[1:]), self.dtype)
         channels = self.pool.shape[-1]
         for place in range(self._count):
-            stacks[..., place * channels : (place + 1) * channels] = self.pool.take(numbers[..., place], 0)
+            first = place * channels
+            frames = self.pool.take(numbers[..., place], 0)
+            stacks[..., first : first + channels] = frames
         return stacks
 
-    def __getitem__(self, rows: Any) -> NDArray[Any]:
+    def __getitem__(self, rows: Any) -> Array:
         return self.take(np.arange(len(self))[rows])
 
     # ------------------------------------------------------------ writing
 
-    def put(self, rows: Rows, stacks: NDArray[Any]) -> None:
+    def put(self, rows: Rows, stacks: Array) -> None:
         """Write ``stacks`` [B, *shape of the observation] into ``rows`` [B], those of a slot in their order."""
         slots = rows % self._slots
         if len(np.unique(slots)) == len(slots):
             self._put(rows, stacks)
-        else:
-            for index in range(len(rows)):
-                self._put(rows[index : index + 1], stacks[index : index + 1])
+            return
+        for index in range(len(rows)):
+            one = slice(index, index + 1)
+            self._put(rows[one], stacks[one])
 
-    def _put(self, rows: Rows, stacks: NDArray[Any]) -> None:
+    def _put(self, rows: Rows, stacks: Array) -> None:
         """Write rows of different slots."""
         count = self._count
         channels = self.pool.shape[-1]
         frames = stacks.reshape(*stacks.shape[:-1], count, channels)
-        frames = np.ascontiguousarray(np.moveaxis(frames, -2, 1), self.dtype)  # [B, F, height, width, channels]
-        before = self.numbers[(rows - self._slots) % len(self)]  # [B, F]
-        numbers = np.full((len(rows), count), NONE, np.int32)
-        known = np.flatnonzero(before[:, 0] != NONE)
-        if known.size:
-            shown = self.pool[before[known]]
-            later = _equal(frames[known, :-1], shown[:, 1:])
-            same = _equal(frames[known], shown)  # as after an end that changes nothing on the screen
-            numbers[known[later], :-1] = before[known[later], 1:]
-            numbers[known[same]] = before[known[same]]
-        self._shows(numbers, 1)  # before rows give up theirs, which may be the same
-        self._shows(self.numbers[rows], -1)
+        frames = np.moveaxis(frames, -2, 1)
+        frames = np.ascontiguousarray(frames, self.dtype)  # [B, F, height, width, channels]
+        numbers = self._known_frames(rows, frames)
+        self._count_uses(numbers, 1)  # before rows give up theirs, which may be the same
+        self._count_uses(self.numbers[rows], -1)
         for place in range(count):
             missing = np.flatnonzero(numbers[:, place] == NONE)
             if place and missing.size:
-                again = missing[_equal(frames[missing, place], frames[missing, place - 1])]
-                numbers[again, place] = numbers[again, place - 1]
-                self._shows(numbers[again, place], 1)
-                missing = np.setdiff1d(missing, again)
+                # The first observation of an episode often shows one frame F times.
+                is_repeated = _equal(frames[missing, place], frames[missing, place - 1])
+                repeated = missing[is_repeated]
+                numbers[repeated, place] = numbers[repeated, place - 1]
+                self._count_uses(numbers[repeated, place], 1)
+                missing = missing[~is_repeated]
             if missing.size:
                 new = self._free_frames(len(missing))
                 self.pool[new] = frames[missing, place]
                 self._segments.change(new)
                 numbers[missing, place] = new
-                self._shows(new, 1)
+                self._count_uses(new, 1)
         self.numbers[rows] = numbers
 
-    def _shows(self, numbers: NDArray[np.integer[Any]], change: int) -> None:
+    def _known_frames(self, rows: Rows, frames: Array) -> NDArray[np.int32]:
+        """Return the numbers [B, F] of those of ``frames`` that the rows before ``rows`` have too; NONE for others."""
+        numbers = np.full((len(rows), self._count), NONE, np.int32)
+        before = self.numbers[(rows - self._slots) % len(self)]  # [B, F]
+        known = np.flatnonzero(before[:, 0] != NONE)
+        if not known.size:
+            return numbers
+        stored = self.pool[before[known]]
+        is_next = _equal(frames[known, :-1], stored[:, 1:])
+        is_same = _equal(frames[known], stored)  # as after an end that changes nothing on the screen
+        following = known[is_next]
+        unchanged = known[is_same]
+        numbers[following, :-1] = before[following, 1:]
+        numbers[unchanged] = before[unchanged]
+        return numbers
+
+    def _count_uses(self, numbers: NDArray[np.integer[Any]], change: int) -> None:
         """Count ``change`` more rows for each of the frames ``numbers``; frames that no row shows become free."""
         numbers = numbers[numbers != NONE]
-        np.add.at(self._shown, numbers, change)
+        np.add.at(self._uses, numbers, change)
         if change < 0:
-            free = np.unique(numbers)
-            self._free.extend(free[self._shown[free] == 0].tolist())
+            candidates = np.unique(numbers)
+            is_free = self._uses[candidates] == 0
+            self._free.extend(candidates[is_free].tolist())
 
     def _free_frames(self, count: int) -> Rows:
         """Take ``count`` frames of the pool that no row shows; the pool grows if there are too few."""
         while len(self._free) + len(self.pool) - self._end < count:
             more = len(self.pool) // GROWTH + count
-            self.pool = np.concatenate([self.pool, np.zeros((more, *self.pool.shape[1:]), self.dtype)])
-            self._shown = np.concatenate([self._shown, np.zeros(more, np.int32)])
+            frames = np.zeros((more, *self.pool.shape[1:]), self.dtype)
+            self.pool = np.concatenate([self.pool, frames])
+            self._uses = np.concatenate([self._uses, np.zeros(more, np.int32)])
             self._segments = self._new_segments()
         reused = min(count, len(self._free))
-        found = [self._free.pop() for _ in range(reused)]
-        found += range(self._end, self._end + count - reused)
-        self._end += count - reused
-        return np.array(found, np.int64)
+        end = self._end + count - reused
+        numbers = [self._free.pop() for _ in range(reused)]
+        numbers += range(self._end, end)
+        self._end = end
+        return np.array(numbers, np.int64)
 
     @property
     def used(self) -> int:
         """Number of frames that some row shows."""
-        return int(np.count_nonzero(self._shown))
+        return int(np.count_nonzero(self._uses))
 
     def _forget(self) -> None:
         """No row shows anything."""
         self.numbers[:] = NONE
-        self._shown[:] = 0
+        self._uses[:] = 0
         self._free.clear()
         self._end = 0
 
@@ -173,7 +191,8 @@ class FrameRows:
         """Raise SavedValueError unless ``state`` is a pool that has the frames ``numbers`` [rows, F]."""
         end = 0
         for segment in saved_segments(state):
-            end += len(saved_array(segment, "frames", self.dtype, (None, *self.pool.shape[1:])))
+            frames = saved_array(segment, "frames", self.dtype, (None, *self.pool.shape[1:]))
+            end += len(frames)
         if end != saved_count(state, "frames"):
             raise SavedValueError(f"the entry 'frames' says {state['frames']}, and the segments have {end}")
         if ((numbers < NONE) | (numbers >= end)).any():
@@ -188,19 +207,24 @@ class FrameRows:
             self._segments = self._new_segments()
         start = 0
         for segment in saved_segments(state):
-            self.pool[start : start + len(segment["frames"])] = segment["frames"]
-            start += len(segment["frames"])
+            frames = segment["frames"]
+            stop = start + len(frames)
+            self.pool[start:stop] = frames
+            start = stop
         self.numbers[: len(numbers)] = numbers
-        self._shown = np.bincount(numbers[numbers != NONE], minlength=len(self.pool)).astype(np.int32)
-        self._end, self._free = end, np.flatnonzero(self._shown[:end] == 0).tolist()
+        written = numbers[numbers != NONE]
+        self._uses = np.bincount(written, minlength=len(self.pool)).astype(np.int32)
+        self._end = end
+        self._free = np.flatnonzero(self._uses[:end] == 0).tolist()
         if state.get("segment_frames") == self._segments.rows:
-            own = {"frames": self.pool}
-            self._segments.loaded(list(state["segments"]), own, end, np.empty(0, np.int64))
+            arrays = {"frames": self.pool}
+            self._segments.loaded(list(state["segments"]), arrays, end, np.empty(0, np.int64))
         else:
             self._segments.change(slice(None))
 
 
-def _equal(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.bool_]:
+def _equal(ours: Array, theirs: Array) -> BoolArray:
     """Return in which rows [B] two arrays [B, ...] are equal."""
-    found: NDArray[np.bool_] = (ours == theirs).reshape(len(ours), -1).all(1)
-    return found
+    numbers = (ours == theirs).reshape(len(ours), -1)
+    equal: BoolArray = numbers.all(1)
+    return equal

@@ -39,9 +39,11 @@ class RowShare:
     share: float
 
     def of_own(self, drawn: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The rows of this rank, [k * B, ...], of ``drawn`` [k * total, ...] for all."""
-        own: NDArray[np.float32] = drawn.reshape(-1, self.total, *drawn.shape[1:])[:, self.places]
-        return own.reshape(-1, *drawn.shape[1:])
+        """Return the rows of this rank, [k * B, ...], of ``drawn`` [k * total, ...] for all."""
+        shape = drawn.shape[1:]
+        of_all = drawn.reshape(-1, self.total, *shape)
+        of_rank: NDArray[np.float32] = of_all[:, self.places]
+        return of_rank.reshape(-1, *shape)
 
 
 class JoinedReplay:
@@ -52,14 +54,14 @@ class JoinedReplay:
         self._share = share
         self._ranks = ranks
         self._rows_of_slot = buffer.capacity // buffer.slots
-        self._sent = np.zeros(buffer.capacity, np.bool_)  # which own rows the others know to hold a transition
+        self._sent = np.zeros(buffer.capacity, np.bool_)  # which rows of this rank the others know to hold a transition
         self._flags: NDArray[np.bool_] = np.zeros((self._rows_of_slot, share.total), np.bool_)
         self._filled = 0  # rows of the whole from here on were never used
-        self._own_slots = np.full(share.total, -1, np.int64)  # [S*] place among those of this rank; -1 for others
-        self._own_slots[share.numbers] = np.arange(buffer.slots)
+        self._local_slots = np.full(share.total, -1, np.int64)  # [S*] place among those of this rank; -1 for others
+        self._local_slots[share.numbers] = np.arange(buffer.slots)
 
     def forget(self) -> None:
-        """The buffer was loaded from a checkpoint: exchange all of its rows again."""
+        """Exchange all rows again: the buffer was loaded from a checkpoint."""
         self._sent[:] = False
         self._flags[:] = False
         self._filled = 0
@@ -70,45 +72,47 @@ class JoinedReplay:
         share = self._share
         holds = buffer.flags != 0
         changed = np.flatnonzero(holds != self._sent)
-        last = buffer.filled - 1
-        filled = last // buffer.slots * share.total + int(share.numbers[last % buffer.slots]) + 1
-        gathered: list[Any] = self._ranks.all_gather(
-            {"rows": self._whole(changed), "holds": holds[changed], "filled": filled, "lists": lists}
-        )
+        position, slot = divmod(buffer.filled - 1, buffer.slots)
+        filled = position * share.total + int(share.numbers[slot]) + 1
+        message = {"rows": self._rows_of_all(changed), "holds": holds[changed], "filled": filled, "lists": lists}
+        gathered: list[Any] = self._ranks.all_gather(message)
         self._sent = holds
         flat = self._flags.reshape(-1)
-        for each in gathered:
-            flat[each["rows"]] = each["holds"]
-            self._filled = max(self._filled, each["filled"])
-        names = sorted({name for each in gathered for name in each["lists"]})
-        joined: Lists = {name: [] for name in names}
-        for each in gathered:
-            for name, numbers in each["lists"].items():
-                joined[name] += numbers
-        return joined
+        names = set()
+        for received in gathered:
+            flat[received["rows"]] = received["holds"]
+            self._filled = max(self._filled, received["filled"])
+            names.update(received["lists"])
+        # In the order of names, then of ranks, so that every rank reports the same.
+        of_all: Lists = {name: [] for name in sorted(names)}
+        for received in gathered:
+            for name, numbers in received["lists"].items():
+                of_all[name] += numbers
+        return of_all
 
     def sample(
         self, batch_size: int, generator: np.random.Generator, memory: MemorySettings | None = None
     ) -> tuple[Rows | SequenceRows, RowShare]:
-        """The rows [B] of this rank among ``batch_size`` of the whole, drawn as a buffer of the whole draws them.
+        """Return the rows [B] of this rank among ``batch_size`` of all, drawn as one buffer with all rows draws them.
 
         With ``memory``, they are sequences. Raises ConfigError if this rank has stored no transition.
         """
         flat = self._flags.reshape(-1)
-        drawn = sample_rows(flat, self._filled, int(np.count_nonzero(flat)), batch_size, generator)
-        whole = None
+        closed = int(np.count_nonzero(flat))
+        drawn = sample_rows(flat, self._filled, closed, batch_size, generator)
+        of_all = None
         if memory is not None:
-            whole = sequences_around(drawn, memory, flat, self._share.total, generator)
-            drawn = whole.rows
-        own, places = self._own(drawn)
-        if not len(own):
+            of_all = sequences_around(drawn, memory, flat, self._share.total, generator)
+            drawn = of_all.rows
+        rows, places = self._local(drawn)
+        if not len(rows):
             return self._any_row(batch_size, memory)
-        part = RowShare(batch_size, places, len(own) / batch_size)
-        if whole is None:
-            return own, part
-        starts, kept = self._own(whole.starts)
-        sequence = np.searchsorted(kept, whole.sequence[places])
-        return SequenceRows(own, sequence, starts, whole.leads[kept]), part
+        part = RowShare(batch_size, places, len(rows) / batch_size)
+        if of_all is None:
+            return rows, part
+        starts, local = self._local(of_all.starts)
+        sequence = np.searchsorted(local, of_all.sequence[places])
+        return SequenceRows(rows, sequence, starts, of_all.leads[local]), part
 
     def _any_row(self, batch_size: int, memory: MemorySettings | None) -> tuple[Rows | SequenceRows, RowShare]:
         """Return a row of this rank that counts nothing, for a minibatch without any of it."""
@@ -125,15 +129,15 @@ class JoinedReplay:
             return row, part
         return SequenceRows(row, zero, row, zero), part
 
-    def _own(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The rows of this rank among ``rows`` of the whole, and their places among these."""
-        slots = self._own_slots[rows % self._share.total]
+    def _local(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of this rank among ``rows`` of all ranks, and their places among these."""
+        slots = self._local_slots[rows % self._share.total]
         places = np.flatnonzero(slots >= 0)
         positions = rows[places] // self._share.total
         return positions * self._buffer.slots + slots[places], places
 
-    def _whole(self, rows: Rows) -> Rows:
-        """The rows of the whole buffer that ``rows`` of this rank's are."""
-        slots = self._buffer.slots
-        whole: Rows = rows // slots * self._share.total + self._share.numbers[rows % slots]
-        return whole
+    def _rows_of_all(self, rows: Rows) -> Rows:
+        """Return what ``rows`` of this rank are among the rows of all ranks."""
+        position, slot = np.divmod(rows, self._buffer.slots)
+        of_all: Rows = position * self._share.total + self._share.numbers[slot]
+        return of_all

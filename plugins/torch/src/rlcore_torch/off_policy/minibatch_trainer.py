@@ -6,6 +6,7 @@ A subclass provides a network (``build_model``), its optimizers (``build_optimiz
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlcore import (
     BehaviorSettings,
@@ -91,7 +92,9 @@ class MinibatchTrainer(TorchTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         # Providers with nothing to learn need no samples.
-        self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
+        self.learning_providers = [
+            provider for provider in self.providers if type(provider).update is not ExtrinsicReward.update
+        ]
         self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
@@ -145,9 +148,8 @@ class MinibatchTrainer(TorchTrainer):
 
         Without names, those of all optimizers. ``loss`` [] must be a mean over the rows of ``batch``.
         """
-        chosen = [self.optimizers[name] for name in names or self.optimizers]
-        for optimizer in chosen:
-            optimizer.zero_grad()
+        for name in names or self.optimizers:
+            self.optimizers[name].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.move(batch, *names)
 
@@ -182,10 +184,12 @@ class MinibatchTrainer(TorchTrainer):
         Without names, of all optimizers. Call it before their steps. Losses must be means over the rows of the
         minibatch. Does nothing in one process.
         """
-        if batch.rows is not None:
-            chosen = [self.optimizers[name] for name in names or self.optimizers]
-            parameters = [each for optimizer in chosen for each in optimizer.parameters]
-            sum_gradients(self.ranks, parameters, batch.rows.share)
+        if batch.rows is None:
+            return
+        parameters: list[nn.Parameter] = []
+        for name in names or self.optimizers:
+            parameters.extend(self.optimizers[name].parameters)
+        sum_gradients(self.ranks, parameters, batch.rows.share)
 
     def standard_normal(self, batch: TransitionBatch, rows: int, columns: int) -> NDArray[np.float32]:
         """Draw standard normal noise [rows, columns] for ``rows`` of a minibatch, or k rows for each of its B.
@@ -194,26 +198,33 @@ class MinibatchTrainer(TorchTrainer):
         """
         if batch.rows is None:
             return self.generator.standard_normal((rows, columns), dtype=np.float32)
-        whole = rows // len(batch.rows.places) * batch.rows.total
-        return batch.rows.of_own(self.generator.standard_normal((whole, columns), dtype=np.float32))
+        of_each = rows // len(batch.rows.places)
+        drawn = self.generator.standard_normal((of_each * batch.rows.total, columns), dtype=np.float32)
+        return batch.rows.of_own(drawn)
 
     def summarize(self, steps: Sequence[GradientStep], shares: Sequence[float] = ()) -> dict[str, float]:
         """Average each statistic over the gradient steps that have it. Raises TrainingDiverged if one is not finite.
 
         ``shares`` are those of this rank in each step; the statistics are of all ranks then.
         """
-        tags = [tag for step in steps for tag in step.stats]
+        tags: list[str] = []
+        scalars: list[Tensor] = []
+        share_of_scalar: list[float] = []
+        for k, step in enumerate(steps):
+            tags += step.stats
+            scalars += step.stats.values()
+            if shares:
+                share_of_scalar += [shares[k]] * len(step.stats)
         if not tags:
             return {}
-        values = torch.stack([value for step in steps for value in step.stats.values()])
+        values = torch.stack(scalars)  # one read waits for the device once
         if shares:
-            of_value = [share for step, share in zip(steps, shares, strict=True) for _ in step.stats]
-            values = values * torch.tensor(of_value, device=values.device)
+            values = values * torch.tensor(share_of_scalar, device=values.device)
             sum_over_ranks(self.ranks, values)
         numbers: list[float] = values.tolist()
-        if not np.isfinite(sum(numbers)):
-            found = zip(tags, numbers, strict=True)
-            raise self.diverged(next(f"{tag} is {value:g}" for tag, value in found if not np.isfinite(value)))
+        for tag, number in zip(tags, numbers, strict=True):
+            if not math.isfinite(number):
+                raise self.diverged(f"{tag} is {number:g}")
         return mean_by_tag(zip(tags, numbers, strict=True))
 
     def update_providers(self, shown: Transitions) -> dict[str, float]:

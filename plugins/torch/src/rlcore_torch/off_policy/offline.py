@@ -83,8 +83,9 @@ class OfflineTrainer(MinibatchTrainer):
         """Take one gradient step. Raises TrainingDiverged if a statistic is not finite."""
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
-        rows = self.with_neighbors(self.buffer.sample(batch_size, self.generator), self.buffer)
-        stats |= self.summarize([self.learn_from(rows)])
+        drawn = self.buffer.sample(batch_size, self.generator)
+        step = self.learn_from(self.with_neighbors(drawn, self.buffer))
+        stats |= self.summarize([step])
         if self.learning_providers:
             rows = self.buffer.sample(batch_size, self.generator)
             stats |= self.update_providers(self.reader.transitions(rows, self._passing(batch_size)))
@@ -101,7 +102,7 @@ class OfflineTrainer(MinibatchTrainer):
         start = self.gradient_steps * count
         return self._recorded.take(np.arange(start, start + count), mode="wrap")
 
-    def act(self, *given: Any) -> NoReturn:
+    def act(self, *arguments: Any) -> NoReturn:
         """Raise TypeError: there is no environment."""
         raise TypeError(f"{type(self).__name__} learns from recorded data and acts in no environment")
 
@@ -136,9 +137,9 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
         raise ConfigError(f"behavior {behavior.name!r}: in the recording, {problem}, which its agents have")
     rows = recording.rows
     count = recording.transitions + recording.episodes
-    # Recorded stacks are stored whole: they are written in one piece, not step by step.
-    whole = tuple(attrs.evolve(observation, frames=1) for observation in behavior.observations)
-    agent = attrs.evolve(one_slot(behavior), observations=whole)
+    # Recorded stacks are stored as they are: they are written in one piece, not step by step.
+    observations = tuple(attrs.evolve(observation, frames=1) for observation in behavior.observations)
+    agent = attrs.evolve(one_slot(behavior), observations=observations)
     size = max(count, LEAST_ROWS)
     require_memory(agent, size, what="recorded data")
     buffer = ReplayBuffer(agent, size)
@@ -149,7 +150,8 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
         buffer.rewrite(rows, choices=recording.actions.discrete)
         if recording.action_mask is not None:
             chosen = recording.actions.discrete + np.array(layout.offsets)
-            forbidden = ~np.take_along_axis(recording.action_mask[rows], chosen, axis=1).all(1)  # [N]
+            allowed = np.take_along_axis(recording.action_mask[rows], chosen, axis=1)
+            forbidden = ~allowed.all(1)  # [N]
             if forbidden.any():
                 raise ConfigError(
                     f"behavior {behavior.name!r}: in {int(forbidden.sum())} of {len(rows)} recorded steps, step "

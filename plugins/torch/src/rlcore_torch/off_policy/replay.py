@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -40,7 +41,8 @@ class ReplayBuffer(ReplayRings):
             "segments": self._segments.parts(self._stored(), self.filled, self._current()),
         }
         if self._frames:
-            state["frames"] = {name: frames.state_dict() for name, frames in self._frames.items()}
+            pools = {name: frames.state_dict() for name, frames in self._frames.items()}
+            state["frames"] = pools
         if self.priorities is not None:
             self.priorities.refresh(self.flags)
             state["priorities"] = self.priorities.state_dict(self.filled)
@@ -50,9 +52,10 @@ class ReplayBuffer(ReplayRings):
         """Raise RunStateError unless the state is of a buffer made like this one. SavedValueError is one."""
         saved = saved_mapping(state, "layout")
         for key, value in self._layout().items():
-            if saved.get(key) != value:
+            saved_value = saved.get(key)
+            if saved_value != value:
                 raise RunStateError(
-                    f"behavior {self.behavior.name!r}: the saved replay buffer was made with {key} {saved.get(key)} "
+                    f"behavior {self.behavior.name!r}: the saved replay buffer was made with {key} {saved_value} "
                     f"and this run has {value}; resume with the {key} of the checkpoint, or start a new run"
                 )
         used = saved_count(state, "rows")
@@ -64,7 +67,9 @@ class ReplayBuffer(ReplayRings):
         for segment in segments:
             self._require_rows(segment, optional, pools)
         head = saved_array(state, "head", self.head.dtype, self.head.shape)
-        if not ((head >= 0) & (head < used) & (head % self.slots == np.arange(self.slots))).all():
+        is_used = (head >= 0) & (head < used)
+        is_of_slot = head % self.slots == np.arange(self.slots)
+        if not (is_used & is_of_slot).all():
             raise SavedValueError("the entry 'head' has rows that are not of the replay buffer")
         for name in ("open", "awaiting"):
             saved_array(state, name, np.bool_, (self.slots,))
@@ -87,7 +92,8 @@ class ReplayBuffer(ReplayRings):
             array = self._arrays[name]
             if name != "memory" or array.size:
                 saved_array(segment.saved, name, array.dtype, (count, *array.shape[1:]))
-        if {name for name in OPTIONAL if name in segment.saved} != optional:
+        present = {name for name in OPTIONAL if name in segment.saved}
+        if present != optional:
             raise SavedValueError("the entry 'segments' has masks or group rewards in some of its segments only")
         if "masks" in optional:
             saved_array(segment.saved, "masks", np.bool_, (count, self.behavior.mask_size))
@@ -95,7 +101,9 @@ class ReplayBuffer(ReplayRings):
             saved_array(segment.saved, "group_reward", np.float32, (count,))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the state is of another number of slots, rows or behavior."""
+        """Continue from :meth:`state_dict`.
+
+        Raises RunStateError, changing nothing, if the state is of another number of slots, rows or behavior."""
         self.require_fit(state)
         self.filled = saved_count(state, "rows")
         segments = _segments_of(state, self.filled)
@@ -104,13 +112,14 @@ class ReplayBuffer(ReplayRings):
             self._arrays.pop(name, None)
             setattr(self, name, None)
             if name in segments[0].saved:
-                self._added(name)
+                self._optional(name)
         arrays = self._stored()
         observations = arrays.pop("observations")
         for segment in segments:
             rows = slice(segment.start, segment.stop)
+            saved_observations = segment.saved["observations"]
             for name in self._observations:
-                observations[name][rows] = segment.saved["observations"][name]
+                observations[name][rows] = saved_observations[name]
             for name, array in arrays.items():
                 array[rows] = segment.saved[name]
         for name, frames in self._frames.items():
@@ -129,30 +138,36 @@ class ReplayBuffer(ReplayRings):
             self.priorities.load_state_dict(state["priorities"])
 
     def _current(self) -> Rows:
-        """What a step changes without claiming a row: the current one, and the one before if its episode is cut."""
-        return np.concatenate([self.head, (self.head - self.slots) % self.capacity])
+        """Return what a step changes without claiming a row: the current one, and the one before at a cut."""
+        before = (self.head - self.slots) % self.capacity
+        return np.concatenate([self.head, before])
 
     def _stored(self) -> dict[str, Any]:
-        """The arrays of rows that a checkpoint has, with what the buffer has of masks and group rewards."""
-        numbers = {name: frames.numbers for name, frames in self._frames.items()}
-        stored: dict[str, Any] = {"observations": {**self._observations, **numbers}}
+        """Return the arrays of rows that a checkpoint has, with what the buffer has of masks and group rewards."""
+        observations = dict(self._observations)
+        for name, frames in self._frames.items():
+            observations[name] = frames.numbers
+        stored: dict[str, Any] = {"observations": observations}
         for name in (*ROWS, *OPTIONAL):
-            if name in self._arrays and (name != "memory" or self.memory.size):
+            if name in self._arrays:
                 stored[name] = self._arrays[name]
+        if not self.memory.size:
+            del stored["memory"]
         return stored
 
     def _layout(self) -> dict[str, Any]:
-        """What another buffer must share to take this one's state; JSON values only."""
+        """Return what another buffer must share to take this one's state; JSON values only."""
         behavior = self.behavior
-        memory = {"memory": self.memory.shape[1]} if self.memory.size else {}
-        return {
+        layout = {
             "slots": self.slots,
             "buffer_size": self.buffer_size,
             "observations": [[o.name, list(o.shape), o.dtype.name] for o in behavior.observations],
             "actions": [behavior.continuous, list(behavior.discrete)],
             "priority_alpha": None if self.priorities is None else self.priorities.alpha,
-            **memory,
         }
+        if self.memory.size:
+            layout["memory"] = self.memory.shape[1]
+        return layout
 
 
 @attrs.frozen(eq=False)
@@ -168,11 +183,12 @@ def _segments_of(state: Mapping[str, Any], used: int) -> list[Segment]:
     """Return the segments of a saved buffer that has ``used`` rows. Raises SavedValueError."""
     length = saved_count(state, "segment_rows")
     saved = saved_segments(state)
-    wanted = -(-used // max(length, 1))
-    if len(saved) != wanted or wanted < 1:
-        raise SavedValueError(f"the entry 'segments' is not a list of the {wanted} segments of {used} rows")
+    count = math.ceil(used / max(length, 1))
+    if len(saved) != count or count < 1:
+        raise SavedValueError(f"the entry 'segments' is not a list of the {count} segments of {used} rows")
     segments = []
-    for index, each in enumerate(saved):
+    for index, arrays in enumerate(saved):
         start = index * length
-        segments.append(Segment(start, min(start + length, used), each))
+        stop = min(start + length, used)
+        segments.append(Segment(start, stop, arrays))
     return segments

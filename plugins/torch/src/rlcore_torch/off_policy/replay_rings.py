@@ -14,6 +14,7 @@ An image that its spec declares a stack of frames has each frame stored once; se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,15 +24,16 @@ from numpy.typing import NDArray
 
 from rlcore import AgentBatch, BehaviorSpec, ConfigError, ObservationSpec
 from rlcore_torch.allocation import choice_dtype, require_memory
+from rlcore_torch.arrays import Array, Arrays, BoolArray, FloatArray, Indices
 from rlcore_torch.off_policy.frame_rows import FrameRows, frames_bytes
 from rlcore_torch.off_policy.priorities import Priorities
 from rlcore_torch.off_policy.replay_segments import ReplaySegments
 
 __all__ = ["ReplayRings", "Rows", "Steps"]
 
-FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
 """Rows of a replay buffer, [B] of int64."""
+NO_ROWS: Rows = np.empty(0, np.int64)
 
 # flags of a row; a truncated one bootstraps, also where an episode was cut
 CLOSED = 1
@@ -69,16 +71,16 @@ class Steps:
     truncated: NDArray[np.bool_]
 
 
-class TakenRows(Mapping[str, NDArray[Any]]):
+class GatheredRows(Mapping[str, NDArray[Any]]):
     """Rows of arrays by name. An array is gathered when it is asked for: most rewards look at no observation."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
+    def __init__(self, arrays: Arrays, rows: Rows) -> None:
         self._arrays = arrays
         self._rows = rows
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        taken: NDArray[Any] = self._arrays[name].take(self._rows, 0)
-        return taken
+    def __getitem__(self, name: str) -> Array:
+        gathered: Array = self._arrays[name].take(self._rows, 0)
+        return gathered
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -142,24 +144,26 @@ class ReplayRings:
         beside = 4 + 4 * remembered
         if priority_alpha is not None:
             beside += 9
-        # A frame that is stored once takes less than the stacks that show it.
-        beside -= sum(o.size * o.dtype.itemsize - frames_bytes(o) for o in stacks)
+        for o in stacks:  # a frame that is stored once takes less than the stacks that show it
+            beside -= o.size * o.dtype.itemsize - frames_bytes(o)
         require_memory(behavior, buffer_size, beside=beside)
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.slots = slots  # S
-        self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
+        capacity = math.ceil(buffer_size / slots) * slots  # S * C
+        self.capacity = capacity
         self._frames = {o.name: FrameRows(o, capacity, slots) for o in stacks}
-        self._observations: dict[str, NDArray[Any]] = {}  # those that are no stacks
-        seen: dict[str, Any] = {}
+        self._observations: dict[str, Array] = {}  # those that are no stacks
+        readable: dict[str, Any] = {}
         for o in behavior.observations:
             if o.name in self._frames:
-                seen[o.name] = self._frames[o.name]
+                readable[o.name] = self._frames[o.name]
             else:
-                self._observations[o.name] = np.zeros((capacity, *o.shape), o.dtype)
-                seen[o.name] = read_only(self._observations[o.name])
-        self.observations: Mapping[str, Any] = seen
-        self._arrays: dict[str, NDArray[Any]] = {}
+                array = np.zeros((capacity, *o.shape), o.dtype)
+                self._observations[o.name] = array
+                readable[o.name] = read_only(array)
+        self.observations: Mapping[str, Any] = readable
+        self._arrays: dict[str, Array] = {}
         self._add("raw", np.zeros((capacity, behavior.continuous), np.float32))
         self._add("choices", np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete)))
         self._add("reward", np.zeros(capacity, np.float32))
@@ -167,19 +171,22 @@ class ReplayRings:
         self._add("memory", np.zeros((capacity, remembered), np.float32))
         self.masks = None
         self.group_reward = None
-        self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
+        self.priorities: Priorities | None = None
+        if priority_alpha is not None:
+            self.priorities = Priorities(capacity, priority_alpha)
         self.filled = 0  # rows from here on were never used
         self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows
         self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next
-        self.closed_rows: Rows = np.empty(0, np.int64)  # [K] transitions that the last call of `observe` closed
+        self.closed_rows: Rows = NO_ROWS  # [K] transitions that the last call of `observe` closed
         self._closed = 0
-        arrays = [*self.observations.values(), *self._arrays.values()]
-        self.nbytes_of_row = sum(int(array.nbytes) for array in arrays) // capacity
+        arrays: list[Any] = [*readable.values(), *self._arrays.values()]
+        nbytes = sum(int(array.nbytes) for array in arrays)
+        self.nbytes_of_row = nbytes // capacity
         self._segments = ReplaySegments(capacity, slots, self.nbytes_of_row)
         self._claim(self.head)
 
-    def _add(self, name: str, array: NDArray[Any]) -> None:
+    def _add(self, name: str, array: Array) -> None:
         """Store ``array`` as that of all rows called ``name``.
 
         Others read the attribute, which cannot be written to: a row that changed unseen would be missing in
@@ -188,14 +195,15 @@ class ReplayRings:
         self._arrays[name] = array
         setattr(self, name, read_only(array))
 
-    def _added(self, name: str) -> NDArray[Any]:
+    def _optional(self, name: str) -> Array:
         """Return the array ``masks`` or ``group_reward``, which a buffer has from the first of them on."""
-        if name not in self._arrays:
-            if name == "masks":
-                self._add(name, np.ones((self.capacity, self.behavior.mask_size), np.bool_))
-            else:
-                self._add(name, np.zeros(self.capacity, np.float32))
-            self._segments.change(slice(None))
+        if name in self._arrays:
+            return self._arrays[name]
+        if name == "masks":
+            self._add(name, np.ones((self.capacity, self.behavior.mask_size), np.bool_))
+        else:
+            self._add(name, np.zeros(self.capacity, np.float32))
+        self._segments.change(slice(None))
         return self._arrays[name]
 
     def __len__(self) -> int:
@@ -208,7 +216,8 @@ class ReplayRings:
 
         A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
         """
-        return self.capacity // self.slots // 2 - 1
+        rows_of_slot = self.capacity // self.slots
+        return rows_of_slot // 2 - 1
 
     def next_rows(self, rows: Rows) -> Rows:
         """The rows that follow, in the same slots."""
@@ -218,14 +227,18 @@ class ReplayRings:
     def rows_after_ends(self, rows: Rows) -> Rows:
         """The rows that follow, past the final observations of episodes that ended, where the next one has begun."""
         following = self.next_rows(rows)
-        first = self.next_rows(following)
+        first_of_next = self.next_rows(following)
         slots = rows % self.slots
-        unseen = (first == self.head[slots]) & ~(self.open | self.awaiting)[slots]
-        return np.where(self.ends(rows) & ~unseen, first, following)
+        acts = self.open | self.awaiting
+        # An agent that waits for its turn has not seen its next episode: the row at the cursor is still to be written.
+        is_unseen = (first_of_next == self.head[slots]) & ~acts[slots]
+        has_next = self.ends(rows) & ~is_unseen
+        return np.where(has_next, first_of_next, following)
 
     def ends(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether each of ``rows`` [B] is the last transition of its episode."""
-        last: NDArray[np.bool_] = (self.flags.take(rows) & (TERMINATED | TRUNCATED)) != 0
+        how = self.flags.take(rows) & (TERMINATED | TRUNCATED)
+        last: NDArray[np.bool_] = how != 0
         return last
 
     # ------------------------------------------------------------ writing
@@ -241,7 +254,9 @@ class ReplayRings:
 
         ``memory`` [S, remembered] is what the networks remembered before.
         """
-        acting: Any = slice(None) if self.awaiting.all() else np.flatnonzero(self.awaiting)
+        acting: Any = slice(None)
+        if not self.awaiting.all():
+            acting = np.flatnonzero(self.awaiting)
         rows = self.head[acting]
         for name, values in (("raw", raw), ("choices", choices), ("memory", memory)):
             if values is not None:
@@ -249,36 +264,40 @@ class ReplayRings:
         self.open[acting] = True
 
     def observe(self, batch: AgentBatch) -> int:
-        """Closes transitions; returns how many."""
+        """Close transitions; return how many."""
         if batch.aborted is not None and batch.aborted.any():
             self.open[batch.aborted] = False
             self._cut(np.flatnonzero(batch.aborted))
-        moves = self.open
+        is_closing = self.open
         if batch.transition_closed is not None:
-            moves = moves & batch.transition_closed
-        closing = np.flatnonzero(moves)
+            is_closing = is_closing & batch.transition_closed
+        closing = np.flatnonzero(is_closing)
         rows = self.head[closing]
         self.closed_rows = rows
         self._closed += len(rows)
         self._arrays["reward"][rows] = batch.reward[closing]
         self._arrays["flags"][rows] = CLOSED
         if batch.group_reward is not None:
-            self._added("group_reward")[rows] = batch.group_reward[closing]
+            self._optional("group_reward")[rows] = batch.group_reward[closing]
         elif self.group_reward is not None:
             self._arrays["group_reward"][rows] = 0.0
         if self.priorities is not None:
             self.priorities.change(rows, self.flags)
         if batch.ended.size:
-            self._end(batch, moves[batch.ended])
-        self.head[closing] = self.next_rows(self.head[closing])
-        self._claim(self.head[closing])
+            self._end(batch, is_closing[batch.ended])
+        # The head may have moved to a final observation.
+        following = self.next_rows(self.head[closing])
+        self.head[closing] = following
+        self._claim(following)
         self.open[closing] = False
         self._write_current(batch)
         return len(rows)
 
-    def _end(self, batch: AgentBatch, closed: NDArray[np.bool_]) -> None:
+    def _end(self, batch: AgentBatch, closed: BoolArray) -> None:
         """Store how the episodes of ``batch.ended`` [K] ended, and their last observations, where ``closed`` [K]."""
-        kept: Any = slice(None) if closed.all() else closed
+        kept: Any = slice(None)
+        if not closed.all():
+            kept = closed
         ended = batch.ended[kept]
         if not ended.size:
             return
@@ -291,7 +310,9 @@ class ReplayRings:
         self._claim(following)
         finals = {name: batch.final_observations[name][kept] for name in self.observations}
         mask = batch.final_action_mask
-        self._write(following, finals, None if mask is None else mask[kept])
+        if mask is not None:
+            mask = mask[kept]
+        self._write(following, finals, mask)
         self.head[ended] = following
 
     def rewrite(
@@ -308,25 +329,27 @@ class ReplayRings:
         ``observations`` by name, each [B, *shape]; ``raw`` [B, continuous]; ``choices`` [B, branches]; ``reward`` [B].
         The next checkpoint stores the blocks of rows that changed.
         """
-        self._put(np.arange(self.capacity)[rows], observations or {})
+        changed = np.arange(self.capacity)[rows]
+        self._put(changed, observations or {})
         for name, values in (("raw", raw), ("choices", choices), ("reward", reward)):
             if values is not None:
                 self._arrays[name][rows] = values
-        self._segments.change(np.arange(self.capacity)[rows])
+        self._segments.change(changed)
 
     # ------------------------------------------------------------ inside
 
-    def _put(self, rows: Rows, observations: Mapping[str, NDArray[Any]]) -> None:
+    def _put(self, rows: Rows, observations: Arrays) -> None:
         """Write observations by name, each [B, *shape], into ``rows`` [B]."""
         for name, array in observations.items():
-            if (frames := self._frames.get(name)) is not None:
-                frames.put(rows, array)
+            if name in self._frames:
+                self._frames[name].put(rows, array)
             else:
                 self._observations[name][rows] = array
 
     def _claim(self, rows: Rows) -> None:
         """Overwrite ``rows``, the oldest ones of a full buffer, with new observations."""
-        self._closed -= int(np.count_nonzero(self.flags[rows]))
+        overwritten = np.count_nonzero(self.flags[rows])
+        self._closed -= int(overwritten)
         self._arrays["flags"][rows] = 0
         self._segments.change(rows)
         if self.priorities is not None:
@@ -335,31 +358,35 @@ class ReplayRings:
             self.filled = max(self.filled, int(rows.max()) + 1)
 
     def _write_current(self, batch: AgentBatch) -> None:
-        """The observations on which slots act next, and what is allowed there."""
+        """Store the observations on which slots act next, and what is allowed there."""
         acting: Any = slice(None)
+        self.awaiting[:] = True
         if batch.needs_action is not None:
             acting = np.flatnonzero(batch.needs_action)
+            self.awaiting[:] = batch.needs_action
         observations = {name: batch.observations[name][acting] for name in self.observations}
         mask = batch.action_mask
-        self._write(self.head[acting], observations, None if mask is None else mask[acting])
-        self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
+        if mask is not None:
+            mask = mask[acting]
+        self._write(self.head[acting], observations, mask)
 
-    def _write(self, rows: Rows, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> None:
+    def _write(self, rows: Rows, observations: Arrays, mask: BoolArray | None) -> None:
         """Write observations by name, each [B, *shape], and the ``mask`` [B, mask_size] of ``rows`` [B]."""
         self._put(rows, observations)
         if mask is not None:
-            self._added("masks")[rows] = mask
+            self._optional("masks")[rows] = mask
         elif self.masks is not None:
             self._arrays["masks"][rows] = True
 
-    def _cut(self, slots: NDArray[np.intp]) -> None:
-        """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
+    def _cut(self, slots: Indices) -> None:
+        """End the trajectories of ``slots`` at their current observation, which their last transition leads to."""
         rows = self.head[slots]
         previous = (rows - self.slots) % self.capacity
-        going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
-        self._arrays["flags"][previous[going_on]] |= TRUNCATED
-        following = self.next_rows(rows[going_on])
-        self.head[slots[going_on]] = following
+        is_going_on = self.flags[previous] != 0  # a row without a transition, and a final observation, have no flags
+        last = previous[is_going_on]
+        self._arrays["flags"][last] |= TRUNCATED
+        following = self.next_rows(rows[is_going_on])
+        self.head[slots[is_going_on]] = following
         self._claim(following)
 
     # ------------------------------------------------------------ sampling
@@ -402,7 +429,8 @@ class ReplayRings:
         self._segments.change(slice(None))
         self._closed = int(np.count_nonzero(flags))
         if masks is not None:
-            self._added("masks")[: len(masks)] = masks
+            stored = self._optional("masks")
+            stored[: len(masks)] = masks
 
     # ------------------------------------------------------------ reading
 
@@ -413,28 +441,29 @@ class ReplayRings:
         stretch of several steps led to.
         """
         steps = self.view(rows, last)
-        return attrs.evolve(
-            steps, observations=dict(steps.observations), next_observations=dict(steps.next_observations)
-        )
+        observations = dict(steps.observations)
+        next_observations = dict(steps.next_observations)
+        return attrs.evolve(steps, observations=observations, next_observations=next_observations)
 
     def view(self, rows: Rows, last: Rows | None = None) -> Steps:
         """Return what :meth:`transitions` returns; observations are copied each time that they are asked for."""
-        last = rows if last is None else last
+        if last is None:
+            last = rows
         following = self.next_rows(last)
         flags = self.flags.take(last)
         masks = self.masks
         group_reward = self.group_reward
         return Steps(
-            TakenRows(self.observations, rows),
-            TakenRows(self.observations, following),
-            self.raw.take(rows, 0),
-            self.choices.take(rows, 0).astype(np.int64),
-            None if masks is None else masks.take(rows, 0),
-            None if masks is None else masks.take(following, 0),
-            self.reward.take(rows),
-            None if group_reward is None else group_reward.take(rows),
-            (flags & TERMINATED).astype(np.bool_),
-            (flags & TRUNCATED).astype(np.bool_),
+            observations=GatheredRows(self.observations, rows),
+            next_observations=GatheredRows(self.observations, following),
+            raw=self.raw.take(rows, 0),
+            choices=self.choices.take(rows, 0).astype(np.int64),
+            masks=None if masks is None else masks.take(rows, 0),
+            next_masks=None if masks is None else masks.take(following, 0),
+            reward=self.reward.take(rows),
+            group_reward=None if group_reward is None else group_reward.take(rows),
+            terminated=(flags & TERMINATED).astype(np.bool_),
+            truncated=(flags & TRUNCATED).astype(np.bool_),
         )
 
     def stretches(self, rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_], Rows]:
@@ -444,12 +473,16 @@ class ReplayRings:
         it up, where they do [n, B] (past its end the last row is repeated), and the last row [B], whose next
         observation is the one to bootstrap from.
         """
+        count = len(rows)
         if n == 1:
-            return rows[None], np.ones((1, len(rows)), np.bool_), rows
-        indices = (rows + self.slots * np.arange(n)[:, None]) % self.capacity  # [n, B]
+            return rows[None], np.ones((1, count), np.bool_), rows
+        steps = np.arange(n)[:, None]
+        indices = (rows + self.slots * steps) % self.capacity  # [n, B]
         # A final or current observation, which holds no transition, is between any two stretches.
-        valid = np.logical_and.accumulate(self.flags.take(indices) != 0, 0)
-        last = indices[np.count_nonzero(valid, 0) - 1, np.arange(len(rows))]
+        holds = self.flags.take(indices) != 0
+        valid = np.logical_and.accumulate(holds, 0)
+        length = np.count_nonzero(valid, 0)
+        last = indices[length - 1, np.arange(count)]
         return np.where(valid, indices, last), valid, last
 
     # ------------------------------------------------------------ inside
@@ -465,29 +498,30 @@ class ReplayRings:
 
 
 def sample_rows(
-    flags: NDArray[np.uint8] | NDArray[np.bool_],
-    filled: int,
-    closed: int,
-    batch_size: int,
-    generator: np.random.Generator,
+    flags: NDArray[np.uint8] | BoolArray, filled: int, closed: int, batch_size: int, generator: np.random.Generator
 ) -> Rows:
-    """``batch_size`` of the ``closed`` rows that have flags, all of them among the first ``filled``."""
-    found = np.empty(0, np.int64)
-    while len(found) < batch_size:
-        wanted = (batch_size - len(found)) * filled // closed + 1
-        drawn = generator.integers(filled, size=wanted)
+    """Draw ``batch_size`` of the ``closed`` rows that have flags, all of them among the first ``filled``."""
+    rows = NO_ROWS
+    while len(rows) < batch_size:
+        missing = batch_size - len(rows)
+        # As many as are accepted on average, and one: most samples need a single draw.
+        count = missing * filled // closed + 1
+        drawn = generator.integers(filled, size=count)
         accepted = drawn[flags.take(drawn) != 0]
-        found = np.concatenate([found, accepted]) if len(found) else accepted
-    return found[:batch_size]
+        rows = np.concatenate([rows, accepted]) if len(rows) else accepted
+    return rows[:batch_size]
 
 
 def is_stack(observation: ObservationSpec) -> bool:
     """Whether ``observation`` is declared a stack of several frames, along the last axis of an image."""
-    return observation.frames > 1 and observation.kind == "image" and observation.shape[-1] % observation.frames == 0
+    if observation.frames == 1 or observation.kind != "image":
+        return False
+    channels = observation.shape[-1]
+    return channels % observation.frames == 0
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view of ``array`` that cannot be written to."""
+def read_only(array: Array) -> Array:
+    """Return a view of ``array`` that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -12,9 +12,9 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import BehaviorSpec, ConfigError, PluginError, RunContext, blamed
+from rlcore_torch.arrays import FloatArray
 from rlcore_torch.hookspecs import ReplaySamplerSpec
 from rlcore_torch.off_policy.priorities import importance_exponent
 from rlcore_torch.off_policy.replay import ReplayBuffer
@@ -22,8 +22,6 @@ from rlcore_torch.off_policy.replay_rings import Rows, Steps
 from rlcore_torch.settings import OffPolicySettings, PrioritizedSamplerSettings
 
 __all__ = ["ReplaySampler", "Sample"]
-
-FloatArray = NDArray[np.float32]
 
 
 @attrs.frozen(eq=False)
@@ -125,7 +123,8 @@ def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: Behavior
             f"must be 1 with {spec.described}, which changes single transitions, not {hyperparameters.n_steps}",
             key=("behaviors", behavior.name, "hyperparameters", "n_steps"),
         )
-    sampler.described = "" if isinstance(sampler, UniformSampler | PrioritizedSampler) else spec.described
+    if not isinstance(sampler, UniformSampler | PrioritizedSampler):
+        sampler.described = spec.described
     return sampler
 
 
@@ -144,20 +143,24 @@ def draw(
 
 
 def _problem(sample: object, buffer: ReplayBuffer, batch_size: int, changes_steps: bool) -> str:
-    """What is wrong with a sample; empty if nothing is."""
+    """Return what is wrong with a sample; empty if nothing is."""
     if not isinstance(sample, Sample):
         return f"a {type(sample).__name__} instead of a Sample"
     rows = sample.rows
     weight = sample.weight
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.int64 or rows.shape != (batch_size,):
+    if not _is_array(rows, np.int64, batch_size):
         return f"rows that are not an int64 array of {batch_size} numbers"
     if rows.min() < 0 or rows.max() >= buffer.capacity or not buffer.flags.take(rows).all():
         return "rows of the replay buffer that hold no transition"
     if weight is not None:
-        if not isinstance(weight, np.ndarray) or weight.shape != rows.shape or weight.dtype != np.float32:
+        if not _is_array(weight, np.float32, batch_size):
             return f"weights that are not a float32 array of {batch_size} numbers"
         if not (weight.min() > 0 and np.isfinite(weight.max())):  # a NaN fails the first comparison
             return "weights that are not finite and positive"
     if (sample.steps is not None) > changes_steps:
         return "steps, but its changes_steps is False"
     return ""
+
+
+def _is_array(array: object, dtype: type, size: int) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == (size,)

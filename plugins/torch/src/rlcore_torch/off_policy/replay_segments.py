@@ -6,6 +6,7 @@ buffer stay as they are between two checkpoints.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,47 +29,56 @@ class ReplaySegments:
     """
 
     def __init__(self, capacity: int, slots: int, bytes_of_row: int) -> None:
-        at_least = max(SEGMENT_BYTES // max(bytes_of_row, 1), -(-capacity // MOST_SEGMENTS))
-        self.rows = min(-(-at_least // slots) * slots, capacity)
-        count = -(-capacity // self.rows)
+        rows_of_bytes = SEGMENT_BYTES // max(bytes_of_row, 1)
+        least = max(rows_of_bytes, math.ceil(capacity / MOST_SEGMENTS))
+        self.rows = min(math.ceil(least / slots) * slots, capacity)
+        count = math.ceil(capacity / self.rows)
         self._changed = np.ones(count, np.bool_)
         self._parts: list[SharedPart | None] = [None] * count  # as a checkpoint stored them
 
     def change(self, rows: Rows | slice) -> None:
-        """The ``rows`` have changed, all of them for ``slice(None)``."""
-        self._changed[rows if isinstance(rows, slice) else rows // self.rows] = True
+        """Note that ``rows`` have changed, all of them for ``slice(None)``."""
+        if isinstance(rows, slice):
+            self._changed[rows] = True
+        else:
+            self._changed[rows // self.rows] = True
 
     def parts(self, arrays: Mapping[str, Any], filled: int, current: Rows) -> list[SharedPart]:
-        """The segments with the first ``filled`` rows of ``arrays``, nested mappings of arrays [capacity, ...].
+        """Return the segments with the first ``filled`` rows of ``arrays``, nested mappings of arrays [capacity, ...].
 
         Segments that did not change are the objects of the last call. The rows ``current`` may change from now on
         without a call of :meth:`change`.
         """
         parts = []
-        for index in range(-(-filled // self.rows)):
-            known = None if self._changed[index] else self._parts[index]
-            if known is None:
-                known = SharedPart(rows_of(arrays, index * self.rows, min((index + 1) * self.rows, filled)))
-                self._parts[index] = known
-            parts.append(known)
+        for index, start in enumerate(range(0, filled, self.rows)):
+            part = self._parts[index]
+            if part is None or self._changed[index]:
+                stop = min(start + self.rows, filled)
+                part = SharedPart(rows_of(arrays, start, stop))
+                self._parts[index] = part
+            parts.append(part)
         self._changed[:] = False
         self.change(current)
         return parts
 
     def loaded(self, saved: Sequence[Any], arrays: Mapping[str, Any], filled: int, current: Rows) -> None:
-        """``arrays`` were just filled with the segments ``saved``, each of which has :attr:`rows` rows."""
+        """Note that ``arrays`` were just filled with the segments ``saved``, each of which has :attr:`rows` rows."""
         self.change(slice(None))
-        for part, each in zip(self.parts(arrays, filled, current), saved, strict=True):
-            if isinstance(each, FrozenState):  # its values cannot have changed since its checksum was computed
-                part.checksum = each.checksum
+        parts = self.parts(arrays, filled, current)
+        for part, state in zip(parts, saved, strict=True):
+            if isinstance(state, FrozenState):  # its values cannot have changed since its checksum was computed
+                part.checksum = state.checksum
 
 
 def rows_of(arrays: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
-    """Views of the rows from ``start`` to ``stop`` of nested mappings of arrays."""
-    return {
-        name: rows_of(array, start, stop) if isinstance(array, Mapping) else array[start:stop]
-        for name, array in arrays.items()
-    }
+    """Return views of the rows from ``start`` to ``stop`` of nested mappings of arrays."""
+    views: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if isinstance(array, Mapping):
+            views[name] = rows_of(array, start, stop)
+        else:
+            views[name] = array[start:stop]
+    return views
 
 
 def saved_segments(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -76,4 +86,4 @@ def saved_segments(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     saved = saved_entry(state, "segments")
     if not isinstance(saved, list | tuple):
         raise SavedValueError("the entry 'segments' is not a list")
-    return [saved_mapping({"segments": each}, "segments") for each in saved]
+    return [saved_mapping({"segments": segment}, "segments") for segment in saved]

@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore_torch.arrays import BoolArray
 from rlcore_torch.networks.sequence_inputs import steps_within
 from rlcore_torch.networks.settings import MemorySettings
 from rlcore_torch.off_policy.replay_rings import Rows
@@ -45,7 +46,7 @@ class SequenceRows:
 def sequences_around(
     drawn: Rows,
     memory: MemorySettings,
-    flags: NDArray[np.uint8] | NDArray[np.bool_],
+    flags: NDArray[np.uint8] | BoolArray,
     slots: int,
     generator: np.random.Generator,
 ) -> SequenceRows:
@@ -56,28 +57,30 @@ def sequences_around(
     """
     length = memory.sequence_length
     capacity = len(flags)
+    wanted = len(drawn)
     before = _transitions(drawn, -slots, length - 1 + memory.lead, flags)  # [D] in the same episode
-    back = np.minimum(generator.integers(length, size=len(drawn)), before)
+    offset = generator.integers(length, size=wanted)
+    back = np.minimum(offset, before)
     starts = (drawn - slots * back) % capacity
     lengths = _transitions(starts, slots, length - 1, flags) + 1
     ends = np.cumsum(lengths)
-    count = int(np.searchsorted(ends, len(drawn))) + 1  # Q
+    count = int(np.searchsorted(ends, wanted)) + 1  # Q
     starts = starts[:count]
     lengths = lengths[:count]
-    before = before[:count]
-    lengths[-1] -= ends[count - 1] - len(drawn)
+    lengths[-1] -= ends[count - 1] - wanted  # the last sequence is cut
     sequence = np.repeat(np.arange(count), lengths)
     rows = (starts[sequence] + slots * steps_within(lengths)) % capacity
-    return SequenceRows(rows, sequence, starts, np.minimum(before - back[:count], memory.lead))
+    left = before[:count] - back[:count]
+    leads = np.minimum(left, memory.lead)
+    return SequenceRows(rows, sequence, starts, leads)
 
 
-def _transitions(rows: Rows, stride: int, most: int, flags: NDArray[np.uint8] | NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many transitions, at most ``most``, follow one another from each of ``rows`` on, in steps of ``stride``.
-
-    A row itself is not counted.
-    """
+def _transitions(rows: Rows, stride: int, most: int, flags: NDArray[np.uint8] | BoolArray) -> NDArray[np.int64]:
+    """Count the transitions, at most ``most``, that follow one another after each of ``rows``, ``stride`` rows apart."""
     # A final or current observation, which holds no transition, is between any two episodes and before the oldest row.
     most = min(most, len(flags) // abs(stride))  # a burn-in may be longer than the ring
-    found = (rows + stride * np.arange(1, most + 1)[:, None]) % len(flags)
-    counted: NDArray[np.int64] = np.logical_and.accumulate(flags.take(found) != 0, 0).sum(0)
-    return counted
+    steps = np.arange(1, most + 1)[:, None]
+    others = (rows + stride * steps) % len(flags)
+    holds = flags.take(others) != 0
+    counts: NDArray[np.int64] = np.logical_and.accumulate(holds, 0).sum(0)
+    return counts

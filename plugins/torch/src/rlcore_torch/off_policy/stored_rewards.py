@@ -27,9 +27,8 @@ class StoredEpisodeRewards:
     def __init__(self, reader: BatchReader, names: Sequence[str]) -> None:
         buffer = reader.buffer
         self.reader = reader
-        self.rewards = {
-            name: EpisodeRewards(np.zeros(buffer.slots)) for name in names
-        }  # in the order of reader.providers
+        # in the order of reader.providers
+        self.rewards = {name: EpisodeRewards(np.zeros(buffer.slots)) for name in names}
         self.finished: dict[str, list[float]] = {name: [] for name in names}  # sums that no update has reported
         self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
         self._ended = False  # whether an episode ended in one of them
@@ -37,47 +36,56 @@ class StoredEpisodeRewards:
         self._most = max(1, min(MOST_STEPS, buffer.steps_kept))
 
     def begin(self) -> None:
-        """All open episodes are cut."""
+        """Forget the open episodes, all of which are cut."""
         self._forget(np.ones(self.reader.buffer.slots, np.bool_))
 
     def observe(self, batch: AgentBatch) -> int:
         """Pass the batch to the buffer; return the number of transitions that it closes."""
         if batch.aborted is not None and batch.aborted.any():
             self._forget(batch.aborted)
-        count = self.reader.buffer.observe(batch)
-        if count or self.reader.scaling is not None:  # ranks join statistics step by step
-            self._rows.append(self.reader.buffer.closed_rows)
-            if count and batch.ended.size:
-                self._ended = self.has_finished = True
-            if len(self._rows) == self._most:
-                self.compute()
+        buffer = self.reader.buffer
+        count = buffer.observe(batch)
+        if not count and self.reader.scaling is None:  # ranks join statistics step by step, also of empty steps
+            return count
+        self._rows.append(buffer.closed_rows)
+        if count and batch.ended.size:
+            self._ended = True
+            self.has_finished = True
+        if len(self._rows) == self._most:
+            self.compute()
         return count
 
     def report(self) -> Mapping[str, Sequence[float]]:
         """Return the sums of the episodes that ended since the last call, by tag; none without such an episode."""
         if self._ended:
             self.compute()
-        stats = {f"Policy/{name.capitalize()} Reward": sums for name, sums in self.finished.items() if sums}
-        self.finished = {name: [] for name in self.finished}
+        stats = {}
+        for name, sums in self.finished.items():
+            if sums:
+                stats[f"Policy/{name.capitalize()} Reward"] = sums
+            self.finished[name] = []
         self.has_finished = False
         return stats
 
     def state_dict(self) -> dict[str, Any]:
         self.compute()
-        return {
-            name: {"open": rewards.open.copy(), "finished": np.array(self.finished[name], np.float64)}
-            for name, rewards in self.rewards.items()
-        }
+        state = {}
+        for name, rewards in self.rewards.items():
+            finished = np.array(self.finished[name], np.float64)
+            state[name] = {"open": rewards.open.copy(), "finished": finished}
+        return state
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         for name, rewards in self.rewards.items():
-            saved_array(saved_mapping(state, name), "open", np.float64, rewards.open.shape)
-            saved_array(saved_mapping(state, name), "finished", np.float64, (None,))
+            of_provider = saved_mapping(state, name)
+            saved_array(of_provider, "open", np.float64, rewards.open.shape)
+            saved_array(of_provider, "finished", np.float64, (None,))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, rewards in self.rewards.items():
-            rewards.open = np.array(state[name]["open"])
-            self.finished[name] = state[name]["finished"].tolist()
+            of_provider = state[name]
+            rewards.open = np.array(of_provider["open"])
+            self.finished[name] = of_provider["finished"].tolist()
         self.has_finished = True
 
     def _forget(self, slots: NDArray[np.bool_]) -> None:
@@ -91,15 +99,17 @@ class StoredEpisodeRewards:
         """Compute the rewards of all transitions so far."""
         if not self._rows:
             return
-        buffer = self.reader.buffer
+        reader = self.reader
+        buffer = reader.buffer
         rows = np.concatenate(self._rows)
-        step = np.repeat(np.arange(len(self._rows)), [len(part) for part in self._rows])
+        steps = len(self._rows)
+        counts = [len(closed) for closed in self._rows]
+        step = np.repeat(np.arange(steps), counts)
         at = step, rows % buffer.slots
-        ended = np.zeros((len(self._rows), buffer.slots), np.bool_)
+        ended = np.zeros((steps, buffer.slots), np.bool_)
         ended[at] = buffer.ends(rows)
-        providers = self.reader.providers
-        scaling = self.reader.scaling
-        rewards = self.reader.rewards(rows)
+        scaling = reader.scaling
+        rewards = reader.rewards(rows)
         for k, (name, sums) in enumerate(self.rewards.items()):
             reward = np.zeros(ended.shape, np.float32)  # [steps, S]
             if scaling is not None and k == scaling.place:
@@ -107,7 +117,8 @@ class StoredEpisodeRewards:
                 valid[at] = True
                 reward[at] = rewards[k]
                 scaling.add(reward, ended, valid)
-            reward[at] = rewards[k] * np.float32(providers[k].strength)
+            strength = np.float32(reader.providers[k].strength)
+            reward[at] = rewards[k] * strength
             self.finished[name] += sums.record(reward, ended, NO_CUTS)
         self._rows = []
         self._ended = False

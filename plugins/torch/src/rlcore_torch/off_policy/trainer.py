@@ -8,12 +8,13 @@ the loop of an update and the state are here. The other parts of an update, in t
 * ``off_policy/replay.py`` and ``replay_rings.py``: the stored transitions.
 * ``off_policy/transition_batch.py``: rewards of n steps, discounts and normalized observations of a minibatch.
 * ``off_policy/minibatch_trainer.py``: gradients of several ranks, random numbers of losses, statistics.
-* ``optimization/optimizer.py``, and on a CPU ``cpu.py``: the step of an optimizer.
+* ``optimization/optimizer.py``, and on a CPU ``acceleration/flat_adam.py``: the step of an optimizer.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ from rlcore_torch.off_policy.joined_replay import JoinedReplay
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
-from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler, draw
+from rlcore_torch.off_policy.replay_sampler import ReplaySampler, UniformSampler, create_replay_sampler, draw
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
@@ -93,7 +94,9 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
-        self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
+        self.sampler: ReplaySampler = UniformSampler()
+        if not run.inference:
+            self.sampler = create_replay_sampler(h, behavior, run)
         super().__init__(settings, behavior, run)
         if self.model.memory is not None and self.sampler.changes_steps:
             raise ConfigError(
@@ -101,11 +104,12 @@ class OffPolicyTrainer(MinibatchTrainer):
                 "leave out one of the two",
                 key=("behaviors", behavior.name, "hyperparameters", "replay_sampler"),
             )
-        share = self.share
         remembered = self.model.memory_size * len(self.model.remembering)
         self.memory = np.zeros((behavior.slots, remembered), np.float32) if remembered else None
         self.buffer = self._make_buffer(behavior, h, run, remembered)
-        self._joined = JoinedReplay(self.buffer, share, run.ranks) if run.ranks.size > 1 else None
+        self._joined: JoinedReplay | None = None
+        if run.ranks.size > 1:
+            self._joined = JoinedReplay(self.buffer, self.share, run.ranks)
         self.reward_scaling = self.make_reward_scaling()
         self.reader = BatchReader(
             self.buffer,
@@ -122,12 +126,11 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._collected = CollectedRows(self.buffer)
         self._ratio = UpdateRatio(h.steps_per_update, start, h.gradient_steps)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
-        self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        self.action_generator = generator
         head = self.model.policy_head
-        self.action_noise = ActionNoise(
-            behavior, STEPS_OF_NOISE, self.action_generator, head.held_size, share, head.hold
-        )
-        distribution = self.model.policy_head.distribution
+        self.action_noise = ActionNoise(behavior, STEPS_OF_NOISE, generator, head.held_size, self.share, head.hold)
+        distribution = head.distribution
         self._distribution_learns = distribution is not None and bool(distribution.state_dict())
         self._begun_with: dict[str, Statistic] = {}  # statistics of an update when its first minibatch was drawn
         self._shares: list[float] = []  # of this rank in each minibatch of an update
@@ -150,7 +153,9 @@ class OffPolicyTrainer(MinibatchTrainer):
 
         A subclass may override it.
         """
-        noise = None if self.settings.network_settings.deterministic else self.action_noise.next()
+        noise = None
+        if not self.settings.network_settings.deterministic:
+            noise = self.action_noise.next()
         return self.policy.explore(self.parameters(batch), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
@@ -160,20 +165,23 @@ class OffPolicyTrainer(MinibatchTrainer):
         """
         generator = self.action_generator
         layout = self.policy.layout
-        # an agent draws the same whichever rank it is in
+        # Drawn for all slots of the run: an agent draws the same whichever rank it is in.
         slots = self.share.total
-        own = self.share.numbers
+        local = self.share.numbers
         raw = choices = None
         if layout.continuous:
-            raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
-            if (unbounded := np.isinf(layout.clip)).any():
-                raw[:, unbounded] = generator.standard_normal((slots, int(unbounded.sum())), dtype=np.float32)
-            raw = raw[own]
+            drawn = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
+            is_unbounded = np.isinf(layout.clip)
+            count = int(is_unbounded.sum())
+            if count:
+                drawn[:, is_unbounded] = generator.standard_normal((slots, count), dtype=np.float32)
+            raw = drawn[local]
         if layout.branches:
-            lot = generator.random((slots, layout.logits), dtype=np.float32)[own]
+            # The greatest of equal lots is a uniform choice, also among those that a mask leaves.
+            lots = generator.random((slots, layout.logits), dtype=np.float32)[local]
             if batch.action_mask is not None:
-                lot = numpy_mask_logits(lot, batch.action_mask)
-            choices = layout.greedy_choices(lot)
+                lots = numpy_mask_logits(lots, batch.action_mask)
+            choices = layout.greedy_choices(lots)
         return raw, choices
 
     # ------------------------------------------------------------ for subclasses
@@ -215,15 +223,16 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         """Store the transitions that closed."""
-        over = batch.ended
+        episodes = batch
         batch = lives_as_episodes(batch)
-        starting = self.hyperparameters.buffer_init_steps
-        needed_from = starting if self.steps < starting else self._ratio.next
+        needed_from = self.hyperparameters.buffer_init_steps
+        if self.steps >= needed_from:
+            needed_from = self._ratio.next
         self.step_count.add(self._episode_rewards.observe(batch), needed_from)
         if self.learning_providers:
             self._collected.add(self.buffer.closed_rows)
         if self.memory is not None:
-            self.memory[over] = 0.0  # a lost life ends the value alone, and not what is remembered
+            self.memory[episodes.ended] = 0.0  # a lost life ends the value alone, and not what is remembered
             if batch.aborted is not None:
                 self.memory[batch.aborted] = 0.0
         self.normalize(batch)
@@ -253,31 +262,35 @@ class OffPolicyTrainer(MinibatchTrainer):
         Sets the learning rate of all optimizers first. ``gradient_steps`` counts a step when the next minibatch is
         asked for: during a step it is the number of those before.
         """
-        report = self._episode_rewards.report() if self._episode_rewards.has_finished else {}
+        report: Mapping[str, Sequence[float]] = {}
+        if self._episode_rewards.has_finished:
+            report = self._episode_rewards.report()
         if self.reward_scaling is not None:
+            # Rewards are scaled by the variance of all that were collected, in all ranks.
             self._episode_rewards.compute()
             self.reward_scaling.join()
         if self._joined is not None:
             report = self._joined.exchange({tag: list(sums) for tag, sums in report.items()})
         self._begun_with = {**self.set_learning_rates(self._ratio.latest), **report}
         self._shares = []
-        batch_size = self.hyperparameters.batch_size
-        steps = self.step_count.steps
-        for _ in range(self._ratio.due(steps)):
-            if self._joined is None:
-                progress = min(1.0, steps / self.settings.max_steps)
-                sample = draw(self.sampler, self.buffer, batch_size, self.generator, progress)
-                weight = sample.weight
-                if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
-                    weight = np.ones(len(sample.rows), np.float32)
-                rows = self.with_neighbors(sample.rows, self.buffer)
-                yield self.reader.read(rows, weight, sample.steps)
-            else:
-                rows, part = self._joined.sample(batch_size, self.generator, self.model.memory)
-                self._shares.append(part.share)
-                yield attrs.evolve(self.reader.read(rows), rows=part)
+        for _ in range(self._ratio.due(self.step_count.steps)):
+            yield self._minibatch()
             self._ratio.done += 1
             self.gradient_steps += 1
+
+    def _minibatch(self) -> TransitionBatch:
+        batch_size = self.hyperparameters.batch_size
+        if self._joined is not None:
+            local, part = self._joined.sample(batch_size, self.generator, self.model.memory)
+            self._shares.append(part.share)
+            return attrs.evolve(self.reader.read(local), rows=part)
+        progress = min(1.0, self.step_count.steps / self.settings.max_steps)
+        sample = draw(self.sampler, self.buffer, batch_size, self.generator, progress)
+        weight = sample.weight
+        if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
+            weight = np.ones(len(sample.rows), np.float32)
+        rows = self.with_neighbors(sample.rows, self.buffer)
+        return self.reader.read(rows, weight, sample.steps)
 
     def prioritize(self, batch: TransitionBatch, step: GradientStep) -> None:
         """Give the sampler the errors of the gradient step on ``batch``, if it uses them.
@@ -293,8 +306,9 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"errors, which trainer {self.settings.trainer_type!r} does not give; choose another one"
             )
         errors = to_numpy(step.td_error)
-        if not np.isfinite(errors).all():
-            raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
+        wrong = errors[~np.isfinite(errors)]
+        if wrong.size:
+            raise self.diverged(f"a temporal-difference error is {wrong[0]:g}")
         with blamed(self.sampler.described or "the replay sampler", "in learned"):
             self.sampler.learned(self.buffer, batch.starts, errors)
 
@@ -320,7 +334,8 @@ class OffPolicyTrainer(MinibatchTrainer):
             return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots, remembered=remembered)
         size = h.buffer_size
         if self.share.total > behavior.slots:
-            size = -(-size // self.share.total) * behavior.slots
+            # As many rows for each slot as one process would have.
+            size = math.ceil(size / self.share.total) * behavior.slots
         buffer = ReplayBuffer(behavior, size, self.sampler.priority_alpha, remembered)
         needed = buffer.capacity * buffer.nbytes_of_row / 1e6
         log.info("behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, needed)
@@ -330,16 +345,19 @@ class OffPolicyTrainer(MinibatchTrainer):
     def _sampler_type(self) -> str:
         """The name of the replay sampler without its distribution, which may change."""
         chosen = self.hyperparameters.replay_sampler
-        return "uniform" if chosen is None else chosen.type.rpartition("/")[2]
+        if chosen is None:
+            return "uniform"
+        _, _, name = chosen.type.rpartition("/")
+        return name
 
     def _update_rewards(self) -> dict[str, float]:
-        found: list[tuple[str, float]] = []
+        statistics: list[tuple[str, float]] = []
         for _ in range(self._reward_ratio.due(self.steps)):
             rows = self.buffer.sample(self.hyperparameters.batch_size, self.generator)
-            shown = self.reader.transitions(rows, self._collected.take())
-            found += self.update_providers(shown).items()
+            transitions = self.reader.transitions(rows, self._collected.take())
+            statistics += self.update_providers(transitions).items()
             self._reward_ratio.done += 1
-        return mean_by_tag(found)
+        return mean_by_tag(statistics)
 
     # ------------------------------------------------------------ state
 
@@ -406,7 +424,8 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def _restart(self) -> None:
         """Learn again once a minibatch of new transitions is stored."""
-        start = max(self.steps + self.hyperparameters.batch_size, self.hyperparameters.buffer_init_steps)
+        h = self.hyperparameters
+        start = max(self.steps + h.batch_size, h.buffer_init_steps)
         self._ratio.restart(start)
         self._reward_ratio.restart(start)
         self._collected.clear()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import attrs
-import numpy as np
 from torch import Tensor
 
 from rlcore_torch.networks.sequence_inputs import Inputs
 from rlcore_torch.off_policy.joined_replay import RowShare
-from rlcore_torch.off_policy.replay_rings import Rows
+from rlcore_torch.off_policy.replay_rings import NO_ROWS, Rows
 
 __all__ = ["ActionBatch", "TransitionBatch"]
 
@@ -97,4 +96,4 @@ class TransitionBatch(ActionBatch):
     between: StepsBetween | None = None
     rows: RowShare | None = None
     after_ends: AfterEnds | None = None
-    starts: Rows = attrs.field(factory=lambda: np.empty(0, np.int64), init=False)
+    starts: Rows = attrs.field(default=NO_ROWS, init=False)
