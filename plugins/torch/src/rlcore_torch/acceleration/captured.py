@@ -46,24 +46,28 @@ class CapturedStep(Generic[Result]):
 
     def __call__(self, *arguments: Any) -> Result:
         """Call the function, or replay it. Tensors of the result are the caller's."""
-        given: list[Tensor] = []
-        key = _flat(arguments, given)
-        recording = None if key is None else self._recordings.get(key)
+        tensors: list[Tensor] = []
+        key = _flat(arguments, tensors)
+        if key is None:
+            return self._function(*arguments)
+        recording = self._recordings.get(key)
         if recording is None:
-            if key is None or len(self._recordings) >= MOST:
+            if len(self._recordings) >= MOST:
                 return self._function(*arguments)
-            recording = self._recordings[key] = _Recording()
+            recording = _Recording()
+            self._recordings[key] = recording
         if recording.calls < WARM_UP:
             recording.calls += 1
             return self._aside(arguments)
         if recording.replay is None:
-            self._fill(recording, arguments, given)
+            self._fill(recording, arguments, tensors)
         assert recording.replay is not None
-        for mine, tensor in zip(recording.arguments, given, strict=True):
-            mine.copy_(tensor)
+        # A graph reads the addresses that it was recorded with.
+        for recorded, tensor in zip(recording.arguments, tensors, strict=True):
+            recorded.copy_(tensor)
         recording.replay()
-        made = iter([tensor.detach().clone() for tensor in recording.made])
-        result: Result = _with_tensors(recording.result, made)
+        copies = [tensor.detach().clone() for tensor in recording.filled]  # the next replay writes over them
+        result: Result = _with_tensors(recording.result, iter(copies))
         return result
 
     def forget(self) -> None:
@@ -82,18 +86,19 @@ class CapturedStep(Generic[Result]):
         current.wait_stream(side)
         return result
 
-    def _fill(self, recording: _Recording, arguments: tuple[Any, ...], given: Sequence[Tensor]) -> None:
-        recording.arguments = [tensor.detach().clone() for tensor in given]
-        own = _with_tensors(arguments, iter(recording.arguments))
+    def _fill(self, recording: _Recording, arguments: tuple[Any, ...], tensors: Sequence[Tensor]) -> None:
+        """Record the function with copies of ``tensors``, those of its ``arguments``."""
+        recording.arguments = [tensor.detach().clone() for tensor in tensors]
+        copied = _with_tensors(arguments, iter(recording.arguments))
 
         def step() -> Sequence[Tensor]:
-            made: list[Tensor] = []
-            recording.result = self._function(*own)
-            _flat(recording.result, made)
-            return made
+            filled: list[Tensor] = []
+            recording.result = self._function(*copied)
+            _flat(recording.result, filled)
+            return filled
 
         try:
-            recording.replay, recording.made = self._record(step)
+            recording.replay, recording.filled = self._record(step)
         except RuntimeError as error:
             cause = str(error).splitlines()[0]
             raise ConfigError(
@@ -110,7 +115,7 @@ class _Recording:
     calls: int = 0
     replay: Replay | None = None
     arguments: Sequence[Tensor] = ()
-    made: Sequence[Tensor] = ()
+    filled: Sequence[Tensor] = ()
     result: Any = None
 
 
@@ -128,12 +133,12 @@ def _graph(step: Callable[[], Sequence[Tensor]]) -> tuple[Replay, Sequence[Tenso
     """Record a CUDA graph. Other threads may use the GPU meanwhile."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        made = step()
-    return graph.replay, made
+        filled = step()
+    return graph.replay, filled
 
 
 def _flat(value: Any, tensors: list[Tensor]) -> Hashable | None:
-    """What a recording depends on, but for the numbers in tensors; None if it depends on something unknown.
+    """Return what a recording depends on, but for the numbers in tensors; None if it depends on something unknown.
 
     Tensors are added to ``tensors``, in the order in which :func:`_with_tensors` replaces them.
     """
@@ -146,7 +151,9 @@ def _flat(value: Any, tensors: list[Tensor]) -> Hashable | None:
     if parts is None:
         return None
     keys = [_flat(part, tensors) for part in parts.values()]
-    return None if None in keys else (type(value).__name__, tuple(parts), tuple(keys))
+    if None in keys:
+        return None
+    return (type(value).__name__, tuple(parts), tuple(keys))
 
 
 def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
@@ -159,7 +166,9 @@ def _with_tensors(value: Any, tensors: Iterator[Tensor]) -> Any:
     replaced = {name: _with_tensors(part, tensors) for name, part in parts.items()}
     if isinstance(value, Mapping):
         return replaced
-    return tuple(replaced.values()) if isinstance(value, tuple) else attrs.evolve(value, **replaced)
+    if isinstance(value, tuple):
+        return tuple(replaced.values())
+    return attrs.evolve(value, **replaced)
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:

@@ -36,8 +36,8 @@ class FlatAdam(Adam):
         flat = None
         if all(p.untyped_storage().nbytes() == p.nbytes for p in parameters):  # else they are views of another tensor
             flat = torch.cat([p.detach().reshape(-1) for p in parameters])  # [number of parameters]
-            for p, own in zip(parameters, _parts(flat, parameters), strict=True):
-                p.data = own
+            for p, part in zip(parameters, _parts(flat, parameters), strict=True):
+                p.data = part
         self._take(parameters, flat, learning_rate, epsilon)
 
     def _take(
@@ -47,19 +47,21 @@ class FlatAdam(Adam):
         self.learning_rate = learning_rate
         self.epsilon = epsilon
         self._flat = flat
-        self._grad, self._mean, self._square = (
-            torch.zeros(sum(p.numel() for p in parameters), dtype=parameters[0].dtype) for _ in range(3)
-        )
-        self._grads, self._means, self._squares = (
-            _parts(each, parameters) for each in (self._grad, self._mean, self._square)
-        )
+        size = sum(p.numel() for p in parameters)
+        dtype = parameters[0].dtype
+        self._grad = torch.zeros(size, dtype=dtype)
+        self._mean = torch.zeros(size, dtype=dtype)
+        self._square = torch.zeros(size, dtype=dtype)
+        self._grads = _parts(self._grad, parameters)
+        self._means = _parts(self._mean, parameters)
+        self._squares = _parts(self._square, parameters)
         self._step = torch.zeros(())  # of all parameters
         self._steps: list[Tensor] = []  # of each, where they differ
 
     def another(self, learning_rate: float) -> FlatAdam:
-        made = FlatAdam.__new__(FlatAdam)
-        made._take(self.parameters, self._flat, learning_rate, self.epsilon)
-        return made
+        other = FlatAdam.__new__(FlatAdam)
+        other._take(self.parameters, self._flat, learning_rate, self.epsilon)
+        return other
 
     def zero_grad(self) -> None:
         for p in self.parameters:
@@ -68,43 +70,50 @@ class FlatAdam(Adam):
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         self._gather()
         norm: Tensor = torch.linalg.vector_norm(self._grad)
-        if not norm + 1e-6 <= max_norm:  # NaN too
-            self._grad.mul_(max_norm / (norm + 1e-6))
+        limited = norm + 1e-6  # as torch.nn.utils.clip_grad_norm_ has it
+        if not limited <= max_norm:  # NaN too
+            self._grad.mul_(max_norm / limited)
         return norm
 
     @torch.no_grad()
     def step(self) -> None:
+        count = len(self.parameters)
         grads = [p.grad for p in self.parameters if p.grad is not None and p.grad.is_contiguous()]
-        if len(grads) == len(self.parameters) and not self._steps and grads[0] is not self._grads[0]:
+        moves_all = len(grads) == count and not self._steps
+        if moves_all and grads[0] is not self._grads[0]:
             # Not clipped: a copy to the flat gradient would take as long as the step.
             self._step += 1
-            steps = [self._step] * len(grads)
+            steps = [self._step] * count
             self._move(list(self.parameters), grads, self._means, self._squares, steps)
             self._drop_vanished(self._step)
             return
-        complete = self._gather()
-        if complete and self._flat is not None and not self._steps:
+        is_complete = self._gather()
+        if is_complete and self._flat is not None and not self._steps:
             self._step += 1
             self._move([self._flat], [self._grad], [self._mean], [self._square], [self._step])
             self._drop_vanished(self._step)
             return
         if not self._steps:
             self._steps = [self._step.clone() for _ in self.parameters]
-        rows = [row for row, p in enumerate(self.parameters) if p.grad is not None]
-        values = [self.parameters[row].data for row in rows]
-        grads, means, squares, steps = (
-            [each[row] for row in rows] for each in (self._grads, self._means, self._squares, self._steps)
-        )
-        if rows:
-            torch._foreach_add_(steps, 1)
-            self._move(values, grads, means, squares, steps)
-            self._drop_vanished(steps[0])
+        moved = [k for k, p in enumerate(self.parameters) if p.grad is not None]
+        if not moved:
+            return
+        values = [self.parameters[k].data for k in moved]
+        grads = [self._grads[k] for k in moved]
+        means = [self._means[k] for k in moved]
+        squares = [self._squares[k] for k in moved]
+        steps = [self._steps[k] for k in moved]
+        torch._foreach_add_(steps, 1)
+        self._move(values, grads, means, squares, steps)
+        self._drop_vanished(steps[0])
 
     def _drop_vanished(self, step: Tensor) -> None:
         """Every hundred steps, let moments that are too small to move a parameter be zero."""
-        if int(step) % VANISHED_EVERY == 0:
-            for moment, least in ((self._mean, VANISHED_MEAN), (self._square, VANISHED_SQUARE)):
-                torch.ops.aten.hardshrink.out(moment, least, out=moment)
+        if int(step) % VANISHED_EVERY:
+            return
+        hardshrink = torch.ops.aten.hardshrink.out
+        hardshrink(self._mean, VANISHED_MEAN, out=self._mean)
+        hardshrink(self._square, VANISHED_SQUARE, out=self._square)
 
     def _move(
         self, values: list[Tensor], grads: list[Tensor], means: list[Tensor], squares: list[Tensor], steps: list[Tensor]
@@ -128,32 +137,34 @@ class FlatAdam(Adam):
     @torch.no_grad()
     def _gather(self) -> bool:
         """Let the gradients be views of the flat one, in which those that are missing are zero. Returns if none is."""
-        complete = True
-        copied = []
-        to = []
-        for p, own in zip(self.parameters, self._grads, strict=True):
+        is_complete = True
+        sources = []
+        targets = []
+        for p, part in zip(self.parameters, self._grads, strict=True):
             grad = p.grad
             if grad is None:
-                complete = False
-                own.zero_()
-            elif grad is not own:
-                copied.append(grad)
-                to.append(own)
-                p.grad = own
-        if copied:
-            torch._foreach_copy_(to, copied)
-        return complete
+                is_complete = False
+                part.zero_()
+            elif grad is not part:
+                sources.append(grad)
+                targets.append(part)
+                p.grad = part
+        if sources:
+            torch._foreach_copy_(targets, sources)
+        return is_complete
 
     def moments(self) -> dict[str, Tensor]:
-        step = self._step if not self._steps else torch.stack(self._steps)
+        step = torch.stack(self._steps) if self._steps else self._step
         return {"mean": self._mean, "square": self._square, "step": step}
 
     def load_moments(self, moments: dict[str, Any]) -> None:
         self._mean.copy_(moments["mean"])
         self._square.copy_(moments["square"])
         step = moments["step"]
-        self._steps = list(step.clone()) if step.dim() else []
-        if not step.dim():
+        self._steps = []
+        if step.dim():
+            self._steps = list(step.clone())
+        else:
             self._step.copy_(step)
 
 

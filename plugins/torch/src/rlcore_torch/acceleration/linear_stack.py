@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore_torch.acceleration.numpy_actor import FloatArray
+from rlcore_torch.arrays import FloatArray
 
 # Numbers in one layer's activations of the rows that are computed at once, 512 KiB: those that a network keeps for its
 # gradient stay in the cache of a core.
@@ -26,7 +26,6 @@ MOST_PREPARED = 8  # numbers of rows whose calls are kept
 
 # On a CPU, PyTorch's tanh and its products with a matrix of a few columns take several times as long as necessary. The
 # small networks of reinforcement learning consist of them.
-
 
 Call = Callable[[], object]
 
@@ -107,27 +106,39 @@ class LinearStack:
         start = 0
         for k, layer in enumerate(layers):
             outputs, columns = layer.weight.shape
-            entry = k == 0 and len(layers) > 1
-            end = start + outputs * (columns + entry)
-            product = self._added[start:end].view(sorted((outputs, columns + entry)))  # the narrower side comes first
-            start = end if entry else end + outputs
-            gradient = product if outputs <= columns + entry else product.t()  # [outputs, columns], or one more
-            bias = gradient[:, columns] if entry else self._added[end:start]
-            self.gradients[layer.weight], self.gradients[layer.bias] = gradient[:, :columns], bias
+            has_bias = k == 0 and len(layers) > 1  # the product with the column of ones is the bias's gradient
+            width = columns + has_bias
+            end = start + outputs * width
+            product = self._added[start:end].view(sorted((outputs, width)))  # the narrower side comes first
+            gradient = product if outputs <= width else product.t()  # [outputs, width]
+            if has_bias:
+                bias = gradient[:, columns]
+                start = end
+            else:
+                start = end + outputs
+                bias = self._added[end:start]
+            self.gradients[layer.weight] = gradient[:, :columns]
+            self.gradients[layer.bias] = bias
             self._products.append(product)
             self._biases.append(bias)
-        # Weight and bias of the first layer, [inputs + 1, outputs]
-        self._entry = torch.empty(layers[0].in_features + 1, layers[0].out_features)
-        self._output, self._of_output = (torch.empty(layers[-1].out_features, len(inputs)) for _ in range(2))
-        self._ones = torch.ones(1, len(inputs))
+        rows = len(inputs)
+        first = layers[0]
+        last = layers[-1]
+        self._entry = torch.empty(first.in_features + 1, first.out_features)  # weight and bias of the first layer
+        self._output = torch.empty(last.out_features, rows)
+        self._of_output = torch.empty(last.out_features, rows)
+        self._ones = torch.ones(1, rows)
         self._places: list[int] = []  # of the parameters in memory
         self._prepared: dict[int, _Calls] = {}  # by the number of rows
 
     @staticmethod
     def numbers(layers: Sequence[nn.Linear], activation: str) -> int:
-        """The numbers of a row that a stack keeps."""
+        """Return how many numbers of a row a stack keeps."""
         widths = [layer.out_features for layer in layers[:-1]]
-        return (1 + FUNCTIONS[activation].of_input) * sum(widths) + max(widths, default=0)
+        kept = sum(widths)
+        if FUNCTIONS[activation].of_input:  # before the activation and after it
+            kept *= 2
+        return kept + max(widths, default=0)
 
     def begin(self) -> None:
         """Begin another sum, with the weights as they are now."""
@@ -142,7 +153,9 @@ class LinearStack:
             self._prepared.clear()
             first = self._layers[0]
             self._first = [first.weight.detach().t(), first.bias.detach()]
-        torch._foreach_copy_([self._entry[:-1], self._entry[-1]], self._first)
+        weight = self._entry[:-1]
+        bias = self._entry[-1]
+        torch._foreach_copy_([weight, bias], self._first)
 
     def forward(self, rows: int) -> Tensor:
         """Return the outputs [outputs, B] of the first B ``rows`` of the inputs; they stay until the next call."""
@@ -150,10 +163,11 @@ class LinearStack:
             if len(self._prepared) == MOST_PREPARED:
                 self._prepared.clear()
             self._prepared[rows] = self._prepare(rows)
-        self._now = self._prepared[rows]
-        for call in self._now.forward:
+        calls = self._prepared[rows]
+        self._now = calls
+        for call in calls.forward:
             call()
-        return self._now.output
+        return calls.output
 
     def backward(self, given: Tensor) -> None:
         """Add the gradients of a loss whose gradient with respect to the latest outputs is ``given`` [outputs, B].
@@ -169,10 +183,11 @@ class LinearStack:
 
         The parameters get none. It writes over what was kept of these rows.
         """
+        calls = self._now
         gradient = given.t()
         for k in range(len(self._layers) - 1, 0, -1):
-            kept = self._now.kept[k - 1]
-            of_activation = self._now.given[k - 1]
+            kept = calls.kept[k - 1]
+            of_activation = calls.of_hidden[k - 1]
             torch.mm(gradient, self._layers[k].weight, out=of_activation)
             self._function.derivative(of_activation, kept)()
             gradient = kept
@@ -186,19 +201,22 @@ class LinearStack:
     def _prepare(self, rows: int) -> _Calls:
         """Make the calls for B ``rows``, and arrays [B, width] of the memory."""
         end = 0
+        most_rows = len(self._inputs)
 
         def array(width: int) -> Tensor:
             nonlocal end
             start = end
-            end = end + len(self._inputs) * width
-            return self._memory[start:end].view(len(self._inputs), width)[:rows]
+            end = start + most_rows * width
+            return self._memory[start:end].view(most_rows, width)[:rows]
 
         hidden = self._layers[:-1]
-        widths = [layer.out_features for layer in self._layers[:-1]]
+        widths = [layer.out_features for layer in hidden]
         kept = [array(width) for width in widths]  # before each activation, later its gradient
-        after = [array(width) for width in widths] if self._function.of_input else kept
+        after = kept
+        if self._function.of_input:
+            after = [array(width) for width in widths]
         shared = array(max(widths, default=0)).view(-1)  # the gradient after the activation of one layer at a time
-        given = [shared[: rows * width].view(rows, width) for width in widths]
+        of_hidden = [shared[: rows * width].view(rows, width) for width in widths]
         inputs = [self._inputs[:rows], *after]
         ones = self._ones[:, :rows]
         output = self._output[:, :rows]
@@ -215,7 +233,7 @@ class LinearStack:
                 else:
                     forward.append(partial(torch.addmm, bias, inputs[k], weight.t(), out=kept[k]))
                 forward.append(self._function.call(kept[k], after[k]))
-                of_layer.append(self._function.derivative(given[k], kept[k]))
+                of_layer.append(self._function.derivative(of_hidden[k], kept[k]))
                 gradient = kept[k]
                 x = inputs[k]
             else:
@@ -226,9 +244,9 @@ class LinearStack:
             if k > 0 or not hidden:
                 of_layer.append(_adds_product(self._biases[k].unsqueeze(0), ones.t(), gradient))
             if k > 0:
-                of_layer.append(partial(torch.mm, gradient, weight, out=given[k - 1]))
+                of_layer.append(partial(torch.mm, gradient, weight, out=of_hidden[k - 1]))
             backward = of_layer + backward
-        return _Calls(forward, backward, kept, given, output, of_output)
+        return _Calls(forward, backward, kept, of_hidden, output, of_output)
 
 
 @attrs.frozen(eq=False)
@@ -239,7 +257,7 @@ class _Calls:
         forward: From the inputs to ``output``.
         backward: From ``of_output`` to the gradients of all layers.
         kept: By hidden layer, [B, width], what the derivative of its activation needs.
-        given: By hidden layer, [B, width], the gradient by its output.
+        of_hidden: By hidden layer, [B, width], the gradient by its output.
         output: [outputs, B].
         of_output: [outputs, B] the gradient by ``output``.
     """
@@ -247,16 +265,20 @@ class _Calls:
     forward: Sequence[Call]
     backward: Sequence[Call]
     kept: Sequence[Tensor]
-    given: Sequence[Tensor]
+    of_hidden: Sequence[Tensor]
     output: Tensor
     of_output: Tensor
 
 
 def _adds_product(product: Tensor, gradient: Tensor, x: Tensor) -> Call:
     """Return a call that adds to ``product`` the transposed product of ``gradient`` and x, with the narrower first."""
-    narrow, wide = (gradient, x) if gradient.shape[1] <= x.shape[1] else (x, gradient)
+    narrow, wide = gradient, x
+    if gradient.shape[1] > x.shape[1]:
+        narrow, wide = x, gradient
     add = partial(torch.addmm, product, narrow.t(), wide, out=product)
-    return add if narrow.shape[1] > 1 else partial(_in_one_thread, add)
+    if narrow.shape[1] > 1:
+        return add
+    return partial(_in_one_thread, add)
 
 
 def _in_one_thread(product: Call) -> None:
@@ -278,18 +300,22 @@ class StackOutputs:
     @torch.no_grad()
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the outputs [B, outputs] of x [B, inputs], with the weights as they are now."""
+        layers = self._layers
         if self._stack is None:  # memory is for those that are used
-            rows = rows_at_once(self._layers)
-            inputs = torch.ones(rows, self._layers[0].in_features + 1)
-            memory = torch.empty(rows * LinearStack.numbers(self._layers, self._activation))
-            self._stack = LinearStack(self._layers, self._activation, inputs, memory)
+            rows = rows_at_once(layers)
+            inputs = torch.ones(rows, layers[0].in_features + 1)
+            memory = torch.empty(rows * LinearStack.numbers(layers, self._activation))
+            self._stack = LinearStack(layers, self._activation, inputs, memory)
             self._columns = inputs.numpy()
         self._stack.read_weights()
-        outputs: FloatArray = np.empty((len(x), self._layers[-1].out_features), np.float32)
-        for start in range(0, len(x), len(self._columns)):
-            piece = x[start : start + len(self._columns)]
-            self._columns[: len(piece), :-1] = piece
-            outputs[start : start + len(piece)] = self._stack.forward(len(piece)).numpy().T
+        size = len(self._columns)
+        outputs: FloatArray = np.empty((len(x), layers[-1].out_features), np.float32)
+        for start in range(0, len(x), size):
+            piece = x[start : start + size]
+            count = len(piece)
+            self._columns[:count, :-1] = piece
+            output = self._stack.forward(count).numpy()
+            outputs[start : start + count] = output.T
         return outputs
 
     def value(self, inputs: Sequence[Tensor], stored: object) -> Tensor:
@@ -302,7 +328,10 @@ def rows_at_once(layers: Iterable[nn.Linear]) -> int:
 
     Their inputs are at most :data:`LARGEST_INPUTS` numbers.
     """
-    widths = [(layer.in_features + 1, layer.out_features) for layer in layers]
-    inputs = max(width for width, _ in widths)
-    outputs = max(width for _, width in widths)
-    return max(1, min(LARGEST_LAYER // outputs, LARGEST_INPUTS // inputs))
+    inputs = 1
+    outputs = 1
+    for layer in layers:
+        inputs = max(inputs, layer.in_features + 1)
+        outputs = max(outputs, layer.out_features)
+    rows = min(LARGEST_LAYER // outputs, LARGEST_INPUTS // inputs)
+    return max(1, rows)

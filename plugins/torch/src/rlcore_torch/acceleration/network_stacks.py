@@ -43,24 +43,28 @@ class MinibatchStacks:
         """
         if not all(type(critic) is Critic for critic in critics):
             return None
-        if not all(type(actor.policy_head) is PolicyHead and not actor.policy_head.reads_features for actor in actors):
-            return None
-        networks: list[tuple[Body, nn.Module]] = [(actor.actor, actor.policy_head.linear) for actor in actors]
-        networks += [(critic.body, critic.head) for critic in critics]
+        networks: list[tuple[Body, nn.Module]] = []
+        for actor in actors:
+            if not _is_linear(actor.policy_head):
+                return None
+            networks.append((actor.actor, actor.policy_head.linear))
+        for critic in critics:
+            networks.append((critic.body, critic.head))
         if not all(is_plain_body(body, head) for body, head in networks):
             return None
-        parts: list[tuple[list[Any], str]] = [([*body.layers, head], body.activation) for body, head in networks]
-        inputs = [torch.ones(rows, parts[k][0][0].in_features + 1) for k in (0, -1)]  # the last column is of ones
+        parts = [_layers(body, head) for body, head in networks]
         sizes = [0] * (max(memories) + 1)
-        for part, memory in zip(parts, memories, strict=True):
-            sizes[memory] = max(sizes[memory], rows * LinearStack.numbers(*part))
-        made = [torch.empty(size) for size in sizes]
-        count = len(actors)
-        stacks = [
-            LinearStack(layers, activation, inputs[k >= count], made[memories[k]])
-            for k, (layers, activation) in enumerate(parts)
-        ]
-        return cls(stacks[:count], stacks[count:], inputs)
+        for (layers, activation), memory in zip(parts, memories, strict=True):
+            size = rows * LinearStack.numbers(layers, activation)
+            sizes[memory] = max(sizes[memory], size)
+        arrays = [torch.empty(size) for size in sizes]
+        observed = _inputs(parts[0], rows)
+        acted = _inputs(parts[-1], rows)
+        stacks = []
+        for k, (layers, activation) in enumerate(parts):
+            inputs = observed if k < len(actors) else acted
+            stacks.append(LinearStack(layers, activation, inputs, arrays[memories[k]]))
+        return cls(stacks[: len(actors)], stacks[len(actors) :], (observed, acted))
 
     def begin(self) -> None:
         """Begin other sums in all stacks, with the weights as they are now."""
@@ -69,15 +73,17 @@ class MinibatchStacks:
 
     def act(self, actor: LinearStack, observed: Tensor) -> Tensor:
         """Return the outputs [B, outputs] of ``actor`` where [B, size] is observed."""
-        self._observed[: len(observed), :-1].copy_(observed)
-        return actor.forward(len(observed)).t()
+        rows = len(observed)
+        self._observed[:rows, :-1].copy_(observed)
+        return actor.forward(rows).t()
 
     def judge(self, critics: Sequence[LinearStack], observed: Tensor, action: Tensor) -> list[Tensor]:
         """Return the outputs [outputs, B] of each of ``critics`` for actions [B, C] where [B, size] is observed."""
-        acted = self._acted[: len(observed)]
-        acted[:, : observed.shape[1]].copy_(observed)
-        acted[:, observed.shape[1] : -1].copy_(action)
-        return [critic.forward(len(observed)) for critic in critics]
+        rows, size = observed.shape
+        acted = self._acted[:rows]
+        acted[:, :size].copy_(observed)
+        acted[:, size:-1].copy_(action)
+        return [critic.forward(rows) for critic in critics]
 
 
 def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
@@ -86,7 +92,7 @@ def critic_layers(model: ActorCritic) -> tuple[list[nn.Linear], str] | None:
         return None
     if not is_plain_body(model.critic, model.value_head):
         return None
-    return [*model.critic.layers, model.value_head], model.critic.activation
+    return _layers(model.critic, model.value_head)
 
 
 def actor_critic_layers(
@@ -102,27 +108,46 @@ def actor_critic_layers(
     if model.critic is model.actor or model.privileged is not None:
         return None
     head = model.policy_head
-    if (
-        type(head) is not PolicyHead
-        or head.reads_features
-        or not all(parameter.requires_grad for parameter in model.parameters())
-    ):
+    if not _is_linear(head) or not all(parameter.requires_grad for parameter in model.parameters()):
         return None
-    bodies = ((model.actor, head.linear), (model.critic, model.value_head))
-    if not all(is_plain_body(body, head) for body, head in bodies):
+    if not is_plain_body(model.actor, head.linear) or not is_plain_body(model.critic, model.value_head):
         return None
-    stacks = [([*body.layers, head], body.activation) for body, head in bodies]
-    rows = rows_at_once(layer for layers, _ in stacks for layer in layers)
-    rows = rows if most_rows is None else min(rows, most_rows)
+    policy_layers, activation = _layers(model.actor, head.linear)
+    value_layers, value_activation = _layers(model.critic, model.value_head)
+    rows = rows_at_once([*policy_layers, *value_layers])
+    if most_rows is not None:
+        rows = min(rows, most_rows)
     inputs = torch.ones(rows, model.inputs.vector_size + 1)
-    memory = torch.empty(rows * max(LinearStack.numbers(*stack) for stack in stacks))
-    policy, critic = (LinearStack(layers, activation, inputs, memory) for layers, activation in stacks)
+    policy_numbers = LinearStack.numbers(policy_layers, activation)
+    value_numbers = LinearStack.numbers(value_layers, value_activation)
+    memory = torch.empty(rows * max(policy_numbers, value_numbers))
+    policy = LinearStack(policy_layers, activation, inputs, memory)
+    critic = LinearStack(value_layers, value_activation, inputs, memory)
     return policy, critic, inputs
+
+
+def _is_linear(head: PolicyHead) -> bool:
+    """Whether a policy's output is a linear layer on the features, and no distribution reads these too."""
+    return type(head) is PolicyHead and not head.reads_features
+
+
+def _layers(body: Body, head: Any) -> tuple[list[nn.Linear], str]:
+    """Return the linear layers of a plain network, and the activation between them."""
+    return [*body.layers, head], body.activation
+
+
+def _inputs(part: tuple[list[nn.Linear], str], rows: int) -> Tensor:
+    """Return room for the inputs [rows, size + 1] of the first of several layers; the last column is of ones."""
+    layers, _ = part
+    return torch.ones(rows, layers[0].in_features + 1)
 
 
 def _values(trainer: OnPolicyTrainer) -> Mapping[Function, Function] | None:
     layers = critic_layers(trainer.model)
-    return None if layers is None else {OnPolicyTrainer.value: StackOutputs(*layers).value}
+    if layers is None:
+        return None
+    outputs = StackOutputs(*layers)
+    return {OnPolicyTrainer.value: outputs.value}
 
 
 VALUES = Acceleration[OnPolicyTrainer](piece="by_hand", methods=(OnPolicyTrainer.value,), make=_values)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from rlcore_torch.arrays import FloatArray
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.distributions import ActionDistribution
 from rlcore_torch.networks.heads import PolicyHead
@@ -21,7 +21,6 @@ from rlcore_torch.networks.inputs import ObservationInputs, to_numpy
 from rlcore_torch.networks.layers import is_plain_linear
 from rlcore_torch.networks.models import Actor
 
-FloatArray = NDArray[np.float32]
 # Vector observations [R, size] to columns of the continuous parts [R, ...] and logits [R, logits].
 NumpyActor = Callable[[FloatArray], tuple[FloatArray | None, FloatArray | None]]
 
@@ -78,14 +77,15 @@ def numpy_layers(model: Actor) -> list[FloatArray]:
 
 def normalization(inputs: ObservationInputs) -> list[FloatArray]:
     """Shift, factor and limit, each [vector_size]; nothing without normalization."""
-    if (normalizer := inputs.normalizer) is None:
+    normalizer = inputs.normalizer
+    if normalizer is None:
         return []
-    normalized = to_numpy(inputs.normalized_columns)  # the other columns pass unchanged
-    values: tuple[Any, ...] = to_numpy(normalizer.shift), to_numpy(normalizer.inverse_std), normalizer.clip
-    return [
-        np.where(normalized, value, unchanged).astype(np.float32)
-        for value, unchanged in zip(values, (0, 1, np.inf), strict=True)
-    ]
+    is_normalized = to_numpy(inputs.normalized_columns)
+    # Columns that are not normalized pass unchanged: shifted by 0, times 1, without a limit.
+    shift = np.where(is_normalized, to_numpy(normalizer.shift), 0)
+    factor = np.where(is_normalized, to_numpy(normalizer.inverse_std), 1)
+    limit = np.where(is_normalized, normalizer.clip, np.inf)
+    return [array.astype(np.float32) for array in (shift, factor, limit)]
 
 
 def numpy_normalized(x: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
@@ -93,8 +93,9 @@ def numpy_normalized(x: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
     if not arrays:
         return x
     shift, factor, limit = arrays
-    scaled: FloatArray = np.clip((x - shift) * factor, -limit, limit)
-    return scaled
+    scaled = (x - shift) * factor
+    clipped: FloatArray = np.clip(scaled, -limit, limit)
+    return clipped
 
 
 def numpy_network(
@@ -125,10 +126,12 @@ def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
     rows = 4
     columns = generator.standard_normal((rows, distribution.width), np.float32)
     noise = generator.standard_normal((rows, distribution.noise_size), np.float32)
-    at = torch.from_numpy(columns).to(device)
-    drawn = distribution.sample(at, torch.from_numpy(noise).to(device))
-    pairs = ((draw(columns, noise), drawn), (draw(columns, None), distribution.deterministic(at)))
-    return all(np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3) for ours, theirs in pairs)
+    columns_there = torch.from_numpy(columns).to(device)
+    noise_there = torch.from_numpy(noise).to(device)
+    sampled = to_numpy(distribution.sample(columns_there, noise_there))
+    best = to_numpy(distribution.deterministic(columns_there))
+    samples_agree = np.allclose(draw(columns, noise), sampled, 1e-3, 1e-3)
+    return samples_agree and np.allclose(draw(columns, None), best, 1e-3, 1e-3)
 
 
 NUMPY_FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rlcore_torch.acceleration.numpy_actor import NUMPY_FUNCTIONS, FloatArray, normalization, numpy_normalized
+from rlcore_torch.acceleration.numpy_actor import NUMPY_FUNCTIONS, normalization, numpy_normalized
+from rlcore_torch.arrays import FloatArray
 from rlcore_torch.networks.bodies import Body
 from rlcore_torch.networks.heads import PolicyHead
 from rlcore_torch.networks.inputs import ObservationInputs, to_numpy
@@ -65,8 +66,10 @@ class NumpyMemory:
 
         ``x`` [R, size] are vector observations, not normalized, and ``memory`` [R, M] is the one before the step.
         """
-        features, memory[...] = self.steps[self._body](x, memory)
-        output = np.matmul(features, to_numpy(self._head.linear.weight).T) + to_numpy(self._head.linear.bias)
+        step = self.steps[self._body]
+        features, memory[...] = step(x, memory)
+        linear = self._head.linear
+        output = np.matmul(features, to_numpy(linear.weight).T) + to_numpy(linear.bias)
         split: Any = self._head.split
         return split(output)  # type: ignore[no-any-return]
 
@@ -80,11 +83,13 @@ def _step(body: Body, inputs: object) -> NumpyStep | None:
         return None
     if "step" in recurrent.__dict__:
         return None
+    layers = []
+    for layer in body.layers:
+        if not is_plain_linear(layer):
+            return None
+        layers.append((to_numpy(layer.weight).T, to_numpy(layer.bias)))
     scaling = normalization(inputs)
     activate = NUMPY_FUNCTIONS[body.activation]
-    layers = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in body.layers if is_plain_linear(layer)]
-    if len(layers) < len(body.layers):
-        return None
     w_x, w_h, b_x, b_h = map(to_numpy, recurrent.weights())
     cell = _lstm if recurrent.has_cell else _gru
     w_x = w_x.T
@@ -122,10 +127,11 @@ def _lstm(of_x: FloatArray, of_h: FloatArray, memory: FloatArray, units: int) ->
 
 def _gru(of_x: FloatArray, of_h: FloatArray, memory: FloatArray, units: int) -> FloatArray:
     """The memory after a step. Gates are in PyTorch's order: reset, update, new."""
-    opened = _sigmoid(of_x[:, : 2 * units] + of_h[:, : 2 * units])
+    gates = 2 * units
+    opened = _sigmoid(of_x[:, :gates] + of_h[:, :gates])
     reset = opened[:, :units]
     kept = opened[:, units:]
-    new = np.tanh(of_x[:, 2 * units :] + reset * of_h[:, 2 * units :])
+    new = np.tanh(of_x[:, gates:] + reset * of_h[:, gates:])
     after: FloatArray = new + kept * (memory - new)
     return after
 

@@ -6,6 +6,7 @@ process holds the processor of one of them. Threads that each take a piece of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -54,13 +55,21 @@ class PieceThreads:
             loss, beside = losses(piece)
             return torch.autograd.grad(loss, parameters, allow_unused=True), beside
 
-        found = list(self._pool.map(gradient, pieces))
-        for parameter, *parts in zip(parameters, *(grads for grads, _ in found), strict=True):
-            given = [part for part in parts if part is not None]
-            for part in given[1:]:
-                given[0] += part
-            parameter.grad = given[0] if given else None
-        return [beside for _, beside in found]
+        gradients_of_pieces = []
+        results = []
+        for gradients, beside in self._pool.map(gradient, pieces):
+            gradients_of_pieces.append(gradients)
+            results.append(beside)
+        # Added in the order of the pieces: sums do not depend on which thread was first.
+        for parameter, *parts in zip(parameters, *gradients_of_pieces, strict=True):
+            total: Tensor | None = None
+            for part in parts:
+                if total is None:
+                    total = part
+                elif part is not None:
+                    total += part
+            parameter.grad = total
+        return results
 
 
 def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
@@ -69,8 +78,9 @@ def piece_threads(model: Actor, threads: int) -> PieceThreads | None:
     None for a single thread, for networks of vectors, whose operations are too short, for those with memory, whose
     minibatches of sequences are not split, and for those with dropout, which counts its draws.
     """
-    drops = any(isinstance(module, Dropout) for module in model.modules())
-    if threads < 2 or not model.inputs.images or model.memory_size or drops:
+    if threads < 2 or not model.inputs.images or model.memory_size:
+        return None
+    if any(isinstance(module, Dropout) for module in model.modules()):
         return None
     torch.set_num_threads(1)
     return PieceThreads(threads)
@@ -86,15 +96,17 @@ def _pieces(trainer: OnPolicyTrainer) -> Mapping[Function, Function] | None:
         rows = len(batch.advantage)
         if not rows or not is_mean_over_rows(loss):
             return OnPolicyTrainer.backward(trainer, loss, batch)
-        size = -(-rows // threads.count)
-        pieces = list(batch.split(min(size, rows - start) for start in range(0, rows, size)))
-        shares = [len(piece.advantage) / rows for piece in pieces]
+        size = math.ceil(rows / threads.count)
+        sizes = [min(size, rows - start) for start in range(0, rows, size)]
+        shares = [count / rows for count in sizes]
 
         def part(piece: Minibatch) -> tuple[Tensor, Loss]:
-            found = loss(piece)
-            return found.total * (len(piece.advantage) / rows), found.detached()
+            share = len(piece.advantage) / rows
+            of_piece = loss(piece)
+            return of_piece.total * share, of_piece.detached()
 
-        return Loss.of_pieces(threads.gradients(part, pieces, trainer.optimizer.parameters), shares)
+        losses = threads.gradients(part, batch.split(sizes), trainer.optimizer.parameters)
+        return Loss.of_pieces(losses, shares)
 
     return {OnPolicyTrainer.backward: backward, OnPolicyTrainer.of_each: threads.map}
 

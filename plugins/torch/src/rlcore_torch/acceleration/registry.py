@@ -45,13 +45,18 @@ class Acceleration(Generic[Trainer]):
 
 def accelerate(trainer: Any, run: RunContext) -> None:
     """Give ``trainer``, whose template has made its parts, every faster way that is on and fits its methods."""
-    for name in dir(type(trainer)):
-        unless = getattr(getattr(type(trainer), name), MARK, None)
+    kind = type(trainer)
+    for name in dir(kind):
+        unless = getattr(getattr(kind, name), MARK, None)
         if unless is not None and not getattr(trainer.hyperparameters, unless, None):
-            setattr(trainer, name, trainer.captured(getattr(trainer, name)))
-    if not trainer.backend.pieces or run.inference or AccelerationSpec.kind not in run.plugins.kinds:
+            step = getattr(trainer, name)
+            setattr(trainer, name, trainer.captured(step))
+    if run.inference or not trainer.backend.pieces:
         return
-    classes = {f"{each.__module__}:{each.__qualname__}" for each in type(trainer).__mro__}
+    if AccelerationSpec.kind not in run.plugins.kinds:
+        return
+    # By name, so that a package whose trainer is not used is not imported.
+    classes = {f"{base.__module__}:{base.__qualname__}" for base in kind.__mro__}
     for spec in run.plugins.records(AccelerationSpec.kind):
         if isinstance(spec, AccelerationSpec) and spec.trainer in classes:
             _use(trainer, spec.resolve())
@@ -64,14 +69,16 @@ def _use(trainer: Any, acceleration: Acceleration[Any]) -> None:
         return
     if not has_exactly(trainer.model, acceleration.model_methods):
         return
-    for function, faster in (acceleration.make(trainer) or {}).items():
+    replacements = acceleration.make(trainer) or {}
+    for function, faster in replacements.items():
         if has_exactly(trainer, [function]):  # the first of two ways stays
             setattr(trainer, function.__name__, faster)
 
 
 def has_exactly(owner: object, functions: Sequence[Function]) -> bool:
     """Whether the methods of ``owner`` are exactly these functions."""
-    replaced = vars(owner).keys() & {function.__name__ for function in functions}
+    names = {function.__name__ for function in functions}
+    replaced = vars(owner).keys() & names
     return not replaced and has_methods(type(owner), functions)
 
 
@@ -82,8 +89,13 @@ def has_methods(owner: type, functions: Sequence[Function]) -> bool:
 
 def every_method(of: type) -> list[Function]:
     """Return all functions that a class has, inherited ones too: a way that uses them is for exactly this class."""
-    found = {name: getattr(of, name) for each in of.__mro__[:-1] for name in vars(each)}
-    return [method for name, method in found.items() if callable(method) and getattr(method, "__name__", "") == name]
+    methods: dict[str, Function] = {}
+    for base in of.__mro__[:-1]:  # but those of `object`
+        for name in vars(base):
+            member = getattr(of, name)
+            if callable(member) and getattr(member, "__name__", "") == name:
+                methods[name] = member
+    return list(methods.values())
 
 
 def function_of_tensors(unless: str = "") -> Callable[[Method], Method]:

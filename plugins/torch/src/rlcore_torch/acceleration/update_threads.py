@@ -69,12 +69,13 @@ class UpdateThreads:
         if self._pause or self._trial or not self._to_compare:
             return
         seconds = []
-        found = []
+        outcomes = []
         for threads in (1, 2):
             started = perf_counter()
-            found.append(outcome(threads))
+            outcomes.append(outcome(threads))
             seconds.append(perf_counter() - started)
-        if not all(np.array_equal(one, two, equal_nan=True) for one, two in zip(*found, strict=True)):
+        pairs = zip(*outcomes, strict=True)
+        if not all(np.array_equal(one, two, equal_nan=True) for one, two in pairs):
             log.info("behavior %r: gradient steps use one thread; two would round differently", self.behavior)
             self._pause = -1
         elif seconds[1] > SLOW * seconds[0]:
@@ -82,9 +83,15 @@ class UpdateThreads:
         else:
             self._to_compare -= 1
 
+    @property
+    def _in_trial(self) -> bool:
+        return not self._pause and not self._to_compare
+
     def __enter__(self) -> None:
-        trial = not (self._pause or self._to_compare)
-        torch.set_num_threads(1 + len(self._trial) % 2 if trial else self.count)
+        threads = self.count
+        if self._in_trial:
+            threads = 1 + len(self._trial) % 2  # in turn
+        torch.set_num_threads(threads)
         self._started = perf_counter()
 
     def __exit__(self, *error: object) -> None:
@@ -101,15 +108,17 @@ class UpdateThreads:
         self._steps = []
         if self._pause > 0:
             self._pause -= 1
-            self._slow = self._slow + 1 if self.count > 1 and seconds > SLOW * self._usual else 0
+            is_slow = self.count > 1 and seconds > SLOW * self._usual
+            self._slow = self._slow + 1 if is_slow else 0
             if self._slow == SLOW_STEPS:
                 self._pause = 0
                 self._slow = 0
-        elif not (self._pause or self._to_compare):
+        elif self._in_trial:
             self._trial.append(seconds)
             one = self._trial[::2]
             two = self._trial[1::2]
-            if len(two) == TRIED or (len(one) == len(two) and two[-1] > SLOW * one[-1]):
+            is_lost = len(one) == len(two) and two[-1] > SLOW * one[-1]
+            if is_lost or len(two) == TRIED:
                 self._choose(median(one), median(two))
 
     def _choose(self, one: float, two: float) -> None:
@@ -137,8 +146,11 @@ def update_threads(behavior: str, model: Actor, period: int) -> UpdateThreads | 
     Their operations repeat after ``period`` steps. None for a process that may use one core only, and for networks with
     images, memory or dropout.
     """
-    drops = any(isinstance(module, Dropout) for module in model.modules())
-    if cores() < 2 or os.environ.get(LIMIT) == "1" or model.inputs.images or model.memory_size or drops:
+    if cores() < 2 or os.environ.get(LIMIT) == "1":
+        return None
+    if model.inputs.images or model.memory_size:
+        return None
+    if any(isinstance(module, Dropout) for module in model.modules()):
         return None
     return UpdateThreads(behavior, period)
 
@@ -148,7 +160,9 @@ LIMIT = "OMP_THREAD_LIMIT"  # of OpenMP, whose threads PyTorch uses
 
 def cores() -> int:
     """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def chosen_threads(of: type[Trainer], period: Callable[[Trainer], int] = lambda trainer: 1) -> Acceleration[Trainer]:
@@ -190,12 +204,14 @@ def outcome(
         step = plain(batch)
     finally:
         torch.set_num_threads(1)
-    found = [*tensors, *step.stats.values()]
+    results = [*tensors, *step.stats.values()]
     if step.td_error is not None:
-        found.append(step.td_error)
-    changed = [tensor.detach().numpy().copy() for tensor in found]
+        results.append(step.td_error)
+    changed = [tensor.detach().numpy().copy() for tensor in results]
     for name, optimizer in trainer.optimizers.items():
-        changed += [value for value in optimizer.state_dict().values() if isinstance(value, np.ndarray)]
+        for value in optimizer.state_dict().values():
+            if isinstance(value, np.ndarray):
+                changed.append(value)
         optimizer.load_state_dict(states[name])
     with torch.no_grad():
         for tensor, was in zip(tensors, before, strict=True):

@@ -76,7 +76,7 @@ def sequences_around(
 
 
 def _transitions(rows: Rows, stride: int, most: int, flags: NDArray[np.uint8] | BoolArray) -> NDArray[np.int64]:
-    """Count the transitions, at most ``most``, that follow one another after each of ``rows``, ``stride`` rows apart."""
+    """Count the transitions, at most ``most``, that follow one another after ``rows``, ``stride`` rows apart."""
     # A final or current observation, which holds no transition, is between any two episodes and before the oldest row.
     most = min(most, len(flags) // abs(stride))  # a burn-in may be longer than the ring
     steps = np.arange(1, most + 1)[:, None]
