@@ -53,10 +53,12 @@ class Categorical(Returns):
         self.size = size
         self.v_min = v_min
         self.v_max = v_max
-        self.register_buffer("atoms", torch.linspace(v_min, v_max, size), persistent=False)
+        atoms = torch.linspace(v_min, v_max, size)
+        self.register_buffer("atoms", atoms, persistent=False)
 
     def expected(self, numbers: Tensor) -> Tensor:
-        return (numbers.softmax(-1) * self.atoms).sum(-1)
+        probabilities = numbers.softmax(-1)
+        return (probabilities * self.atoms).sum(-1)
 
 
 class Quantiles(Returns):
@@ -67,7 +69,8 @@ class Quantiles(Returns):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.register_buffer("middles", (torch.arange(size) + 0.5) / size, persistent=False)
+        middles = (torch.arange(size) + 0.5) / size
+        self.register_buffer("middles", middles, persistent=False)
 
     def expected(self, numbers: Tensor) -> Tensor:
         return numbers.mean(-1)
@@ -77,7 +80,9 @@ def make_returns(h: DQNSettings) -> Returns | None:
     """Return the distribution that the settings name; None if a value is one number, the expected return."""
     if h.distributional == "c51":
         return Categorical(h.num_atoms, h.v_min, h.v_max)
-    return Quantiles(h.num_quantiles) if h.distributional == "quantile" else None
+    if h.distributional == "quantile":
+        return Quantiles(h.num_quantiles)
+    return None
 
 
 class NoisyLinear(nn.Linear):
@@ -123,18 +128,24 @@ class DuelingStreams(nn.Module):
     def _stream(self, features: int, settings: NetworkSettings, outputs: int) -> nn.ModuleList:
         """The last hidden layer of ``settings``, if there is one, and the outputs."""
         widths = [features, *settings.widths[-1:], outputs]
-        *hidden, last = (nn.Linear(one, two) for one, two in pairwise(widths))
+        *hidden, last = (nn.Linear(inputs, units) for inputs, units in pairwise(widths))
+        gain = 2**0.5 if settings.init == "orthogonal" else 1.0
         for layer in hidden:
-            initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+            initialize(layer, settings.init, gain)
         initialize_outputs(last, settings.init)
         return nn.ModuleList([*hidden, last])
 
     def forward(self, features: Tensor) -> Tensor:
         rewards, options, size = self.shape
-        value = dense(features, list(self.value), self.activation).view(-1, rewards, 1, size)
-        advantage = dense(features, list(self.advantage), self.activation).view(-1, rewards, options, size)
-        parts = [part - part.mean(2, keepdim=True) for part in torch.split(advantage, [*self.branches], dim=2)]
-        return (value + torch.cat(parts, dim=2)).flatten(1)
+        value = dense(features, list(self.value), self.activation)
+        value = value.view(-1, rewards, 1, size)
+        advantage = dense(features, list(self.advantage), self.activation)
+        advantage = advantage.view(-1, rewards, options, size)
+        centered = []
+        for branch in torch.split(advantage, [*self.branches], dim=2):
+            centered.append(branch - branch.mean(2, keepdim=True))
+        q = value + torch.cat(centered, dim=2)
+        return q.flatten(1)
 
 
 class ValueHead(PolicyHead):
@@ -163,7 +174,8 @@ class ValueHead(PolicyHead):
     def split(self, output: Tensor) -> tuple[None, Tensor]:
         """Return None, and the expected returns [B, L] of ``output`` [B, R * L * K]."""
         values = output.view(-1, *self.shape)
-        return None, (values.squeeze(-1) if self.returns is None else self.returns.expected(values)).sum(1)
+        expected = values.squeeze(-1) if self.returns is None else self.returns.expected(values)
+        return None, expected.sum(1)
 
 
 def initialize_outputs(layer: nn.Linear, init: str) -> None:
@@ -188,14 +200,19 @@ class QNetwork(Actor):
 
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, h: DQNSettings) -> None:
         widths = settings.widths
-        trunk = attrs.evolve(settings, hidden_layers=widths[:-1] if h.dueling else widths)
+        if h.dueling:  # each stream has the last hidden layer for itself
+            widths = widths[:-1]
+        trunk = attrs.evolve(settings, hidden_layers=widths)
         super().__init__(behavior, trunk)
         self.layout = ActionLayout(behavior)
         if h.dueling or h.distributional or rewards > 1:
             self.policy_head = ValueHead(self.actor.features, self.layout, settings, h, rewards)
+        self.returns: Returns | None = None
+        self.shape = (1, self.layout.logits, 1)
         head = self.policy_head
-        self.returns = head.returns if isinstance(head, ValueHead) else None
-        self.shape = head.shape if isinstance(head, ValueHead) else (1, self.layout.logits, 1)
+        if isinstance(head, ValueHead):
+            self.returns = head.returns
+            self.shape = head.shape
         if h.noisy:
             for part in (self.actor.layers, self.policy_head):
                 make_noisy(part, h.noisy_std)
@@ -203,7 +220,7 @@ class QNetwork(Actor):
         self.target_head: PolicyHead = copy.deepcopy(self.policy_head).requires_grad_(False)
         self.noisy_layers = noisy_layers_of(self.actor, self.policy_head)
         self.noisy_targets = noisy_layers_of(self.target_actor, self.target_head)
-        self.noise_size = sum(layer.in_features + layer.out_features for layer in self.noisy_layers)
+        self.noise_size = sum(noise_sizes(self.noisy_layers))
         self.register_buffer("offsets", torch.tensor(self.layout.offsets), persistent=False)
 
     def online_parameters(self) -> list[nn.Parameter]:
@@ -225,7 +242,16 @@ def make_noisy(module: nn.Module, std: float) -> None:
 
 
 def noisy_layers_of(body: Body, head: PolicyHead) -> list[NoisyLinear]:
-    return [layer for part in (body, head) for layer in part.modules() if isinstance(layer, NoisyLinear)]
+    modules = [*body.modules(), *head.modules()]
+    return [layer for layer in modules if isinstance(layer, NoisyLinear)]
+
+
+def noise_sizes(layers: list[NoisyLinear]) -> list[int]:
+    """Return how many numbers of noise the inputs and the outputs of each layer take, one after the other."""
+    sizes = []
+    for layer in layers:
+        sizes += [layer.in_features, layer.out_features]
+    return sizes
 
 
 @contextmanager
@@ -238,8 +264,7 @@ def noise_in(layers: list[NoisyLinear], noise: Tensor | None) -> Iterator[None]:
         yield
         return
     scaled = noise.sign() * noise.abs().sqrt()  # f, eq. 11
-    sizes = [size for layer in layers for size in (layer.in_features, layer.out_features)]
-    parts = iter(scaled.split(sizes, dim=1))  # type: ignore[no-untyped-call]
+    parts = iter(scaled.split(noise_sizes(layers), dim=1))  # type: ignore[no-untyped-call]
     for layer in layers:
         layer.noise = next(parts), next(parts)
     try:

@@ -2,7 +2,7 @@
 arXiv:1710.02298): double, dueling, distributional, noisy, of several steps, prioritized.
 
 :class:`rlcore_torch.OffPolicyTrainer` stores transitions and has the parts of an update; the docstring of its module
-names their files. This file has how actions are chosen, and the update from top to bottom. ``networks.py`` has the
+names their files. This file has the update from top to bottom, then how actions are chosen. ``networks.py`` has the
 networks.
 
 An action of several branches has a value for each option of each branch, and all branches learn from one target, the
@@ -64,36 +64,6 @@ class DQNTrainer(OffPolicyTrainer):
         self._targets = list(zip(model.target_parameters(), model.online_parameters(), strict=True))
         self._epsilon_schedule = Schedule(linear, h.initial_epsilon, h.final_epsilon, h.epsilon_steps)
 
-    def build_model(self, value_heads: int) -> QNetwork:
-        return QNetwork(self.behavior, self.settings.network_settings, value_heads, self.hyperparameters)
-
-    def build_optimizers(self) -> Mapping[str, Optimizer]:
-        return {"q": self.make_optimizer(self.model.online_parameters())}
-
-    # ------------------------------------------------------------ acting
-
-    @property
-    def epsilon(self) -> float:
-        """The probability of a random action; a function of agent steps, which every rank has alike."""
-        return 0.0 if self.hyperparameters.noisy else self._epsilon_schedule(self.exploration_step)
-
-    def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
-        """Return the best choices [S, D]: of noisy layers with new noise for each agent, or by epsilon random."""
-        # an agent draws the same whichever rank it is in
-        slots = self.share.total
-        own = self.share.numbers
-        noise = self.draw_acting_noise(slots)
-        with noise_in(self.model.noisy_layers, None if noise is None else noise[own]):
-            _, best = self.policy.choose(self.parameters(batch), None)
-        if (epsilon := self.epsilon) == 0.0:
-            return None, best
-        coins = self.action_generator.random((slots, 1)) < epsilon
-        if not coins.any():
-            return None, best
-        _, random = self.random_actions(batch)
-        assert best is not None and random is not None
-        return None, np.where(coins[own], random, best)
-
     # ------------------------------------------------------------ learning
 
     def update(self) -> Mapping[str, Statistic]:
@@ -106,9 +76,8 @@ class DQNTrainer(OffPolicyTrainer):
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch; at every ``target_update_interval``-th, copy the network to the target network."""
-        # the template counts a step when it is done
         h = self.hyperparameters
-        number = self.gradient_steps + 1
+        number = self.gradient_steps + 1  # the template counts a step when it is done
         step = self.learn(batch, self.draw_noise())
         if h.tau is None and number % h.target_update_interval == 0:
             self.move_target(1.0)
@@ -125,9 +94,14 @@ class DQNTrainer(OffPolicyTrainer):
         optimizer = self.optimizers["q"]
         assert batch.choices is not None
         next_value = self.next_value(batch, noise)  # [B, R, K]
-        q = self.chosen(self.values(batch.inputs, noise.online), batch.choices)  # [B, R, D, K]
+        values = self.values(batch.inputs, noise.online)
+        q = self.chosen(values, batch.choices)  # [B, R, D, K]
         losses, error = self.losses(q, batch.reward, batch.discount, next_value)  # [B, R, D] each
-        loss = (losses if batch.weight is None else losses * batch.weight[:, None, None]).mean()
+        priority = None
+        if batch.weight is not None:
+            losses = losses * batch.weight[:, None, None]
+            priority = joint_error(error.detach())
+        loss = losses.mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.sum_gradients(batch)
@@ -137,10 +111,10 @@ class DQNTrainer(OffPolicyTrainer):
         if h.tau is not None:
             self.move_target(h.tau)
         stats = {"Losses/Q Loss": loss.detach()}
-        values = self.expected(q.detach()).mean((0, 2))  # [R]
-        for name, value in zip(self.provider_names, values, strict=True):
-            stats[f"Policy/{name.capitalize()} Value"] = value
-        return GradientStep(stats, None if batch.weight is None else joint_error(error.detach()))
+        means = self.expected(q.detach()).mean((0, 2))  # [R]
+        for name, mean in zip(self.provider_names, means, strict=True):
+            stats[f"Policy/{name.capitalize()} Value"] = mean
+        return GradientStep(stats, priority)
 
     @torch.no_grad()
     def next_value(self, batch: TransitionBatch, noise: StepNoise) -> Tensor:
@@ -149,7 +123,8 @@ class DQNTrainer(OffPolicyTrainer):
         With c51, the K numbers are the probabilities of the atoms here, not their logits.
         """
         value = self._best_value(batch.next_inputs, batch.next_mask, noise)
-        if (after := batch.after_ends) is not None:  # rewards with ignore_done continue in the next episode
+        after = batch.after_ends
+        if after is not None:  # rewards with ignore_done continue in the next episode
             continued = self._best_value(after.inputs, after.mask, noise)
             value = torch.where(after.ignores_done[:, None], continued, value)
         return value
@@ -158,9 +133,13 @@ class DQNTrainer(OffPolicyTrainer):
         """The value [B, R, K] of the best allowed actions; the probabilities of atoms with c51."""
         target = self.values(inputs, noise.target, target=True)  # [B, R, L, K]
         # Double DQN (van Hasselt et al. 2016, eq. 4): the network that learns chooses, the target network values.
-        judged = self.values(inputs, noise.selection) if self.hyperparameters.double else target
+        judged = target
+        if self.hyperparameters.double:
+            judged = self.values(inputs, noise.selection)
         values = self.chosen(target, self.best(judged, mask))  # [B, R, D, K]
-        return (values.softmax(-1) if isinstance(self.model.returns, Categorical) else values).mean(2)
+        if isinstance(self.model.returns, Categorical):
+            values = values.softmax(-1)
+        return values.mean(2)
 
     def losses(self, q: Tensor, reward: Tensor, discount: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses and the errors for priorities, each [B, R, D].
@@ -177,10 +156,13 @@ class DQNTrainer(OffPolicyTrainer):
         if isinstance(returns, Quantiles):
             losses = quantile_huber_losses(q, target, returns.middles, h.huber_delta)
             return losses, q.mean(-1) - target.mean(-1)
-        q, target = q.squeeze(-1), target.squeeze(-1).expand(q.shape[:-1])
+        q = q.squeeze(-1)
+        target = target.squeeze(-1).expand(q.shape)
+        error = q - target
         if h.loss == "squared":
-            return mse_loss(q, target, reduction="none"), q - target
-        return huber_loss(q, target, reduction="none", delta=h.huber_delta), q - target
+            return mse_loss(q, target, reduction="none"), error
+        # Linear from `huber_delta` on: the error term clipped to [-1, 1] of Mnih et al. is the slope of this loss.
+        return huber_loss(q, target, reduction="none", delta=h.huber_delta), error
 
     @torch.no_grad()
     def move_target(self, share: float) -> None:
@@ -193,16 +175,20 @@ class DQNTrainer(OffPolicyTrainer):
     def values(self, inputs: Inputs, noise: Tensor | None, target: bool = False) -> Tensor:
         """Return the numbers of all values, [B, R, L, K], by the network or by the target network."""
         model = self.model
-        body, head = (model.target_actor, model.target_head) if target else (model.actor, model.policy_head)
+        body, head, noisy_layers = model.actor, model.policy_head, model.noisy_layers
+        if target:
+            body, head, noisy_layers = model.target_actor, model.target_head, model.noisy_targets
         if noise is None:
             return body.into(inputs, head.linear).view(-1, *model.shape)
-        with noise_in(model.noisy_targets if target else model.noisy_layers, noise):
+        with noise_in(noisy_layers, noise):
             return body.into(inputs, head.linear).view(-1, *model.shape)
 
     def expected(self, values: Tensor) -> Tensor:
         """Return the expected returns [...] of ``values`` [..., K]."""
         returns = self.model.returns
-        return values.squeeze(-1) if returns is None else returns.expected(values)
+        if returns is None:
+            return values.squeeze(-1)
+        return returns.expected(values)
 
     def best(self, values: Tensor, mask: Tensor | None) -> Tensor:
         """Return the choices [B, D] of the greatest expected returns; ``mask`` [B, L] is True where allowed."""
@@ -210,14 +196,50 @@ class DQNTrainer(OffPolicyTrainer):
         if mask is not None:
             expected = mask_logits(expected, mask)
         branches = torch.split(expected, [*self.behavior.discrete], dim=1)
-        return torch.cat([branch.argmax(1, keepdim=True) for branch in branches], dim=1)
+        choices = [branch.argmax(1, keepdim=True) for branch in branches]
+        return torch.cat(choices, dim=1)
 
     def chosen(self, values: Tensor, choices: Tensor) -> Tensor:
         """Select [B, R, D, K] of ``choices`` [B, D] from ``values`` [B, R, L, K]."""
-        columns = (choices + self.model.offsets)[:, None, :, None]
-        return values.gather(2, columns.expand(-1, values.shape[1], -1, values.shape[3]))
+        _, rewards, _, size = values.shape
+        columns = choices + self.model.offsets  # [B, D] among the L options
+        index = columns[:, None, :, None].expand(-1, rewards, -1, size)
+        return values.gather(2, index)
 
-    # ------------------------------------------------------------ noise
+    # ------------------------------------------------------------ acting
+
+    @property
+    def epsilon(self) -> float:
+        """The probability of a random action; a function of agent steps, which every rank has alike."""
+        return 0.0 if self.hyperparameters.noisy else self._epsilon_schedule(self.exploration_step)
+
+    def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Return the best choices [S, D]: of noisy layers with new noise for each agent, or by epsilon random."""
+        # Drawn for all slots of the run: an agent draws the same whichever rank it is in.
+        slots = self.share.total
+        local = self.share.numbers
+        noise = self.draw_acting_noise(slots)
+        if noise is not None:
+            noise = noise[local]
+        with noise_in(self.model.noisy_layers, noise):
+            _, best = self.policy.choose(self.parameters(batch), None)
+        epsilon = self.epsilon
+        if epsilon == 0.0:
+            return None, best
+        coins = self.action_generator.random((slots, 1)) < epsilon
+        if not coins.any():
+            return None, best
+        _, random = self.random_actions(batch)
+        assert best is not None and random is not None
+        return None, np.where(coins[local], random, best)
+
+    # ------------------------------------------------------------ the network, its optimizer, and noise
+
+    def build_model(self, value_heads: int) -> QNetwork:
+        return QNetwork(self.behavior, self.settings.network_settings, value_heads, self.hyperparameters)
+
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"q": self.make_optimizer(self.model.online_parameters())}
 
     def draw_noise(self) -> StepNoise:
         """Return separate draws for the networks of one gradient step, each one for all rows (section 3.1)."""
@@ -271,7 +293,8 @@ def categorical_losses(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     The divergence (Kullback-Leibler) is the cross-entropy without what no logits can change: 0 without an error.
     """
     losses = -(target * logits.log_softmax(-1)).sum(-1)
-    return losses, losses.detach() + torch.xlogy(target, target).sum(-1)
+    negative_entropy = torch.xlogy(target, target).sum(-1)
+    return losses, losses.detach() + negative_entropy
 
 
 def quantile_huber_losses(quantiles: Tensor, target: Tensor, middles: Tensor, kappa: float) -> Tensor:
