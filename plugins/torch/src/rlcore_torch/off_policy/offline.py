@@ -102,7 +102,7 @@ class OfflineTrainer(MinibatchTrainer):
         start = self.gradient_steps * count
         return self._recorded.take(np.arange(start, start + count), mode="wrap")
 
-    def act(self, *arguments: Any) -> NoReturn:
+    def act(self, *given: Any) -> NoReturn:
         """Raise TypeError: there is no environment."""
         raise TypeError(f"{type(self).__name__} learns from recorded data and acts in no environment")
 

@@ -171,9 +171,7 @@ class ReplayRings:
         self._add("memory", np.zeros((capacity, remembered), np.float32))
         self.masks = None
         self.group_reward = None
-        self.priorities: Priorities | None = None
-        if priority_alpha is not None:
-            self.priorities = Priorities(capacity, priority_alpha)
+        self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
         self.filled = 0  # rows from here on were never used
         self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows

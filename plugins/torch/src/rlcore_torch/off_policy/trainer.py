@@ -47,7 +47,7 @@ from rlcore_torch.off_policy.joined_replay import JoinedReplay
 from rlcore_torch.off_policy.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore_torch.off_policy.replay import ReplayBuffer
 from rlcore_torch.off_policy.replay_rings import LEAST_ROWS
-from rlcore_torch.off_policy.replay_sampler import ReplaySampler, UniformSampler, create_replay_sampler, draw
+from rlcore_torch.off_policy.replay_sampler import UniformSampler, create_replay_sampler, draw
 from rlcore_torch.off_policy.stored_rewards import StoredEpisodeRewards
 from rlcore_torch.off_policy.transition_batch import TransitionBatch
 from rlcore_torch.optimization.schedules import UpdateRatio
@@ -94,9 +94,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
-        self.sampler: ReplaySampler = UniformSampler()
-        if not run.inference:
-            self.sampler = create_replay_sampler(h, behavior, run)
+        self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
         super().__init__(settings, behavior, run)
         if self.model.memory is not None and self.sampler.changes_steps:
             raise ConfigError(
