@@ -43,10 +43,12 @@ class HindsightSampler(ReplaySampler):
         """Draw ``batch_size`` transitions, as :meth:`rlcore_torch.ReplaySampler.sample` says."""
         rows = buffer.sample(batch_size, generator)
         steps = buffer.transitions(rows)
-        chosen = np.flatnonzero(generator.random(batch_size) < self.settings.relabeled)  # [K]
+        draws = generator.random(batch_size)
+        chosen = np.flatnonzero(draws < self.settings.relabeled)  # [K]
         if len(chosen):
             # The goal that was reached with a transition is in the row after it.
-            reached = buffer.next_rows(self._goal_rows(buffer, rows[chosen], generator))
+            goal_rows = self._goal_rows(buffer, rows[chosen], generator)
+            reached = buffer.next_rows(goal_rows)
             goals = buffer.observations[ACHIEVED].take(reached, 0)  # [K, *shape]
             for observations in (steps.observations, steps.next_observations):
                 observations[DESIRED][chosen] = goals
@@ -60,13 +62,15 @@ class HindsightSampler(ReplaySampler):
     def _goal_rows(self, buffer: ReplayBuffer, rows: Rows, generator: np.random.Generator) -> Rows:
         """Rows [K] of the episodes of ``rows`` [K], whose goals these get."""
         after = episode_steps(buffer, rows, 1)
-        if self.settings.strategy == "final":
-            distance = after
-        else:
-            before = episode_steps(buffer, rows, -1) if self.settings.strategy == "episode" else np.zeros_like(after)
+        before = np.zeros_like(after)
+        if self.settings.strategy == "episode":
+            before = episode_steps(buffer, rows, -1)
+        distance = after
+        if self.settings.strategy != "final":
             distance = generator.integers(-before, after, endpoint=True)
-        chosen: Rows = (rows + buffer.slots * distance) % buffer.capacity
-        return chosen
+        # The rows of a slot are `slots` apart, and the buffer is a ring.
+        goal_rows: Rows = (rows + buffer.slots * distance) % buffer.capacity
+        return goal_rows
 
 
 def episode_steps(buffer: ReplayBuffer, rows: Rows, direction: int) -> NDArray[np.int64]:
@@ -76,14 +80,15 @@ def episode_steps(buffer: ReplayBuffer, rows: Rows, direction: int) -> NDArray[n
     also between the newest and the oldest row of a ring that is full.
     """
     steps = np.zeros(len(rows), np.int64)
-    open_ = np.arange(len(rows))
+    searched = np.arange(len(rows))  # the rows whose episode has no end so far
     span = SPAN
-    while len(open_):
-        distance = steps[open_] + np.arange(1, span + 1)[:, None]  # [span, open]
-        there = (rows[open_] + direction * buffer.slots * distance) % buffer.capacity
-        found = np.logical_and.accumulate(buffer.flags.take(there) != 0, 0).sum(0)
-        steps[open_] += found
-        open_ = open_[found == span]
+    while len(searched):
+        distance = steps[searched] + np.arange(1, span + 1)[:, None]  # [span, searched]
+        places = (rows[searched] + direction * buffer.slots * distance) % buffer.capacity
+        has_transition = buffer.flags.take(places) != 0
+        count = np.logical_and.accumulate(has_transition, 0).sum(0)  # up to the first row without one
+        steps[searched] += count
+        searched = searched[count == span]
         span = 2 * span
     return steps
 
@@ -113,9 +118,10 @@ def _rules(settings: HindsightSettings, behavior: BehaviorSpec, run: RunContext)
     shapes = {observation.name: observation.shape for observation in behavior.observations}
     key = ("behaviors", behavior.name, "hyperparameters", "replay_sampler")
     if not shapes.keys() >= {ACHIEVED, DESIRED}:
+        names = ", ".join(shapes)
         raise ConfigError(
-            f"her needs the observations {ACHIEVED} and {DESIRED} of a goal environment, and there are "
-            f"{', '.join(shapes)}; choose another sampler",
+            f"her needs the observations {ACHIEVED} and {DESIRED} of a goal environment, and there are {names}; choose "
+            "another sampler",
             key=key,
         )
     if shapes[ACHIEVED] != shapes[DESIRED]:

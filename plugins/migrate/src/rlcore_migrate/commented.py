@@ -44,9 +44,17 @@ class CommentedFile:
         """Return the values without comments."""
         return _plain(self.entries)
 
-    def text(self, head: Iterable[str]) -> str:
-        """Return the file as text: the paragraphs of ``head`` as a comment, then the values."""
-        lines = [f"# {line}" for paragraph in head for line in _wrapped(paragraph)]
+    def text(self, origin: str, lists: Mapping[str, Iterable[str]]) -> str:
+        """Return the file as text: ``origin`` and ``lists``, by their titles, as a comment, then the values.
+
+        A list without items is left out with its title.
+        """
+        paragraphs = [origin]
+        for title, items in lists.items():
+            points = [f"- {item}" for item in items]
+            if points:
+                paragraphs += [title, *points]
+        lines = [f"# {line}" for paragraph in paragraphs for line in _wrapped(paragraph)]
         return "\n".join([*lines, *_lines(self.entries, 0)]) + "\n"
 
 

@@ -6,7 +6,6 @@ and samplers in files of their own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -29,6 +28,7 @@ from rlcore import (
     dotted,
 )
 from rlcore_migrate.mlagents_keys import DEFAULTS_ONLY
+from rlcore_migrate.zoo.literals import AUTO, LINEAR
 
 CONVERTER = "rlcore convert mlagents FILE converts the file"
 OLD_SAMPLER = "sampler-type"
@@ -53,8 +53,6 @@ _BEHAVIORS = {ZOO_FILE, _RLLIB_FILE, _BEHAVIOR, _OLD_BEHAVIOR}
 _REWARDS = ("extrinsic", "curiosity", "gail", "rnd")
 _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settings.memory
 _ANYONES = {"seed", "device", "verbose"}  # keys that do not say whose file it is
-_LINEAR = re.compile(r"lin_(\d[\d.]*(?:e[+-]?\d+)?)")
-_AUTO = re.compile(r"auto(?:_(\d[\d.]*(?:e[+-]?\d+)?))?")
 _FALLING = {
     "learning_rate": "learning_rate_schedule: linear",
     "epsilon": "epsilon_schedule: linear and final_epsilon: 0.0",
@@ -301,9 +299,13 @@ def value_hint(path: KeyPath, value: str) -> str:
 
     Empty for a text that no hyperparameter has in files of RL Zoo.
     """
-    key = str(path[-1]) if "hyperparameters" in path[-2:-1] else ""
-    if key in _FALLING and (linear := _LINEAR.fullmatch(value)):
-        return f"; write {linear[1]} with {_FALLING[key]}"
-    if key == "init_entcoef" and (auto := _AUTO.fullmatch(value)):
-        return f"; write {auto[1] or '1.0'}, from which it is learned while learn_entcoef is true"
+    if "hyperparameters" not in path[-2:-1]:
+        return ""
+    key = str(path[-1])
+    linear = LINEAR.fullmatch(value)
+    if linear and key in _FALLING:
+        return f"; write {linear['initial']} with {_FALLING[key]}"
+    auto = AUTO.fullmatch(value)
+    if auto and key == "init_entcoef":
+        return f"; write {auto['initial'] or '1.0'}, from which it is learned while learn_entcoef is true"
     return ""

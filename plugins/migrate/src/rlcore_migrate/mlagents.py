@@ -115,19 +115,10 @@ def convert_files(
     files = [file.name for file in (path, curriculum, sampler) if file is not None]
     # What one behavior takes from `default` is converted, also if another one has no use for it.
     left_out = {key: reason for key, reason in c.left_out.items() if key not in c.used}
-    text = c.file.text(_head(files, c.notes, left_out))
+    origin = f"Converted by 'rlcore convert mlagents' from {', '.join(files)}."
+    not_converted = [f"{key}: {reason}" for key, reason in left_out.items()]
+    text = c.file.text(origin, {"What to look at:": c.notes, "Not converted:": not_converted})
     return ConvertedFiles(text, tuple(c.behaviors), left_out)
-
-
-def _head(files: Sequence[str], notes: Sequence[str], left_out: Mapping[str, str]) -> Iterator[str]:
-    """The paragraphs in front of the configuration."""
-    yield f"Converted by 'rlcore convert mlagents' from {', '.join(files)}."
-    if notes:
-        yield "What to look at:"
-        yield from (f"- {note}" for note in notes)
-    if left_out:
-        yield "Not converted:"
-        yield from (f"- {key}: {reason}" for key, reason in left_out.items())
 
 
 @attrs.frozen

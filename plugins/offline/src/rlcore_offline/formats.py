@@ -92,14 +92,18 @@ def _value_problem(recording: Recording) -> str | None:
     floats: dict[str, NDArray[Any]] = {"reward": recording.reward}
     if recording.actions.continuous is not None:
         floats["continuous actions"] = recording.actions.continuous
-    floats |= {f"observation {name!r}": a for name, a in recording.observations.items() if a.dtype.kind == "f"}
+    for name, observation in recording.observations.items():
+        if observation.dtype.kind == "f":
+            floats[f"observation {name!r}"] = observation
     for what, array in floats.items():
-        if not np.isfinite(array).all():
-            row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        finite = np.isfinite(array)
+        if not finite.all():
+            row = int(np.argwhere(~finite)[0, 0])
             return f"{what} is NaN or infinite in row {row}"
     if recording.actions.discrete is not None:
         options = np.array(recording.behavior.discrete)
-        if ((recording.actions.discrete < 0) | (recording.actions.discrete >= options)).any():
+        choices = recording.actions.discrete
+        if ((choices < 0) | (choices >= options)).any():
             return f"discrete actions lie outside their branches, which have {options.tolist()} options"
     return None
 
@@ -116,13 +120,15 @@ def actions_outside(recording: Recording) -> str | None:
     low = np.asarray(behavior.low)
     high = np.asarray(behavior.high)
     # Bounds are exact numbers and actions may be rounded: a millionth more is not outside.
-    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
+    below = 1e-6 * np.maximum(1.0, np.abs(low))
+    above = 1e-6 * np.maximum(1.0, np.abs(high))
     outside = (actions < low - below) | (actions > high + above)  # [N, continuous]
     count = np.count_nonzero(outside.any(axis=1))
     if not count:
         return None
     row, part = np.argwhere(outside)[0].tolist()
-    lowest, highest = (float(np.broadcast_to(bound, actions.shape)[row, part]) for bound in (low, high))
+    lowest = float(np.broadcast_to(low, actions.shape)[row, part])
+    highest = float(np.broadcast_to(high, actions.shape)[row, part])
     return (
         f"{count:,} of {recording.transitions:,} transitions have continuous actions outside their bounds, the first "
         f"{actions[row, part]:g} at [{part}] of transition {row}, outside {lowest:g} to {highest:g}; they are learned "

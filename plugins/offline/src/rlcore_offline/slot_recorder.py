@@ -13,7 +13,9 @@ from rlcore import Actions, AgentBatch, BehaviorSpec, Recording, one_slot
 
 __all__ = ["SlotRecorder"]
 
-View = tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]
+Mask = NDArray[np.bool_] | None
+"""Flags of slots or of options; None: all are true."""
+View = tuple[dict[str, NDArray[Any]], Mask]
 """The observations of one slot, and its action mask; None: everything was allowed."""
 
 
@@ -64,7 +66,7 @@ class SlotRecorder:
             for row in self._rows(batch.aborted):
                 self._open[row] = _OpenEpisode()
 
-    def _rows(self, flags: NDArray[np.bool_] | None) -> Iterable[int]:
+    def _rows(self, flags: Mask) -> Iterable[int]:
         """The rows where ``flags`` [S] is true; all without flags."""
         if flags is None:
             return range(len(self._open))
@@ -111,7 +113,7 @@ class SlotRecorder:
         self._write(recording)
         self.episodes += 1
 
-    def _masks(self, masks: Sequence[NDArray[np.bool_] | None]) -> NDArray[np.bool_] | None:
+    def _masks(self, masks: Sequence[Mask]) -> Mask:
         """The masks of an episode, one a row; None if everything was allowed at all times."""
         if all(mask is None for mask in masks):
             return None
@@ -124,7 +126,7 @@ def _joined(rows: list[Any]) -> NDArray[Any] | None:
     return None if rows[0] is None else np.concatenate(rows)
 
 
-def _row(observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None, row: int) -> View:
+def _row(observations: Mapping[str, NDArray[Any]], mask: Mask, row: int) -> View:
     # Copies: environments write the next step into the same arrays.
     view = {name: array[row].copy() for name, array in observations.items()}
     return view, None if mask is None else mask[row].copy()

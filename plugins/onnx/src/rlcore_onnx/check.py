@@ -20,6 +20,9 @@ from rlcore_torch import ActionLayout, PolicyModule
 ROWS = (1, 2, 7)
 STEPS = 4
 
+Part = NDArray[Any] | None
+"""One part of a result, such as the continuous actions; None for one that a policy or a file does not have."""
+
 
 def check_structure(model: onnx.ModelProto) -> None:
     """Check the model against the standard, and infer the shapes of all tensors. Raises PluginError."""
@@ -124,7 +127,7 @@ class Comparison:
         noisy_logits = None if logits is None else logits + noise.numpy()
         self._discrete(results.get("discrete"), _numpy(drawn.discrete), noisy_logits, rounding(normal))
 
-    def _logits(self, tensors: dict[str, Tensor], mask: Tensor | None, memory: Tensor | None) -> NDArray[Any] | None:
+    def _logits(self, tensors: dict[str, Tensor], mask: Tensor | None, memory: Tensor | None) -> Part:
         """The masked logits of a batch, if the module shows them; and note how large the last layer's numbers are."""
         if not isinstance(self.module, PolicyModule):
             return None
@@ -136,7 +139,7 @@ class Comparison:
         _, logits, _ = self.module.distribution_parameters(tensors, mask, memory)
         return _numpy(logits)
 
-    def _columns(self, columns: NDArray[Any], continuous: NDArray[Any] | None, logits: NDArray[Any] | None) -> None:
+    def _columns(self, columns: NDArray[Any], continuous: Part, logits: Part) -> None:
         """Compare the parts of actions side by side: continuous ones, then the probabilities of options."""
         units, probabilities = np.split(columns, [self.layout.continuous], axis=1)
         self._numbers(self.session.in_units(units), continuous, self.sizes * self.magnitude)
@@ -145,7 +148,7 @@ class Comparison:
             softmax = torch.cat([branch.softmax(1) for branch in branches], dim=1)
             self._numbers(probabilities, softmax.numpy(), self.magnitude)
 
-    def _numbers(self, found: NDArray[Any] | None, expected: NDArray[Any] | None, sizes: NDArray[Any] | float) -> None:
+    def _numbers(self, found: Part, expected: Part, sizes: NDArray[Any] | float) -> None:
         if found is None or expected is None:
             return
         if found.shape != expected.shape:
@@ -157,17 +160,15 @@ class Comparison:
         difference = np.abs(found - expected) / unit
         self.largest = float(np.max(difference, initial=self.largest))  # NaN if there is one
 
-    def _discrete(
-        self, found: NDArray[Any] | None, expected: NDArray[Any] | None, logits: NDArray[Any] | None, error: Any
-    ) -> None:
+    def _discrete(self, found: Part, expected: Part, logits: Part, error: Any) -> None:
         """Options must be equal, except where the logits [R, logits] of both differ by less than rounding can."""
         if found is None or expected is None:
             return
         for row, branch in np.argwhere(found != expected):
             option = found[row, branch]
             other = expected[row, branch]
-            columns = self.layout.offsets[branch] + np.array([option, other])
             if logits is not None:
+                columns = self.layout.offsets[branch] + np.array([option, other])
                 errors = np.broadcast_to(error, logits.shape)[row, columns]
                 room = self.tolerance * self.magnitude + 2 * np.max(errors)
                 first, second = logits[row, columns]
@@ -192,5 +193,5 @@ def rounding(normal: Tensor) -> NDArray[np.float64]:
     return slope * 2.0**-22  # some roundings of u, each of 2**-24 at most
 
 
-def _numpy(tensor: Tensor | None) -> NDArray[Any] | None:
+def _numpy(tensor: Tensor | None) -> Part:
     return None if tensor is None else np.asarray(tensor.numpy())

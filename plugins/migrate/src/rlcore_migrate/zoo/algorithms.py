@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from rlcore_migrate.zoo.conversion import Conversion
-
-_AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
+from rlcore_migrate.zoo.literals import AUTO
 
 
 def convert_algorithm(c: Conversion) -> None:
@@ -109,7 +107,7 @@ def _train_freq(c: Conversion, gradient_steps: int) -> tuple[int, bool]:
 def _temperature(c: Conversion) -> None:
     """``ent_coef``: ``auto``, ``auto_0.1``, or a number that stays; and ``target_entropy``."""
     written = c.raw("ent_coef", "auto")
-    auto = _AUTO.fullmatch(written.strip()) if isinstance(written, str) else None
+    auto = AUTO.fullmatch(written.strip()) if isinstance(written, str) else None
     initial = float(auto["initial"] or 1.0) if auto else c.number("ent_coef", 1.0, above=0.0)
     c.put("hyperparameters.init_entcoef", initial, f"ent_coef: {written}")
     c.put("hyperparameters.learn_entcoef", auto is not None)

@@ -15,11 +15,10 @@ import attrs
 from rlcore import NAME_PATTERN, Problems, did_you_mean
 from rlcore_migrate.commented import CommentedFile
 from rlcore_migrate.zoo.entry import rules
-from rlcore_migrate.zoo.literals import NotPlain, literal
+from rlcore_migrate.zoo.literals import LINEAR, NotPlain, literal
 from rlcore_migrate.zoo.worlds import World
 
 _OUTSIDE = ("environment", "evaluation", "checkpoint_settings")  # blocks at the top level
-_LINEAR = re.compile(r"lin_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?)")
 
 
 @attrs.define
@@ -152,7 +151,7 @@ class Conversion:
         value = self.raw(key, default)
         if not isinstance(value, str) or _number(value) is not None:
             return self.number(key, default, above=0.0), False
-        linear = _LINEAR.fullmatch(value.strip())
+        linear = LINEAR.fullmatch(value.strip())
         if linear and float(linear["initial"]) > 0.0:
             return float(linear["initial"]), True
         return self.wrong(key, "a number or lin_NUMBER, such as lin_0.001", default), False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import attrs
@@ -61,8 +61,17 @@ def convert_file(path: Path, env_id: str, algorithm: str | None = None, without:
             raise ConfigError(f"--without {key}: not a key of the entry{did_you_mean(key, known)}")
     c.finish()
     c.problems.raise_any()
-    place = document.where((name,)).rpartition("/")[2]
-    return Converted(c.file.text(_head(c, place)), tuple(c.differences), algorithm, c.behavior)
+    _, _, place = document.where((name,)).rpartition("/")
+    origin = (
+        f"Converted by 'rlcore convert zoo' from {place}, the entry {name} for {algorithm}. The comment behind a value "
+        "names the key of RL Zoo that it comes from."
+    )
+    lists = {
+        "What rlcore does otherwise than Stable-Baselines3:": c.differences,
+        "Keys without a line of their own:": [f"{key}: {text}" for key, text in c.notes.items()],
+        "Left out by --without:": [f"{key}: {value!r}" for key, value in c.left_out.items()],
+    }
+    return Converted(c.file.text(origin, lists), tuple(c.differences), algorithm, c.behavior)
 
 
 def _convert(c: Conversion) -> None:
@@ -112,21 +121,3 @@ def _normalization(c: Conversion) -> None:
     if rewards:
         c.put("hyperparameters.normalize_rewards", True, "normalize")
         c.put("hyperparameters.normalize_rewards_clip", clips[1], "clip_reward of VecNormalize")
-
-
-def _head(c: Conversion, place: str) -> Iterator[str]:
-    """The paragraphs in front of the configuration."""
-    yield (
-        f"Converted by 'rlcore convert zoo' from {place}, the entry {c.name} for {c.algorithm}. The comment "
-        "behind a value names the key of RL Zoo that it comes from."
-    )
-    left_out = [f"{key}: {value!r}" for key, value in c.left_out.items()]
-    parts = {
-        "What rlcore does otherwise than Stable-Baselines3:": c.differences,
-        "Keys without a line of their own:": [f"{key}: {text}" for key, text in c.notes.items()],
-        "Left out by --without:": left_out,
-    }
-    for title, texts in parts.items():
-        if texts:
-            yield title
-            yield from (f"- {text}" for text in texts)

@@ -1,14 +1,21 @@
-"""Values that RL Zoo writes as Python, such as ``"dict(net_arch=[64, 64], activation_fn=nn.ReLU)"``.
+"""Values that RL Zoo writes as texts: ``lin_0.001``, ``auto_0.1``, and Python.
 
-RL Zoo evaluates such a text. Here it is parsed, and only plain data is accepted: no code of a file is run.
+RL Zoo evaluates a text such as ``"dict(net_arch=[64, 64], activation_fn=nn.ReLU)"``. Here it is parsed, and only plain
+data is accepted: no code of a file is run.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 import attrs
+
+LINEAR = re.compile(r"lin_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?)")
+"""A number that falls to 0 over the run, such as ``lin_0.001``."""
+AUTO = re.compile(r"auto(?:_(?P<initial>\d[\d.]*(?:e[+-]?\d+)?))?")
+"""A temperature that SAC learns, from 1 or from a number, such as ``auto_0.1``."""
 
 
 @attrs.frozen
