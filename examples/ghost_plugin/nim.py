@@ -104,7 +104,7 @@ class Nim:
     def batch(self, reward, over):
         """The batch of all agents after a step; ``over`` [N] are the games that ended in it."""
         terminated = np.repeat(over, self.teams)
-        final = {"heap": self.observe()[terminated]} if over.any() else None
+        final = {"heap": self.observe()[terminated]}
         for env in np.flatnonzero(over).tolist():
             self.episodes[env] += 1
             self.begin(env)

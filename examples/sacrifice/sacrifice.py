@@ -68,8 +68,8 @@ class Sacrifice:
         self.open[rooms] = False
 
     def step(self, actions):
-        first, second = actions["Agent"].discrete.reshape(self.num_envs, 2).T == 1
-        holds = first & (self.time == 0)
+        acts = actions["Agent"].discrete.reshape(self.num_envs, 2) == 1
+        holds = acts[:, 0] & (self.time == 0)
         lost_before = self.open
         self.open = lost_before | holds
         self.time += 1
@@ -77,7 +77,7 @@ class Sacrifice:
 
         reward = np.zeros((self.num_envs, 2), np.float32)
         reward[~self.open, 0] = self.options.bait
-        through = over & self.open & second
+        through = over & self.open & acts[:, 1]
         shared = np.zeros((self.num_envs, 2), np.float32)
         shared[through & ~lost_before, 0] = 1.0  # an agent whose episode is over gets no reward of the group
         shared[through, 1] = 1.0
@@ -101,7 +101,8 @@ class Sacrifice:
     def first_batch(self):
         """The batch of rooms in which no step is known: nothing is earned, and no episode ended."""
         nothing = np.zeros((self.num_envs, 2), np.float32)
-        return self.batch(np.zeros((self.num_envs, 2), np.bool_), nothing, nothing, self.observe())
+        never = np.zeros((self.num_envs, 2), np.bool_)
+        return self.batch(never, nothing, nothing, self.observe())
 
     def batch(self, terminated, reward, shared, final):
         """The batch after a step; all arrays are [N, 2, ...], and ``final`` was seen before episodes began."""
@@ -113,7 +114,7 @@ class Sacrifice:
             reward.ravel(),
             terminated=ended,
             truncated=np.zeros_like(ended),
-            final_observations={"room": final.reshape(-1, 4)[ended]} if ended.any() else None,
+            final_observations={"room": final.reshape(-1, 4)[ended]},
             group_reward=shared.ravel(),
             needs_action=acts.ravel(),
         )

@@ -17,7 +17,13 @@ from rlcore import (
 
 # Cells that an action moves by: chasers stay or walk straight, the runner walks diagonally too.
 STRAIGHT = np.array([(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0)])
-ALL_WAYS = np.concatenate([STRAIGHT, [(1, 1), (1, -1), (-1, 1), (-1, -1)]])
+DIAGONAL = np.array([(1, 1), (1, -1), (-1, 1), (-1, -1)])
+ALL_WAYS = np.concatenate([STRAIGHT, DIAGONAL])
+
+# Where the agents of a game are in arrays [N, 3, ...], and the other two as each of the three sees them.
+CHASERS = slice(0, 2)
+RUNNER = slice(2, 3)
+OTHERS = np.array([(1, 2), (0, 2), (0, 1)])
 
 
 @attrs.frozen(kw_only=True)
@@ -107,18 +113,18 @@ class Tag:
         self.rounds[envs] = 0
 
     def step(self, actions):
-        ways = actions["Chaser"].discrete.reshape(self.num_envs, 2)
-        way = actions["Runner"].discrete.reshape(self.num_envs, 1)
-        moves = np.concatenate([STRAIGHT[ways], ALL_WAYS[way]], axis=1)  # [N, 3, 2]
+        chasers = actions["Chaser"].discrete.reshape(self.num_envs, 2)
+        runner = actions["Runner"].discrete.reshape(self.num_envs, 1)
+        moves = np.concatenate([STRAIGHT[chasers], ALL_WAYS[runner]], axis=1)  # [N, 3, 2]
         before = self.cells
         after = np.clip(before + moves, 0, self.options.size - 1)
         self.cells = after
         self.rounds += 1
 
-        chasers = slice(0, 2)
-        runner = slice(2, 3)
-        met = same_cells(after[:, chasers], after[:, runner])
-        exchanged = same_cells(after[:, chasers], before[:, runner]) & same_cells(before[:, chasers], after[:, runner])
+        met = same_cells(after[:, CHASERS], after[:, RUNNER])
+        to_the_runner = same_cells(after[:, CHASERS], before[:, RUNNER])
+        to_the_chaser = same_cells(before[:, CHASERS], after[:, RUNNER])
+        exchanged = to_the_runner & to_the_chaser
         caught = (met | exchanged).any(1)
         over = caught | (self.rounds == self.options.rounds)
         result = np.zeros(self.num_envs)
@@ -132,7 +138,7 @@ class Tag:
 
     def observe(self):
         """Observations of the agents of each game, [N, 3, 7]: own cell, the other two seen from there, time left."""
-        others = self.cells[:, [[1, 2], [0, 2], [0, 1]]] - self.cells[:, :, None]
+        others = self.cells[:, OTHERS] - self.cells[:, :, None]  # [N, 3, 2, 2]
         last = self.options.size - 1
         time_left = 1 - self.rounds / self.options.rounds
         observations = np.empty((self.num_envs, 3, 7), np.float32)
@@ -143,26 +149,29 @@ class Tag:
 
     def first_batches(self):
         """The batches of games in which no step is known: nothing is earned, and no game ended."""
-        nothing = np.zeros(self.num_envs)
-        return self.batches(nothing, np.zeros(self.num_envs, np.bool_), None)
+        no_result = np.zeros(self.num_envs)
+        not_over = np.zeros(self.num_envs, np.bool_)
+        return self.batches(no_result, not_over, self.observe())
 
     def batches(self, result, over, final):
         """The batches after a step. ``result`` [N]: what chasers get; ``final`` [N, 3, 7]: seen before games began."""
         observations = self.observe()
-        batches = {}
-        for name, agents, reward in (("Chaser", [0, 1], result), ("Runner", [2], -result)):
-            ended = np.repeat(over, len(agents))
-            final_observations = None
-            if final is not None:
-                final_observations = {"field": final[:, agents].reshape(-1, 7)[ended]}
-            batches[name] = AgentBatch(
-                {"field": observations[:, agents].reshape(-1, 7)},
-                np.repeat(reward, len(agents)).astype(np.float32),
-                terminated=ended,
-                truncated=np.zeros_like(ended),
-                final_observations=final_observations,
-            )
-        return batches
+        return {
+            "Chaser": self.batch(observations[:, CHASERS], result, over, final[:, CHASERS]),
+            "Runner": self.batch(observations[:, RUNNER], -result, over, final[:, RUNNER]),
+        }
+
+    def batch(self, observations, reward, over, final):
+        """The batch of the A agents of a behavior in each game, from [N, A, 7]; ``reward`` [N] is that of each."""
+        agents = observations.shape[1]
+        ended = np.repeat(over, agents)
+        return AgentBatch(
+            {"field": observations.reshape(-1, 7)},
+            np.repeat(reward, agents).astype(np.float32),
+            terminated=ended,
+            truncated=np.zeros_like(ended),
+            final_observations={"field": final.reshape(-1, 7)[ended]},
+        )
 
     def set_parameters(self, parameters):
         refuse_unknown_parameters(parameters, (), "tag")

@@ -43,7 +43,8 @@ class NoveltyReward:
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/rnd"))
             self.networks = Networks(inputs, behavior.slots, sizes.hidden_units, sizes.num_layers)
-        self.optimizer = TorchAdam(self.networks.predictor.parameters(), settings.learning_rate, 1e-8)
+        learned = self.networks.predictor.parameters()
+        self.optimizer = TorchAdam(learned, settings.learning_rate, 1e-8)
 
     def evaluate(self, transitions):
         """Rewards [*L]; zero until the first update, which measures what to normalize by."""
