@@ -124,7 +124,8 @@ def _project(path: Path) -> tuple[Path, str]:
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f"; there is no folder {path.parent}"
-    return did_you_mean(path.name, [each.name for each in path.parent.iterdir()])
+    names = [neighbor.name for neighbor in path.parent.iterdir()]
+    return did_you_mean(path.name, names)
 
 
 def _engine(settings: GodotSettings, base: Path, folder: Path, text: str) -> str:
@@ -155,7 +156,7 @@ def _engine(settings: GodotSettings, base: Path, folder: Path, text: str) -> str
 def _version(engine: str) -> str | None:
     """Return the version that an engine says it has; None if it says nothing of the kind."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [engine, "--version"],
             capture_output=True,
             timeout=VERSION_SECONDS,
@@ -166,5 +167,5 @@ def _version(engine: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     # The last line, because some engines print warnings before it.
-    *_, last = said.splitlines() or [""]
+    *_, last = output.splitlines() or [""]
     return last[:60] if re.match(r"\d+\.\d+", last) else None

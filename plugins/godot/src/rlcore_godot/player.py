@@ -145,11 +145,11 @@ class Player:
         assert self._connection is not None
         message = self._connection.receive(seconds)
         self._waited_for = False
-        found = message.get("type")
-        if found != kind:
+        answered = message.get("type")
+        if answered != kind:
             raise BadGame(
-                f"answered with a message of type {short(found)} where {kind!r} must be; its plugin must be Godot RL "
-                f"Agents {MAJOR}.{MINOR} or later"
+                f"answered with a message of type {short(answered)} where {kind!r} must be; its plugin must be Godot "
+                f"RL Agents {MAJOR}.{MINOR} or later"
             )
         return message
 

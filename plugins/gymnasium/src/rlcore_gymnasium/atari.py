@@ -88,8 +88,11 @@ def with_lives(environment: Environment, spec: EnvSpec, options: Mapping[str, An
     if not is_atari(spec):
         return environment
     assert isinstance(environment, NativeEnvironment)
-    environment.behaviors = {name: stacked(behavior) for name, behavior in environment.behaviors.items()}
-    return GamesWithLives(environment) if options.get("episodic_life") else environment
+    (name,) = environment.behaviors
+    environment.behaviors = {name: stacked(environment.behaviors[name])}
+    if options.get("episodic_life"):
+        return GamesWithLives(environment)
+    return environment
 
 
 def stacked(behavior: BehaviorSpec) -> BehaviorSpec:
@@ -186,17 +189,18 @@ class AtariOnFilm(gymnasium.Env[Any, Any]):
         self.action_space = self._game.single_action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._picture = self._screen.reset(seed=seed)[0]
-        return self._game.reset(seed=seed)[0][0], {}
+        self._pictures, _ = self._screen.reset(seed=seed)
+        observations, _ = self._game.reset(seed=seed)
+        return observations[0], {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         actions = np.array([action])
-        self._picture = self._screen.step(actions)[0]
+        self._pictures, *_ = self._screen.step(actions)
         observations, rewards, terminated, truncated, _ = self._game.step(actions)
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> Any:
-        return self._picture[0, 0].copy()
+        return self._pictures[0, 0].copy()  # of the only game, the only frame
 
     def close(self) -> None:
         self._game.close()

@@ -85,8 +85,9 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
 
         vector = _made(env_id, options, lambda: SyncVectorEnv([make_film] * run.num_envs))
     else:
-        around = [*wrappers, *film.get("wrappers", ())]
-        vector = _one_by_one(env_id, run.num_envs, options, {**film, "wrappers": around})
+        # The camera is outermost: a new environment is put behind it.
+        film_and_wrappers = {**film, "wrappers": [*wrappers, *film.get("wrappers", ())]}
+        vector = _one_by_one(env_id, run.num_envs, options, film_and_wrappers)
     assert isinstance(vector, SyncVectorEnv)
     problem = raw_screens(vector.envs[0], env_id)
     if problem is not None:
@@ -204,7 +205,8 @@ def _place_of(error: BaseException) -> str:
 
 def _install_hint(error: BaseException) -> str:
     text = str(error).lower()
-    for extra, word in (("video", "moviepy"), ("mujoco", "mujoco"), ("box2d", "box2d"), ("video", "pygame")):
+    extras = {"moviepy": "video", "mujoco": "mujoco", "box2d": "box2d", "pygame": "video"}
+    for word, extra in extras.items():
         if word in text:
             return f"; run: {pip_install(f'rlcore-gymnasium[{extra}]')}"
     return "; run: pip install 'gymnasium[jax]'" if "jax" in text else ""

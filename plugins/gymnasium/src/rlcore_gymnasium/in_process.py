@@ -123,7 +123,8 @@ class GymnasiumEnvironment:
         """Return an error of one line for an exception, or a wrong result, of ``doing`` in ``where``."""
         if isinstance(error, MismatchedValue):
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
-        if doing in RETURNED and isinstance(error, ValueError | TypeError) and "unpack" in str(error):
+        cannot_unpack = isinstance(error, ValueError | TypeError) and "unpack" in str(error)
+        if doing in RETURNED and cannot_unpack:
             trace = error.__traceback__
             if trace is not None and trace.tb_next is None:
                 # Not raised within the environment: it returned something else, as those for Gym 0.21 do.
@@ -204,7 +205,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
     def add_goal_rules(self, make: MakeEnv) -> None:
         """Give the behavior the rules of a goal environment, if this is one; ``make`` makes an environment for them."""
         rules = goal_rules(self.vector.envs[0], self._observing, make, self.env_id)
-        self.behaviors = {name: attrs.evolve(spec, goal_rules=rules) for name, spec in self.behaviors.items()}
+        spec = self.behaviors[self._behavior]
+        self.behaviors = {self._behavior: attrs.evolve(spec, goal_rules=rules)}
 
     def require_parameters(self, names: Iterable[str]) -> None:
         self.delivery.require(names)
@@ -271,7 +273,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._any_ended = bool(ended)
         if not ended:
             return self._batch(self._observations)
-        final_observations = {name: array[: len(ended)] for name, array in self._finals.items()}
+        count = len(ended)
+        final_observations = {name: array[:count] for name, array in self._finals.items()}
         for index in ended:
             self.episodes[index] += 1
             self._reset_env(index)
@@ -279,7 +282,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             self._observations,
             np.array(ended, np.intp),
             final_observations,
-            final_action_mask=self._masks.final(len(ended)),
+            final_action_mask=self._masks.final(count),
             final_info=reported,
         )
 

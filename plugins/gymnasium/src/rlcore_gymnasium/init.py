@@ -126,7 +126,7 @@ class Seen:
     @property
     def has_images(self) -> bool:
         """Whether an observation is an image."""
-        return any(each.kind == "image" for each in self.behavior.observations)
+        return any(spec.kind == "image" for spec in self.behavior.observations)
 
 
 def to_learn_from(env_id: str) -> dict[str, Any]:

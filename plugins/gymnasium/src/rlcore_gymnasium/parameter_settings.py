@@ -52,24 +52,31 @@ class ParameterRoute:
 
 def read(owner: Any, path: str) -> Any:
     """Return the value at the path. Raises AttributeError or LookupError if it does not exist."""
+    value = owner
     for part in _parts(path):
-        owner = owner[part] if isinstance(part, int) else getattr(owner, part)
-    return owner
+        value = _entry(value, part)
+    return value
 
 
 def write(owner: Any, path: str, value: Any) -> None:
     *way, last = _parts(path)
     for part in way:
-        owner = owner[part] if isinstance(part, int) else getattr(owner, part)
+        owner = _entry(owner, part)
     if isinstance(last, int):
         owner[last] = value
     else:
         setattr(owner, last, value)
 
 
+def _entry(owner: Any, part: str | int) -> Any:
+    return owner[part] if isinstance(part, int) else getattr(owner, part)
+
+
 def last_name(path: str) -> str:
-    return next(part for part in reversed(_parts(path)) if isinstance(part, str))
+    names = [part for part in _parts(path) if isinstance(part, str)]
+    return names[-1]
 
 
 def _parts(path: str) -> list[str | int]:
-    return [int(part) if part.isdigit() else part for part in re.findall(r"\w+", path)]
+    words = re.findall(r"\w+", path)  # the brackets of indices are no words
+    return [int(word) if word.isdigit() else word for word in words]

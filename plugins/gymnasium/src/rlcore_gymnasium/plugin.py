@@ -200,8 +200,9 @@ def _is_atari(name: str) -> bool:
     spec = find_spec("ale_py")
     if spec is None or spec.origin is None or not name.endswith("-v5"):
         return False
-    games = (Path(spec.origin).parent / "roms").glob("*.bin")
-    return _unversioned(name).casefold() in {game.stem.replace("_", "") for game in games}
+    files = (Path(spec.origin).parent / "roms").glob("*.bin")
+    games = {file.stem.replace("_", "") for file in files}
+    return _unversioned(name).casefold() in games
 
 
 def _is_gymnasiums(name: str) -> bool:
@@ -224,8 +225,9 @@ def _registrations() -> str:
     spec = find_spec("gymnasium")
     if spec is None or spec.origin is None:
         return ""
+    file = Path(spec.origin).parent / "envs/__init__.py"
     with suppress(OSError):
-        return (Path(spec.origin).parent / "envs/__init__.py").read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     return ""
 
 

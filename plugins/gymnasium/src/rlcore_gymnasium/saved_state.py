@@ -36,14 +36,21 @@ from rlcore_gymnasium.saved_wrappers import Env, are_known, chain, class_name, r
 
 _CLASSIC = "gymnasium.envs.classic_control"
 _MUJOCO = "gymnasium.envs.mujoco"
-_ROBOTS = (
-    ("ant", "Ant"), ("half_cheetah", "HalfCheetah"), ("hopper", "Hopper"), ("humanoid", "Humanoid"),
-    ("humanoidstandup", "HumanoidStandup"), ("inverted_double_pendulum", "InvertedDoublePendulum"),
-    ("inverted_pendulum", "InvertedPendulum"), ("pusher", "Pusher"), ("reacher", "Reacher"), ("swimmer", "Swimmer"),
-    ("walker2d", "Walker2d"),
-)  # fmt: skip
+_ROBOTS = {  # class by module
+    "ant": "Ant",
+    "half_cheetah": "HalfCheetah",
+    "hopper": "Hopper",
+    "humanoid": "Humanoid",
+    "humanoidstandup": "HumanoidStandup",
+    "inverted_double_pendulum": "InvertedDoublePendulum",
+    "inverted_pendulum": "InvertedPendulum",
+    "pusher": "Pusher",
+    "reacher": "Reacher",
+    "swimmer": "Swimmer",
+    "walker2d": "Walker2d",
+}
 MUJOCO_CLASSES = frozenset(
-    f"{_MUJOCO}.{module}_{version}.{name}Env" for module, name in _ROBOTS for version in ("v4", "v5")
+    f"{_MUJOCO}.{module}_{version}.{name}Env" for module, name in _ROBOTS.items() for version in ("v4", "v5")
 )
 CLASSES = MUJOCO_CLASSES | {
     f"{_CLASSIC}.acrobot.AcrobotEnv",
@@ -149,7 +156,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biuf":
         return value.copy()
     if isinstance(value, tuple):
-        return {_TUPLE: [_plain(name, each) for each in value]}
+        return {_TUPLE: [_plain(name, part) for part in value]}
     raise TypeError(f"attribute {name!r} is a {type(value).__name__}, which is not saved")
 
 

@@ -73,9 +73,12 @@ def read_brain(parameters: Any, observations: Sequence[Any]) -> Brain:
     continuous, discrete = _actions(name, parameters)
     if not continuous and not discrete:
         raise UnusableBehavior(f"behavior {name!r}: its agents have no actions; give them one in Behavior Parameters")
+    observed = []
+    for sensor in sensors:
+        observed.append(ObservationSpec(sensor.name, sensor.shape, np.float32, sensor.kind, goal=sensor.goal))
     spec = BehaviorSpec(
         name,
-        tuple(ObservationSpec(each.name, each.shape, np.float32, each.kind, goal=each.goal) for each in sensors),
+        tuple(observed),
         continuous,
         discrete,
         np.full(continuous, -1, np.float32),
@@ -96,9 +99,13 @@ def _actions(name: str, parameters: Any) -> tuple[int, tuple[int, ...]]:
                 f"behavior {name!r}: says it has {actions.num_discrete_actions} branches and lists {len(discrete)}"
             )
     else:
+        # Packages 1.x have either real parts or branches, and the sizes of both under one name.
         sizes = tuple(parameters.vector_action_size_deprecated)
-        real = parameters.vector_action_space_type_deprecated == CONTINUOUS
-        continuous, discrete = (sum(sizes), ()) if real else (0, sizes)
+        continuous = 0
+        discrete = sizes
+        if parameters.vector_action_space_type_deprecated == CONTINUOUS:
+            continuous = sum(sizes)
+            discrete = ()
     if not (0 <= continuous <= MAX_ACTIONS and len(discrete) <= MAX_ACTIONS):
         raise UnusableBehavior(f"behavior {name!r}: has {continuous} real actions and {len(discrete)} branches")
     if not all(1 <= options <= MAX_ACTIONS for options in discrete) or sum(discrete) > MAX_ACTIONS:

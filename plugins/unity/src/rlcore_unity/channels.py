@@ -61,13 +61,13 @@ class SideChannelOfStarts(SideChannel, Protocol):
 
 def engine_messages(settings: UnitySettings) -> list[tuple[UUID, bytes]]:
     """Return the messages that configure the engine, in ML-Agents' order."""
-    kinds = [Writer().write_int32(kind) for kind in range(5)]
-    kinds[0].write_int32(settings.width).write_int32(settings.height)
-    kinds[1].write_int32(settings.quality_level)
-    kinds[2].write_float32(settings.time_scale)
-    kinds[3].write_int32(settings.target_frame_rate)
-    kinds[4].write_int32(settings.capture_frame_rate)
-    return [(ENGINE_CONFIGURATION, each.payload) for each in kinds]
+    writers = [Writer().write_int32(kind) for kind in range(5)]
+    writers[0].write_int32(settings.width).write_int32(settings.height)
+    writers[1].write_int32(settings.quality_level)
+    writers[2].write_float32(settings.time_scale)
+    writers[3].write_int32(settings.target_frame_rate)
+    writers[4].write_int32(settings.capture_frame_rate)
+    return [(ENGINE_CONFIGURATION, writer.payload) for writer in writers]
 
 
 def _write_sampler(message: Writer, sampler: ParameterSampler, seed: int) -> None:
@@ -131,7 +131,8 @@ class Channels:
     def outgoing(self) -> bytes:
         """Return what the next message to the player has."""
         for channel in self.of_plugins.values():
-            self._pending += [(channel.channel_id, bytes(each)) for each in channel.outgoing(self.env)]
+            for payload in channel.outgoing(self.env):
+                self._pending.append((channel.channel_id, bytes(payload)))
         if not self._pending:
             return b""
         pending = self._pending

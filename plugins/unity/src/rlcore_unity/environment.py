@@ -114,7 +114,7 @@ class UnityEnvironment:
         self._settings = settings
         self._launch = launch
         self._limits = limits
-        self._side_channels: dict[UUID, SideChannel] = {each.channel_id: each for each in side_channels}
+        self._side_channels: dict[UUID, SideChannel] = {channel.channel_id: channel for channel in side_channels}
         self._games: list[_Game] = []
         self._sockets = selectors.DefaultSelector()  # of all players
         self._parameters: Parameters = {}

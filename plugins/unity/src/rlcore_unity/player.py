@@ -191,11 +191,11 @@ class Player:
             message = UnityMessage.FromString(data)
         except DecodeError:
             raise self.failed(f"sent {len(data)} bytes that are no message of ML-Agents") from None
-        said = f" ({_printable(message.header.message)})" if message.header.message else ""
+        reason = f" ({_printable(message.header.message)})" if message.header.message else ""
         if message.header.status == CLOSING:
-            raise PlayerEnded(f"ended the session{said}")
+            raise PlayerEnded(f"ended the session{reason}")
         if message.header.status != OK:
-            raise self.failed(f"sent a message with the status {message.header.status}{said}")
+            raise self.failed(f"sent a message with the status {message.header.status}{reason}")
         return message.unity_output
 
     def _wait(self, deadline: float, doing: str) -> bytes:

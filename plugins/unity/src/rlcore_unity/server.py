@@ -61,7 +61,8 @@ class PlayerServer:
         with suppress(OSError):
             end, peer = self._listener.accept()
             if len(self._clients) >= MOST_CLIENTS:  # idle ones must not keep the player out
-                next(each for each in self._clients if each is not self._player).close()
+                others = [client for client in self._clients if client is not self._player]
+                others[0].close()  # the oldest
             client = _Client(self, end, f"{peer[0]}:{peer[1]}", self._largest, self._sockets)
             self._clients[client] = None
             client.send()
@@ -128,8 +129,8 @@ class PlayerServer:
     def close(self) -> None:
         """Close all connections; listen no more."""
         self._stop_listening()
-        for each in list(self._clients):
-            each.close()
+        for client in list(self._clients):
+            client.close()
 
     def _stop_listening(self) -> None:
         if self._listener.fileno() >= 0:

@@ -46,8 +46,10 @@ class Statistics:
     def add(self, name: str, value: float, aggregation: int) -> None:
         """Add a value that a player sent. One that is not a number is left out."""
         if name not in self._names:
-            known = AVERAGE <= aggregation <= HISTOGRAM and name.isprintable() and 0 < len(name) <= MAX_NAME
-            if not known or len(self._names) >= MAX_NAMES:
+            usable_name = name.isprintable() and 0 < len(name) <= MAX_NAME
+            known_aggregation = AVERAGE <= aggregation <= HISTOGRAM
+            # A game that makes a name of a changing number must not fill the memory of a long run.
+            if not usable_name or not known_aggregation or len(self._names) >= MAX_NAMES:
                 self._warn(f"a statistic without a usable name or aggregation, or more than {MAX_NAMES} of them")
                 return
             self._names.add(name)
@@ -55,15 +57,16 @@ class Statistics:
             self._warn(f"{value} as statistic {name!r}")
             return
         for window in self._windows.values():
-            found = window.get(name)
-            if found is None or found.aggregation != aggregation:
-                found = window[name] = _Values(aggregation)
-            if aggregation == SUM and found.values:
-                found.values[0] += value
+            statistic = window.get(name)
+            if statistic is None or statistic.aggregation != aggregation:
+                statistic = _Values(aggregation)
+                window[name] = statistic
+            if aggregation == SUM and statistic.values:
+                statistic.values[0] += value
             elif aggregation == MOST_RECENT:
-                found.values = [value]
-            elif len(found.values) < MAX_VALUES:
-                found.values.append(value)
+                statistic.values = [value]
+            elif len(statistic.values) < MAX_VALUES:
+                statistic.values.append(value)
 
     def _warn(self, what: str) -> None:
         if not self._warned:

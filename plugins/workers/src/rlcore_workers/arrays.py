@@ -191,9 +191,9 @@ class BehaviorArrays:
             batch.final_observations = {name: array[ended] for name, array in self.finals.items()}
         if not any(self.present.tobytes()):  # most environments leave all of them out
             return batch
-        given_by_any = np.logical_or.reduce(self.present).tolist()
-        for name, is_given in zip(OPTIONAL, given_by_any, strict=True):
-            if not is_given:
+        present_anywhere = np.logical_or.reduce(self.present).tolist()
+        for name, is_present in zip(OPTIONAL, present_anywhere, strict=True):
+            if not is_present:
                 continue
             if name != "final_action_mask":
                 setattr(batch, name, self.by_name[name])
@@ -227,7 +227,7 @@ class BehaviorArrays:
         for name, array in self.observations.items():
             array[rows] = batch.observations[name]
         ended = self.slots(rows)[batch.ended] if batch.ended.size else batch.ended
-        was_given = self.present[part].tolist()
+        was_present = self.present[part].tolist()
         for column, (name, default) in enumerate(OPTIONAL_DEFAULTS.items()):
             values = getattr(batch, name)
             if values is not None:
@@ -235,7 +235,7 @@ class BehaviorArrays:
                 # A final mask has a row for each episode that ended, as final observations have.
                 targets = ended if name == "final_action_mask" else rows
                 self.by_name[name][targets] = values
-            elif was_given[column]:  # else the default is there already
+            elif was_present[column]:  # else the default is there already
                 self.present[part, column] = False
                 self.by_name[name][rows] = default
         if batch.final_observations is not None:
@@ -248,7 +248,8 @@ class PartArrays:
 
     def __init__(self, arrays: RunArrays, number: int) -> None:
         self._number = number
-        envs = slice(arrays.layout.bounds[number], arrays.layout.bounds[number + 1])
+        first, end = arrays.layout.bounds[number : number + 2]
+        envs = slice(first, end)
         self.begin: NDArray[np.int64] = arrays.begin[envs]
         self.parameters: NDArray[np.float64] = arrays.parameters[envs]
         self.busy: NDArray[np.float64] = arrays.busy[number : number + 1]

@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any
 
-_HEADER = struct.Struct("<cI")
+_HEADER = struct.Struct("<cI")  # the kind, and how many bytes of data follow
 STEP = b"s"
 CALL = b"c"
 ATTACH = b"a"

@@ -93,7 +93,8 @@ class WorkerEnvironment:
         self._fresh: set[int] = set()
         self._gone: set[int] = set()  # workers that the run does without
         self._alone = None if self.overlaps or supervisor.size == 1 else StepsAlone()
-        supervisor.refuse(supervisor.attach(range(supervisor.size), self._arrays), "attach")
+        failures = supervisor.attach(range(supervisor.size), self._arrays)
+        supervisor.refuse(failures, "attach")
 
     # ------------------------------------------------------------ what a kind of overlap decides
 
@@ -117,7 +118,9 @@ class WorkerEnvironment:
         self._seeds = seeds
         self._arrays.begin[:] = episodes
         self._fresh.clear()
-        failures |= self._reset([part for part in self._living() if part not in failures])[1]
+        alive = [part for part in self._living() if part not in failures]
+        _, failures_of_resets = self._reset(alive)
+        failures |= failures_of_resets
         self._start_again(failures, "reset")
         self.episodes[:] = self._arrays.begin
         self._show(range(self._supervisor.size))
@@ -188,7 +191,8 @@ class WorkerEnvironment:
     def _drop_steps(self) -> dict[int, Any]:
         """Wait for steps that were sent, and forget them. Return the failures."""
         self._supervisor.land()
-        return self._supervisor.steps.take(range(self._supervisor.size))[1]
+        _, failures = self._supervisor.steps.take(range(self._supervisor.size))
+        return failures
 
     def _living(self) -> list[int]:
         return [part for part in range(self._supervisor.size) if part not in self._gone]
@@ -212,8 +216,9 @@ class WorkerEnvironment:
             if not _same(answer, self._parts[part]):
                 raise EnvironmentFailed(f"worker {part} was started again and made other environments than before")
         failures |= self._supervisor.attach(made, self._arrays)
-        failures |= self._reset([part for part in made if part not in failures])[1]
-        return failures
+        attached = [part for part in made if part not in failures]
+        _, failures_of_resets = self._reset(attached)
+        return failures | failures_of_resets
 
     def _start_again(self, failures: Mapping[int, Any], doing: str) -> set[int]:
         """Start workers that failed, with other episodes than those in ``arrays.begin``: one may be why they fail.

@@ -31,7 +31,8 @@ class PartMessages:
         self._fields = arrays.fields
         self._envs = slice(layout.bounds[number], layout.bounds[number + 1])
         self._number = number
-        self._behaviors = [(spec, layout.rows[number][name]) for name, spec in layout.behaviors.items()]
+        rows = layout.rows[number]
+        self._behaviors = [(spec, rows[name]) for name, spec in layout.behaviors.items()]
 
     def request(self) -> bytes:
         """Return the actions, the episodes to begin and the environment parameters."""
@@ -47,6 +48,7 @@ class PartMessages:
 
     def take(self, answer: bytes) -> None:
         """Store an answer in the arrays of the run."""
+        # An answer lacks arrays that its batch leaves out: those of an earlier answer must not stay.
         for spec, rows in self._behaviors:
             for what, default in OPTIONAL_DEFAULTS.items():
                 self._fields[spec.name, what][rows] = default
@@ -73,9 +75,9 @@ class PartMessages:
             for observation in spec.observations:
                 yield self._fields[spec.name, "observations", observation.name], rows
             # From here on, the reader knows what follows only because it has stored what came before.
-            is_given = present[self._number].tolist()
-            for what, given in zip(OPTIONAL_DEFAULTS, is_given, strict=True):
-                if given:
+            flags = present[self._number].tolist()
+            for what, is_present in zip(OPTIONAL_DEFAULTS, flags, strict=True):
+                if is_present:
                     yield self._fields[spec.name, what], rows
             slots = np.arange(spec.slots)[rows]
             has_ended = terminated[slots] | truncated[slots]

@@ -239,8 +239,8 @@ class ProcessExecutor:
             if ready:
                 return ready
             gone = [worker for worker in by_descriptor.values() if worker.ended]
-            for each in gone:  # a process that an environment started holds the channel open
-                each.close_channel()
+            for worker in gone:  # a process that an environment started holds the channel open
+                worker.close_channel()
             if gone or monotonic() >= deadline:
                 return list(gone)
 

@@ -68,7 +68,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
             self._revive(failures, "state_dict")
         saves_rows = all(part.saves_rows for part in self._parts)
         if saves_rows and len(states) == self._supervisor.size:  # a run may resume with another number of workers
-            return join_states([states[part] for part in range(self._supervisor.size)])
+            in_order = [states[part] for part in range(self._supervisor.size)]
+            return join_states(in_order)
         return {
             "episodes": self.episodes.copy(),
             "workers": {str(part): states.get(part) for part in self._living()},
@@ -99,8 +100,9 @@ class SavingWorkerEnvironment(WorkerEnvironment):
         answers = saved_mapping(state, "answers")
         for part in answers:
             data = saved_array(answers, part, np.uint8, (None,))
+            message = PartMessages(self._arrays, int(part))
             try:
-                PartMessages(self._arrays, int(part)).take(data.tobytes())
+                message.take(data.tobytes())
             except ValueError as error:
                 raise SavedValueError(f"the answer of worker {part} does not fit: {error}") from error
             self._supervisor.steps.landed[int(part)] = infos.get(part)

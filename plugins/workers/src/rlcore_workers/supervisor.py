@@ -144,7 +144,8 @@ class Supervisor:
                 self.workers[part] = self._executor.start(self._tasks[part])
             except WorkerFailed as failure:
                 refused[part] = failure
-        made, failures = self.call([part for part in parts if part not in refused], "create")
+        started = [part for part in parts if part not in refused]
+        made, failures = self.call(started, "create")
         return made, {**refused, **failures}
 
     def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
@@ -240,7 +241,7 @@ class Supervisor:
         for part in failures:  # all of them first: one that hangs must not get another call
             self.kill(part)
         for part, failure in sorted(failures.items()):
-            if failure.final and failure.raised is not None:
+            if failure.final and failure.raised is not None:  # another start would not help
                 raise failure.raised from WorkerTraceback(failure.details)
             policy = self._settings.on_failure
             refused = self._history[part].refused(self._limits)
@@ -284,7 +285,7 @@ class Supervisor:
     def kill(self, part: int) -> None:
         """Kill a worker, if it is there."""
         worker = self.workers.pop(part, None)
-        self.steps.landed.pop(part, None)
+        self.steps.landed.pop(part, None)  # of a worker that answered a step, and failed in a later call
         if worker is not None:
             self.steps.flying.pop(worker, None)
             self._executor.kill(worker)

@@ -63,7 +63,8 @@ class EnvPoolEnvironment:
         self._where = f"{task.id}: all {num_envs} environments"
         self._behavior = behavior
         self._spaces = TaskSpaces.of(task, observations)
-        spec = self._spaces.acting.behavior(behavior, self._spaces.observing.specs, np.arange(num_envs))
+        specs = self._spaces.observing.specs
+        spec = self._spaces.acting.behavior(behavior, specs, np.arange(num_envs))
         self.behaviors: Mapping[str, BehaviorSpec] = {behavior: spec}
         self._pool: Any = None  # made by `reset`
 
@@ -71,7 +72,8 @@ class EnvPoolEnvironment:
         self.close()  # the old pool's memory and threads are free before the new one has its own
         self.episodes = np.array(episodes, np.int64)
         with failing_as(f"{self._where}: reset failed"):
-            self._pool = self.task.make_pool([seeds(env, int(self.episodes[env])) for env in range(self.num_envs)])
+            seeds_of_envs = [seeds(env, episode) for env, episode in enumerate(self.episodes.tolist())]
+            self._pool = self.task.make_pool(seeds_of_envs)
             self._pool.async_reset()
             return {self._behavior: self._received(self.num_envs)}
 

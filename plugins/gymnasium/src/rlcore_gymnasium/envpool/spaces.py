@@ -46,7 +46,9 @@ class Leaf:
         if not isinstance(space, spaces.Box):
             return cls(path, space)
         if space.shape == ():
-            space = spaces.Box(space.low[None], space.high[None], dtype=space.dtype.type)
+            low = space.low[None]
+            high = space.high[None]
+            space = spaces.Box(low, high, dtype=space.dtype.type)
         return cls(path, _unbounded(space))
 
     @property
@@ -141,9 +143,9 @@ def _unbounded(space: spaces.Box) -> spaces.Box:
         return space
     # std::numeric_limits<float>::min() is the smallest positive number, which EnvPool has as the lowest of a space.
     limits = np.finfo(dtype)
-    low = np.where(space.low == limits.tiny, -np.inf, space.low).astype(dtype)
-    high = np.where(space.high == limits.max, np.inf, space.high).astype(dtype)
-    return spaces.Box(low, high, dtype=dtype.type)
+    low = np.where(space.low == limits.tiny, -np.inf, space.low)
+    high = np.where(space.high == limits.max, np.inf, space.high)
+    return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
 
 
 def _choices(space: spaces.Space[Any]) -> spaces.Space[Any]:

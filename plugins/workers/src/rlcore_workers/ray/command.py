@@ -8,16 +8,17 @@ from rlcore import ConfigError, SettingError
 
 
 def _resources(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    found = {}
+    resources = {}
     for text in values:
-        name, _, amount = text.partition("=")
+        name, _, number = text.partition("=")
         try:
-            found[name] = float(amount)
+            amount = float(number)
         except ValueError:
-            found[name] = -1.0
-        if not name or not 0 < found[name] < float("inf") or name in ("CPU", "GPU", "memory"):
+            amount = -1.0
+        if not name or not 0 < amount < float("inf") or name in ("CPU", "GPU", "memory"):
             raise click.BadParameter(f"{text!r}: write NAME=AMOUNT, such as simulator=1; CPUs and GPUs have options")
-    return found
+        resources[name] = amount
+    return resources
 
 
 @click.group("ray")
@@ -79,7 +80,8 @@ def ranks_command(
     from rlcore_workers.ray.session import connection
     from rlcore_workers.ray.settings import RaySettings
 
-    reserved = {name: amount for name, amount in {"CPU": cpus, "GPU": gpus, **resources}.items() if amount}
+    amounts = {"CPU": cpus, "GPU": gpus, **resources}
+    reserved = {name: amount for name, amount in amounts.items() if amount}
     try:
         connection.open(RaySettings(address=address, count=count, cpus=cpus, resources=resources))
     except SettingError as error:

@@ -45,7 +45,8 @@ class RayWorker:
     def begin(self, method: str, *arguments: Any) -> None:
         """Call a method of the actor, as :meth:`rlcore_workers.Worker.begin` says."""
         if method == "create":
-            self.answer = self.actor.create.remote(pickle.dumps(self._task), version("rlcore"), main_module())
+            task = pickle.dumps(self._task)
+            self.answer = self.actor.create.remote(task, version("rlcore"), main_module())
         else:
             request = self._messages.request() if method in ("reset", "step") else b""
             self.answer = self.actor.call.remote(method, arguments, request)
@@ -92,8 +93,8 @@ def _lost(error: Exception) -> WorkerFailed:
     if isinstance(error, ray.exceptions.ActorUnavailableError):
         text = "its process or its host cannot be reached"
     elif isinstance(error, ray.exceptions.ActorDiedError):
-        code = re.search(r"exit code (\d+)", str(error))
-        text = "its process ended" + (f" with exit code {code[1]}" if code else ", or its host was lost")
+        code = re.search(r"exit code (\d+)", str(error))  # Ray has it in the text alone
+        text = f"its process ended with exit code {code[1]}" if code else "its process ended, or its host was lost"
     elif isinstance(error, ray.exceptions.GetTimeoutError):
         text = f"its answer did not arrive within {FETCH_SECONDS:g} s"
     else:
@@ -117,7 +118,7 @@ class RayExecutor:
             max_restarts=0,
             max_task_retries=0,
             scheduling_strategy="SPREAD",
-            enable_task_events=False,
+            enable_task_events=False,  # Ray would keep an event of every step
         )
 
     def start(self, task: Task) -> RayWorker:

@@ -71,12 +71,16 @@ class ProcessActor:
                 "files and what it writes must have the same path on every host, such as on a shared file system"
             ) from error
         context = ray.get_runtime_context()
-        interfaces = psutil.net_if_addrs().items()
+        interface = ""
+        for name, addresses in psutil.net_if_addrs().items():
+            if any(entry.address == address for entry in addresses):
+                interface = name
+                break
         return Place(
             node=context.get_node_id(),
             host=host,
             address=address,
-            interface=next((name for name, found in interfaces if address in {each.address for each in found}), ""),
+            interface=interface,
             gpus=tuple(context.get_accelerator_ids().get("GPU", ())),
         )
 
@@ -88,7 +92,9 @@ class ProcessActor:
 
     def start(self, arguments: Sequence[str], variables: Mapping[str, str | None], path: Sequence[str]) -> None:
         """Start ``rlcore ARGUMENTS``, which also finds modules in ``path``. None removes a variable."""
-        environ = {name: value for name, value in os.environ.items() if name not in {*OF_RAY, *variables}}
+        environ = dict(os.environ)
+        for name in (*OF_RAY, *variables):
+            environ.pop(name, None)
         environ |= {name: value for name, value in variables.items() if value is not None}
         # Ray blocks SIGINT, which a process inherits from the thread; a run needs it to save a checkpoint.
         blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -117,7 +123,7 @@ class ProcessActor:
 
     def _follow(self) -> None:
         streams = ((STDOUT, self._process.stdout), (STDERR, self._process.stderr))
-        readers = [Thread(target=self._copy, args=each, daemon=True) for each in streams]
+        readers = [Thread(target=self._copy, args=stream, daemon=True) for stream in streams]
         for reader in readers:
             reader.start()
         code = self._process.wait()

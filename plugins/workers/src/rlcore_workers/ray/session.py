@@ -116,7 +116,8 @@ def _answers_here_only(address: str | None) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 1))  # sends nothing; chooses the interface to other machines
-            socket.create_connection((probe.getsockname()[0], int(port)), CONNECT_SECONDS).close()
+            public, _ = probe.getsockname()
+            socket.create_connection((public, int(port)), CONNECT_SECONDS).close()
         except (OSError, OverflowError):
             return True
     return False

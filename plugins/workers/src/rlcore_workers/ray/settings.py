@@ -19,9 +19,12 @@ _ADDRESS = re.compile(r"([A-Za-z0-9.-]{1,255}|\[[0-9A-Fa-f:.]{1,45}\]):([0-9]{1,
 def _address_problem(value: str) -> str | None:
     if value.startswith("ray://"):
         return "must not be an address of Ray Client: start the run on a node of the cluster, with HOST:PORT"
-    found = _ADDRESS.fullmatch(value)
-    right = value == "auto" or (found is not None and 0 < int(found[2]) < 65536)
-    return None if right else "must be HOST:PORT of a cluster's head node, or auto"
+    if value == "auto":
+        return None
+    address = _ADDRESS.fullmatch(value)
+    if address is not None and 0 < int(address[2]) < 65536:
+        return None
+    return "must be HOST:PORT of a cluster's head node, or auto"
 
 
 def _bind_problem(value: str) -> str | None:
