@@ -84,16 +84,19 @@ class LazyGroup(click.Group):
         if package:
             advice = f"{pip_install(package)}, or turn the plugin on if it is installed"
             return f"no command {full!r}: it is a command of {package}; {advice}"
-        of_plugins = self._of_this_group(record.name for record in plugins.records("command"))
-        known = list(dict.fromkeys((*self.lazy, *of_plugins)))
+        names = [record.name for record in plugins.records("command")]
+        known = list(dict.fromkeys((*self.lazy, *self._of_this_group(names))))
         hint = did_you_mean(self.synonyms.get(name, name), known)
         message = f"no command {full!r}; commands: {', '.join(known)}{hint}"
-        off = plugins.needed(full, "command") or plugins_off(plugins.found, f"{ENV_PLUGINS}=")
+        off = plugins.needed(full, "command")
+        if not off:
+            off = plugins_off(plugins.found, f"{ENV_PLUGINS}=")
         return f"{message}; {off}" if off else message
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in self.lazy.items()])
+            rows = [(name, command.help) for name, command in self.lazy.items()]
+            formatter.write_dl(rows)
         of_plugins = self._listed()
         if of_plugins:
             with formatter.section("Commands of installed plugins"):
@@ -167,7 +170,8 @@ def listed_commands() -> dict[str, str]:
 
 def listed_options() -> dict[str, str]:
     """The names, with dashes, and summaries of options of installed plugins, read as :func:`listed_commands` does."""
-    return {f"--{name}": summary for name, summary in _written("RunOptionSpec").items()}
+    summaries = _written("RunOptionSpec")
+    return {f"--{name}": summary for name, summary in summaries.items()}
 
 
 def _written(record: str) -> dict[str, str]:
@@ -179,9 +183,11 @@ def _written(record: str) -> dict[str, str]:
             name = _NAME.search(call)
             if name is None:
                 continue
-            match = _SUMMARY.search(call)
-            summary = (match[1] or match[2]) if match is not None else ""
-            summaries.setdefault(name[1], summary)
+            summary = _SUMMARY.search(call)
+            text = ""
+            if summary is not None:
+                text = summary[1] or summary[2]  # in double quotes, or in single ones
+            summaries.setdefault(name[1], text)
     return dict(sorted(summaries.items()))
 
 

@@ -66,7 +66,8 @@ def end_soon(code: int) -> None:
         _warn(f"{reason} {EXIT_SECONDS:g} s after the end")
         end_process(code)
 
-    threading.Thread(target=end, name="deadline", daemon=True).start()
+    thread = threading.Thread(target=end, name="deadline", daemon=True)
+    thread.start()
 
 
 def end_in_order(code: int) -> NoReturn:
@@ -103,7 +104,8 @@ def end_process(code: int) -> NoReturn:
 # to its group, and a user who presses Ctrl-C twice has not yet read what the second one costs.
 TWICE_SECONDS = 0.5
 LOOK_SECONDS = 0.1
-STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+STOPS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
 
 
 @contextmanager

@@ -32,6 +32,9 @@ COMMANDS = {
 }
 
 
+FIELDS = ("name", "distribution", "version", "state", "editable", "module")  # of a plugin, in `list --json`
+
+
 @click.group(
     "plugins",
     cls=LazyGroup,
@@ -58,8 +61,9 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     decided = decide(installed(), selection)
     rows: list[dict[str, Any]] = []
     for plugin in decided:
-        row = {key: getattr(plugin, key) for key in ("name", "distribution", "version", "state", "editable", "module")}
-        rows.append({**row, "why": plugin.because})
+        row = {key: getattr(plugin, key) for key in FIELDS}
+        row["why"] = plugin.because
+        rows.append(row)
     on = tuple(plugin for plugin in decided if plugin.state == "on")
     notes = [message for message, _, _ in obstacles(decided, selection)]
     notes += unmatched(decided, selection)
@@ -72,12 +76,14 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
         for row, plugin in zip(rows, decided, strict=True):
             if plugin.label in plugins.broken:
                 row["state"] = "refused"
-            row["provides"] = [f"{record.kind}:{record.name}" for record in plugins.records_of(plugin.label)]
+            records = plugins.records_of(plugin.label)
+            row["provides"] = [f"{record.kind}:{record.name}" for record in records]
         notes += plugins.warnings
     else:
         notes += [plugin.warning for plugin in on if plugin.warning]
     if as_json:
-        click.echo(json.dumps({"plugins": rows, "problems": notes}, indent=4))
+        answer = {"plugins": rows, "problems": notes}
+        click.echo(json.dumps(answer, indent=4))
         return
     lines = [("NAME", "DIST VERSION", "STATE", "WHY", "PROVIDES" if provides else "")]
     for row in rows:
@@ -125,6 +131,7 @@ def _why_on(plugin: Plugin) -> str:
 
 
 def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
+    module = sys.modules.get(plugin.module.partition(":")[0])
     report: dict[str, Any] = {
         "name": plugin.name,
         "distribution": plugin.distribution,
@@ -133,7 +140,7 @@ def _report(plugins: Plugins, plugin: Plugin) -> dict[str, Any]:
         "state": plugin.state,
         "why": _why_on(plugin),
         "module": plugin.module,
-        "file": getattr(sys.modules.get(plugin.module.partition(":")[0]), "__file__", None),
+        "file": getattr(module, "__file__", None),
         "problem": str(plugins.broken.get(plugin.label, "")),
         "editable": plugin.editable,
         "requires": list(plugin.requires),
@@ -152,7 +159,9 @@ def _about(distribution: str) -> dict[str, str]:
     for line in about.get_all("Project-URL", ()):
         label, _, url = line.partition(", ")
         links[label.lower()] = url
-    homepage = links.get("homepage") or links.get("repository") or about.get("Home-page") or ""
+    homepage = links.get("homepage") or links.get("repository")
+    if not homepage:
+        homepage = about.get("Home-page") or ""  # of metadata before PEP 753
     return {"summary": about.get("Summary") or "", "homepage": homepage}
 
 
@@ -179,6 +188,7 @@ def _settings(record: Record, attribute: str) -> dict[str, Any]:
         cls = record.resolve(attribute)
     except PluginError as error:
         return {**report, "problem": str(error)}
+    fields = attrs.fields(cls) if attrs.has(cls) else ()
     report["fields"] = [
         {
             "name": field.name,
@@ -186,7 +196,7 @@ def _settings(record: Record, attribute: str) -> dict[str, Any]:
             "default": _default(field),
             "description": FieldInfo.of(field).description,
         }
-        for field in (attrs.fields(cls) if attrs.has(cls) else ())
+        for field in fields
     ]
     return report
 

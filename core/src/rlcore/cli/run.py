@@ -65,7 +65,9 @@ def run_command(config: Path | None, sets: tuple[str, ...], chosen: PluginFlags,
         if TAKER not in meta:
             return train(make, when_output_is_lost)
         taker, values = meta[TAKER]
-        return int(taker.resolve()(options={"config": config, **flags, **values}, words=meta[WORDS], make_run=make))
+        take_over = taker.resolve()
+        options = {"config": config, **flags, **values}
+        return int(take_over(options=options, words=meta[WORDS], make_run=make))
 
 
 def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]) -> int:
@@ -119,9 +121,11 @@ def train(make: Callable[[], Run], when_output_is_lost: list[Callable[[], None]]
                 show_start(run, shorten)
             run.train()
     except EnvironmentFailed as error:
-        if isinstance(error, EnvironmentEnded) and run.outcome is None and run.stop is not None:
-            echo(f"interrupted before the first step: {run.stop.reason}", err=True)
-            return run.stop.exit_code
+        stop = run.stop
+        if isinstance(error, EnvironmentEnded) and run.outcome is None and stop is not None:
+            # The environment saw the request while it waited, for a player of Unity for example.
+            echo(f"interrupted before the first step: {stop.reason}", err=True)
+            return stop.exit_code
         report_saved(run, shorten)
         raise
     return report_end(run, shorten)

@@ -69,7 +69,8 @@ def _explain(error: click.NoSuchOption, plugins: Plugins) -> None:
     if package:
         advice = f"{pip_install(package)}, or turn it on if it is installed"
         raise ConfigError(f"{option}: an option of {package}; {advice}") from None
-    hint = Hints(plugins, {}).message((option,), "", True)
+    hints = Hints(plugins, {})
+    hint = hints.message((option,), "", True)
     if hint:
         raise ConfigError(f"{option}: {hint}") from None
     if not error.possibilities:
@@ -168,8 +169,14 @@ def with_rest(args: Sequence[str], plugins: Plugins) -> list[str]:
 
 def pop_overrides(flags: dict[str, Any]) -> Mapping[str, str]:
     """Remove the values of plugins' options from ``flags``; return what each sets, ``a.b=VALUE``, by option."""
-    values = [flags.pop(name) for name in list(flags) if name.startswith(_PREFIX)]
-    return dict(value for value in values if value is not None)
+    overrides = {}
+    for name in list(flags):
+        if name.startswith(_PREFIX):
+            override = flags.pop(name)
+            if override is not None:
+                option, text = override
+                overrides[option] = text
+    return overrides
 
 
 def _dash_p(args: Sequence[str]) -> list[str]:
@@ -221,13 +228,15 @@ def make_run(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], 
         document = document_from_mapping({"environment": {}, "default_settings": {}, "checkpoint_settings": start})
     else:
         document = read_document(config)
-    document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
+    typed = typed_flags(flags, document.data)
+    document = apply_overrides(document, sets, typed, options)
     may_be_of_others = is_saved and not chosen.allow_local
     if may_be_of_others:  # before its plugins are imported
         refuse_code_of_others(document, run_directory(flags), local=True)
     document = with_records_of_run(document)
     plugins = chosen.load(document, allow_local=True)
-    document = apply_overrides(document, flags=_num_envs(flags["num_envs"], document.data, plugins))
+    num_envs = _num_envs(flags["num_envs"], document.data, plugins)
+    document = apply_overrides(document, flags=num_envs)
     run = Run(document, plugins)
     if may_be_of_others:
         refuse_names_of_others(run.config, run.plugins, run_directory(flags), document)
@@ -249,8 +258,10 @@ def _num_envs(count: int | None, data: Mapping[str, Any], plugins: Plugins) -> d
     """
     if data.get("environment") is not None:
         return {("environment", "num_envs"): count}
-    rewritten = any(getattr(record, "rewrites", None) for record in plugins.records("hints"))
-    return {("env_settings", "num_envs"): count} if rewritten else {}
+    for record in plugins.records("hints"):
+        if getattr(record, "rewrites", None):
+            return {("env_settings", "num_envs"): count}
+    return {}
 
 
 def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:

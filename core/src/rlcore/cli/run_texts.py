@@ -96,8 +96,11 @@ def _by(sizes: Iterable[int]) -> str:
 def _plugins(plugins: Iterable[Plugin]) -> str:
     """``core, ppo (0.1.0), acme-rl/reward (2.1), hooks (local)``: names of rlcore's packages are shortened."""
     names_of: dict[str, list[str]] = {}  # by version
-    in_order = sorted(plugins, key=lambda plugin: (not plugin.essential, not plugin.distribution, plugin.label))
-    for plugin in in_order:
+
+    def rank(plugin: Plugin) -> tuple[bool, bool, str]:
+        return not plugin.essential, not plugin.distribution, plugin.label
+
+    for plugin in sorted(plugins, key=rank):
         of_rlcore = plugin.essential or plugin.distribution == f"rlcore-{plugin.name}"
         name = plugin.name if of_rlcore or not plugin.distribution else plugin.label
         version = plugin.version if plugin.distribution else "local"
@@ -136,7 +139,8 @@ def closing_line(run: Run) -> str:
 
     if run.nothing_left and run.outcome == "done":
         return _nothing_left(run)
-    rewards = ", ".join(reward_text(name, behavior) for name, behavior in run.behaviors.items())
+    texts = [reward_text(name, behavior) for name, behavior in run.behaviors.items()]
+    rewards = ", ".join(texts)
     directory = run.directory.path
     if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # the normal end of inference
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
@@ -163,10 +167,14 @@ def _nothing_left(run: Run) -> str:
             f"{scored_text(run.scores)} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
             "remove it with --set evaluation.stop_at=null"
         )
-    limits = dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values())
-    keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
-    options = " ".join("--set " + shlex.quote(f"{key}=...") for key in keys)
-    return f"nothing left to learn: max_steps {', '.join(limits)} is reached; raise it with {options}"
+    limits: dict[str, None] = {}
+    options = []
+    for name, behavior in run.behaviors.items():
+        limits[str(behavior.settings.max_steps)] = None
+        key = dotted(("behaviors", name, "max_steps"))
+        options.append("--set " + shlex.quote(f"{key}=..."))
+    reached = f"max_steps {', '.join(limits)} is reached"
+    return f"nothing left to learn: {reached}; raise it with {' '.join(options)}"
 
 
 def reward_text(name: str, behavior: TrainedBehavior) -> str:

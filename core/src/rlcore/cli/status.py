@@ -68,6 +68,9 @@ def _report(data: RunData) -> dict[str, Any]:
     except SavedValueError:
         scores = None
     steps, max_steps = _progress(data)
+    checkpoints = []
+    for checkpoint in data.checkpoints:
+        checkpoints.append({**attrs.asdict(checkpoint), "path": str(checkpoint.path)})
     return {
         "run": str(data.directory),
         "running": data.running,
@@ -76,7 +79,7 @@ def _report(data: RunData) -> dict[str, Any]:
         "steps": steps,
         "evaluation": scores,
         "workers": _workers(data),
-        "checkpoints": [{**attrs.asdict(entry), "path": str(entry.path)} for entry in data.checkpoints],
+        "checkpoints": checkpoints,
         "damaged": data.damaged,
         "status": data.status,
     }
@@ -92,7 +95,8 @@ def _progress(data: RunData) -> tuple[dict[str, int], dict[str, int]]:
         entries = listed_checkpoints(section)
         if entries:
             saved[name] = entries[-1]["steps"]
-    blocks: dict[str, Any] = dict.fromkeys(saved, data.configuration.get("default_settings"))
+    defaults = data.configuration.get("default_settings")
+    blocks: dict[str, Any] = dict.fromkeys(saved, defaults)
     blocks |= _mapping(data.configuration.get("behaviors"))
     max_steps = {}
     for name, block in blocks.items():
@@ -152,9 +156,9 @@ def _print(data: RunData, report: Mapping[str, Any]) -> None:
     promise: Any = metadata_of(data.status).get("resume")
     if has_form(promise, PROMISE):
         echo(f"resume: {ResumePromise.from_json(promise)}")
-    for damage in (*data.damaged, *(checkpoint.problem for checkpoint in data.checkpoints)):
-        if damage:
-            echo(f"damaged: {damage}")
+    problems = [checkpoint.problem for checkpoint in data.checkpoints if checkpoint.problem]
+    for damage in (*data.damaged, *problems):
+        echo(f"damaged: {damage}")
     if workers:
         restarts = workers["restarts"]
         aborted = workers["aborted_episodes"]

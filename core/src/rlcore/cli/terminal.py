@@ -34,7 +34,8 @@ def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) ->
     On a terminal, a long line is broken at words.
     """
     stream = file or (sys.stderr if err else sys.stdout)
-    click.echo(fitted(printable(str(text)), stream), err=err, file=file)
+    line = printable(str(text))
+    click.echo(fitted(line, stream), err=err, file=file)
 
 
 def warn(messages: Iterable[str]) -> None:
@@ -68,7 +69,8 @@ def _escaped(match: re.Match[str]) -> str:
 
 def cells(*values: Any) -> tuple[str, ...]:
     """The cells of a row of a table, as printable text on one line."""
-    return tuple(" ".join(printable(str(value)).split("\n")) for value in values)
+    texts = [printable(str(value)) for value in values]
+    return tuple(text.replace("\n", " ") for text in texts)
 
 
 def counted(number: int, word: str, plural: str = "") -> str:
@@ -81,7 +83,8 @@ def counted(number: int, word: str, plural: str = "") -> str:
 def echo_columns(rows: Iterable[Sequence[Any]]) -> None:
     """Prints rows of values in columns, each as wide as its longest value. There is at least one row."""
     texts = [cells(*row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    columns = zip(*texts, strict=True)
+    widths = [max(map(len, column)) for column in columns]
     for row in texts:
         line = "  ".join(map(str.ljust, row, widths))
         echo(line.rstrip(), file=sys.stdout)  # without `file`, click writes past a progress bar
@@ -225,9 +228,12 @@ def lasting_console() -> Iterator[list[Callable[[], None]]]:
         for notify in listeners:
             notify()
 
+    def errors_lost(why: str) -> None:
+        warn("standard error", why, sys.stdout)
+
     # A stream is None in a Python that was started without it, and stays None.
     kept_output = cast(TextIO, output and LastingStream(output, output_lost))
-    kept_errors = cast(TextIO, errors and LastingStream(errors, lambda why: warn("standard error", why, sys.stdout)))
+    kept_errors = cast(TextIO, errors and LastingStream(errors, errors_lost))
     sys.stdout = kept_output
     sys.stderr = kept_errors
     try:

@@ -43,7 +43,8 @@ def validate_command(config: Path, sets: tuple[str, ...], as_json: bool, chosen:
         _report_errors(error, as_json)
         return ExitCode.CONFIG
     if as_json:
-        click.echo(json.dumps({"valid": True, "errors": [], "not_checked": unchecked}, indent=4))
+        answer = {"valid": True, "errors": [], "not_checked": unchecked}
+        click.echo(json.dumps(answer, indent=4))
         return ExitCode.DONE
     line = f"{config}: valid"
     if loaded.environment is None and not learns_offline(loaded, plugins):
@@ -61,7 +62,8 @@ def _report_errors(error: ConfigError, as_json: bool) -> None:
 
     errors = error
     if not isinstance(errors, ConfigErrors):
-        errors = ConfigErrors([Problem("", "", " ".join(str(error).split()))])
+        message = " ".join(str(error).split())
+        errors = ConfigErrors([Problem("", "", message)])
     if not as_json:
         for message in errors.messages:
             echo(message)

@@ -41,7 +41,8 @@ def without_absent(document: Document, reader: RecordReader, exporter: ExporterS
         problems = Problems(document)
         owner = reader.owner_of(record)
         cls = record.resolve()
-        settings = build(cls, data.get(name, {}), (name,), problems, reader, owner)
+        block = data.get(name, {})
+        settings = build(cls, block, (name,), problems, reader, owner)
         if settings is None:
             problem = problems.errors().problems[0]
             log.warning("ignored, because no measurement needs it: %s", problem)
@@ -55,9 +56,9 @@ def without_absent(document: Document, reader: RecordReader, exporter: ExporterS
 def _of_exporter(blocks: Any, exporter: ExporterSpec) -> Block:
     """The ``export`` block of one exporter, with the settings that the document has for it."""
     if isinstance(blocks, Block):
-        names = [name for name in blocks if name in (exporter.name, exporter.reference)]
-        if names:
-            return Block([(names[0], blocks[names[0]], None)])
+        for name, block in blocks.items():
+            if name in (exporter.name, exporter.reference):
+                return Block([(name, block, None)])
     return Block([(exporter.reference, Block(), None)])
 
 

@@ -146,11 +146,12 @@ def with_modules_beside(document: Document) -> Document:
         return document  # refused later
     base = directory_of(document)
     known = {anchored(_local(str(text)), base) for text in local}
-    modules = dict.fromkeys(text.partition(":")[0] for text in environment_modules(document))
+    modules = [text.partition(":")[0] for text in environment_modules(document)]
     added = []
-    for module in modules:
+    for module in dict.fromkeys(modules):
         file = ((base or Path()) / f"{module}.py").resolve()
-        if file.is_file() and _local(str(file)) not in known and is_free(file):
+        is_known = _local(str(file)) in known
+        if file.is_file() and not is_known and is_free(file):
             added.append((str(file), None))
     if not added:
         return document
@@ -186,11 +187,12 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
     selection = plugins.selection
     # A file that alone chooses keeps its form, such as `autoload: true`: what is installed later is loaded too.
     if not _adds_to_the_file(selection):
+        files = [anchored(_local(text), base) for text in settings.local]
         return attrs.evolve(
             settings,
             enable=[anchored(text, base) for text in settings.enable],
             disable=[anchored(text, base) for text in settings.disable],
-            local=[anchored(_local(text), base).removeprefix(LOCAL_PREFIX) for text in settings.local],
+            local=[file.removeprefix(LOCAL_PREFIX) for file in files],
         )
     enable: list[str] = []
     disable: list[str] = []

@@ -28,7 +28,9 @@ def short_repr(value: Any) -> str:
     if isinstance(value, Mapping | list | tuple) and len(value) > _LONG:
         kind = "mapping" if isinstance(value, Mapping) else "list"
         return f"a {kind} of {len(value)} entries"
-    text = repr(value[:_LONG] if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = value[:_LONG]
+    text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -78,11 +80,15 @@ class ConfigErrors(ConfigError):
 
         A note of several problems is at the end of the last of them; what concerns all, at the end of the last line.
         """
-        last = {problem.note: index for index, problem in enumerate(self.problems) if problem.note}
+        last: dict[str, int] = {}  # the index of the last problem with a note, by the note
+        for index, problem in enumerate(self.problems):
+            last[problem.note] = index
         lines = []
         for index, problem in enumerate(self.problems):
-            is_last = last.get(problem.note) == index
-            lines.append(f"{problem}; {problem.note}" if is_last else f"{problem}")
+            line = str(problem)
+            if problem.note and last[problem.note] == index:
+                line += f"; {problem.note}"
+            lines.append(line)
         lines[-1] = "; ".join((lines[-1], *self.notes))
         return tuple(lines)
 

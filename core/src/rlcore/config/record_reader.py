@@ -52,8 +52,8 @@ class RecordReader(Reader):
         if dotted(path) in KEYS_OF_ML_AGENTS:
             return f"unknown key; for files of ML-Agents, {pip_install(FOREIGN_KEYS)}", ""
         # Plugins add keys to behaviors and at the top only.
-        depth = {"behaviors": 3, "default_settings": 2}.get(str(path[0]), 1)
-        if len(path) != depth:
+        depths = {"behaviors": 3, "default_settings": 2}
+        if len(path) != depths.get(str(path[0]), 1):
             return message, refused.note
         needed = self.plugins.needed(str(path[-1]))
         return (needed, "") if needed else (message, self.plugins.absent)
@@ -196,7 +196,10 @@ class RecordReader(Reader):
     def _claims(self, choice: Choice, data: Mapping[str, Any]) -> dict[str, str]:
         """The keys of a block that belong to records, with the names of the records."""
         # A key of a plugin that is not installed is claimed too: the error is then that its package is missing.
-        owners = {key: key for key in data if (choice.kind, key) in PACKAGES}
+        owners: dict[str, str] = {}
+        for key in data:
+            if (choice.kind, key) in PACKAGES:
+                owners[key] = key
         for record in self.plugins.records(choice.kind):
             if not choice.flat:
                 owners[record.name] = record.name
@@ -261,8 +264,10 @@ class RecordReader(Reader):
         record = errors.at(place, self._chosen, choice, name)
         errors.raise_all()
         if record is None:
-            required = any(attribute.default is attrs.NOTHING for attribute in attrs.fields(base))
-            return None if required else base(**{choice.key: name})
+            for attribute in attrs.fields(base):
+                if attribute.default is attrs.NOTHING:
+                    return None
+            return base(**{choice.key: name})
         if getattr(record, choice.attribute) is None:
             return self.block(base, data)
         cls = record.resolve(choice.attribute)
@@ -318,7 +323,8 @@ def _complete_config(data: Mapping[str, Any], errors: Errors) -> Mapping[str, An
 
 def _require_parameter(data: Any) -> None:
     """Refuse what is not a block of an environment parameter. Shorter shapes of it were rewritten before."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
+    curriculum = data.get("curriculum", {}) if isinstance(data, Mapping) else None
+    if not isinstance(curriculum, Mapping):
         raise Refused(
             "must be a number, a sampler ({sampler_type: ..., sampler_parameters: ...}), or curriculum: with a "
             f"list of lessons or the settings of another curriculum, not {short_repr(data)}"

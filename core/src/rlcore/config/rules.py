@@ -320,6 +320,7 @@ def check_start(problems: Problems) -> None:
     if value_at(data, resume) is not True or value_at(data, initialize) is None:
         return
     # If only the file has initialize_from, it says how the resumed run once started: there is nothing to choose.
-    on_command_line = {problems.document.origin(path).order >= AFTER_THE_FILE for path in (resume, initialize)}
-    if len(on_command_line) == 1:
+    resume_origin = problems.document.origin(resume)
+    initialize_origin = problems.document.origin(initialize)
+    if (resume_origin.order >= AFTER_THE_FILE) == (initialize_origin.order >= AFTER_THE_FILE):
         problems.add(initialize, "resume continues a run and initialize_from starts a new one; give one of them")

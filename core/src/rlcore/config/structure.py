@@ -117,7 +117,8 @@ def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str],
     for refusal in refusals:
         if isinstance(refusal.error, PluginError):
             raise refusal.error
-    return settings, tuple((refusal.path, str(refusal.error)) for refusal in refusals)
+    problems = [(refusal.path, str(refusal.error)) for refusal in refusals]
+    return settings, tuple(problems)
 
 
 def _leaves(error: Exception, path: KeyPath, owner: str) -> Iterator[Refusal]:
@@ -459,7 +460,8 @@ def _scalar(convert: Callable[[Any], Any], expected: str, value: Any, _: Any) ->
 
 
 def _one_of_literal(value: Any, kind: Any) -> Any:
-    return _one_of({member: member for member in typing.get_args(kind)}, value)
+    members = typing.get_args(kind)
+    return _one_of(dict(zip(members, members, strict=True)), value)
 
 
 def _one_of_enum(value: Any, kind: Any) -> Any:

@@ -46,8 +46,8 @@ def with_records(config: RunConfig, settings: PluginSettings, plugins: Plugins, 
     listed = []
     for record in records:
         # A configuration has the sections of every plugin that is on, with defaults: most say nothing about the run.
-        is_used = record.kind != SECTION or record.name in written or record.plugin in used_plugins
-        if is_used:
+        is_used = record.name in written or record.plugin in used_plugins
+        if record.kind != SECTION or is_used:
             listed.append(record)
     return attrs.evolve(config, plugins=_listed(settings, listed, plugins))
 

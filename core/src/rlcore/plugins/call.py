@@ -64,10 +64,13 @@ def require_distributions(plugins: Plugins, required: str) -> None:
     let everything pass.
     """
     loaded = {plugin.label for plugin in plugins.loaded}
+    by_distribution: dict[str, list[Plugin]] = {}
+    for plugin in plugins.found:
+        by_distribution.setdefault(canonical(plugin.distribution), []).append(plugin)
     for name in map(str.strip, required.split(",")):
         if not name:
             continue
-        of_distribution = [plugin for plugin in plugins.found if canonical(plugin.distribution) == canonical(name)]
+        of_distribution = by_distribution.get(canonical(name))
         if not of_distribution:
             known = sorted({plugin.distribution for plugin in plugins.found if plugin.distribution})
             hint = did_you_mean(name, known)
@@ -235,7 +238,9 @@ class Plugins(Registry):
         """One line for each plugin that was left out, each unknown name, each name that two plugins or records have,
         each distribution that is on the path twice, and each deprecated hook."""
         names = list(unmatched(self.found, self.selection))
-        names += [message for message, rivals, _ in self.obstacles() if len(rivals) > 1]
+        for message, rivals, _ in self.obstacles():
+            if len(rivals) > 1:
+                names.append(message)
         names += self._of_default_names
         lines = [*self._left_out, *self._noticed, *names]
         lines += [plugin.warning for plugin in self.loaded if plugin.warning]
