@@ -37,8 +37,9 @@ def compare_command(runs: tuple[Path, ...], named: tuple[str, ...], as_json: boo
     from rlcore_study.scores import compared
     from rlcore_study.tables import to_json
 
-    found, _ = runs_to("compare", runs)
-    comparison = compared(grouped(found, [named_group(text) for text in named]))
+    readable, _ = runs_to("compare", runs)
+    groups = grouped(readable, [named_group(text) for text in named])
+    comparison = compared(groups)
     if as_json:
         click.echo(json.dumps(to_json(comparison), indent=4))
     else:
@@ -51,9 +52,10 @@ def print_study(directories: Sequence[Path]) -> None:
     from rlcore_study.runs import read_runs
     from rlcore_study.scores import compared
 
-    found, _ = read_runs([each for each in directories if (each / "configuration.yaml").is_file()])
-    if found:
-        print_comparison(compared(grouped(found)))
+    begun = [directory for directory in directories if (directory / "configuration.yaml").is_file()]
+    runs, _ = read_runs(begun)
+    if runs:
+        print_comparison(compared(grouped(runs)))
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -64,10 +66,11 @@ def print_comparison(comparison: Comparison) -> None:
     if len(comparison.groups) == 1:
         tables = [rows_of_runs(comparison, comparison.groups[0])]
     else:
-        tables = [table for table in (rows_of_groups(comparison), rows_of_pairs(comparison)) if table]
+        tables = [rows_of_groups(comparison), rows_of_pairs(comparison)]
     for table in tables:
-        echo_columns(table)
-        echo()
+        if table:
+            echo_columns(table)
+            echo()
     echo(f"score: {comparison.measure}")
     echo("IQM: mean of the scores without the lowest and the highest quarter; intervals: 95%, bootstrap")
     for warning in comparison.warnings:

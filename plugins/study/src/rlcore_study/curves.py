@@ -6,6 +6,7 @@ Nothing is extrapolated: at each step of a grid, only runs that were measured be
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 import attrs
 import numpy as np
@@ -63,19 +64,20 @@ def read_series(summaries: Iterable[SavedSummary]) -> dict[str, dict[str, Series
     points: dict[tuple[str, str], dict[int, float]] = {}
     for summary in summaries:
         for tag, value in summary.stats.items():
-            number = np.nan if value is None else float(value)
-            points.setdefault((summary.behavior, tag), {})[summary.step] = number
+            by_step = points.setdefault((summary.behavior, tag), {})
+            by_step[summary.step] = np.nan if value is None else float(value)
     series: dict[str, dict[str, Series]] = {}
-    for (behavior, tag), values in points.items():
-        series.setdefault(behavior, {})[tag] = _series(values)
+    for (behavior, tag), by_step in points.items():
+        of_behavior = series.setdefault(behavior, {})
+        of_behavior[tag] = _series(by_step)
     return series
 
 
 def _series(values: dict[int, float]) -> Series:
-    steps = np.array(sorted(values), np.int64)
-    found = np.array([values[step] for step in steps.tolist()], np.float64)
-    found[~np.isfinite(found)] = np.nan
-    return Series(steps, found)
+    steps = sorted(values)
+    numbers = np.array([values[step] for step in steps], np.float64)
+    numbers[~np.isfinite(numbers)] = np.nan
+    return Series(np.array(steps, np.int64), numbers)
 
 
 def smoothed(series: Series, weight: float) -> Series:
@@ -87,26 +89,28 @@ def smoothed(series: Series, weight: float) -> Series:
         return series
     values = np.full(len(series.values), np.nan)
     average = 0.0
-    seen = 0
+    count = 0
     for index, value in enumerate(series.values):
         if np.isfinite(value):
             average = weight * average + (1 - weight) * value
-            seen += 1
-            values[index] = average / (1 - weight**seen)
+            count += 1
+            values[index] = average / (1 - weight**count)  # the first averages are pulled toward the 0 at the start
     return attrs.evolve(series, values=values)
 
 
 def shortened(series: Series, most: int = MAX_POINTS) -> Series:
     """A series of at most ``most`` points, each the mean of equally many consecutive ones at the step of the last."""
     count = len(series.steps)
-    each = -(-count // most)
-    if each <= 1:
+    averaged = ceil(count / most)
+    if averaged <= 1:
         return series
-    ends = np.minimum(np.arange(each, count + each, each), count) - 1
-    padded = np.full((len(ends), each), np.nan)
+    last = np.arange(averaged, count + averaged, averaged) - 1
+    ends = np.minimum(last, count - 1)  # the last mean may be of fewer points
+    padded = np.full((len(ends), averaged), np.nan)
     padded.flat[:count] = series.values
-    means = np.ma.masked_invalid(padded).mean(axis=1).filled(np.nan)
-    return Series(series.steps[ends], means, each)
+    known = np.ma.masked_invalid(padded)
+    means = known.mean(axis=1).filled(np.nan)
+    return Series(series.steps[ends], means, averaged)
 
 
 def at(series: Series, grid: NDArray[np.int64], held: bool = False) -> Array:
@@ -117,17 +121,18 @@ def at(series: Series, grid: NDArray[np.int64], held: bool = False) -> Array:
     """
     if not held:
         return np.interp(grid, series.steps, series.values, left=np.nan, right=np.nan)
-    place = np.searchsorted(series.steps, grid, side="right") - 1
-    inside = (place >= 0) & (grid <= series.steps[-1])
-    return np.where(inside, series.values[place], np.nan)
+    earlier = np.searchsorted(series.steps, grid, side="right") - 1
+    inside = (earlier >= 0) & (grid <= series.steps[-1])
+    return np.where(inside, series.values[earlier], np.nan)
 
 
 def band(runs: Sequence[Series], held: bool = False, most: int = MAX_POINTS) -> Band:
     """Mean, spread and number of R runs at every step at which one of them was measured (at most ``most``)."""
-    grid = np.unique(np.concatenate([series.steps for series in runs]))
+    steps = np.concatenate([series.steps for series in runs])
+    grid = np.unique(steps)
     if len(grid) > most:
-        kept = np.linspace(0, len(grid) - 1, most).round().astype(np.int64)
-        grid = grid[np.unique(kept)]
+        indices = np.linspace(0, len(grid) - 1, most).round()
+        grid = grid[np.unique(indices.astype(np.int64))]
     with np.errstate(over="ignore", invalid="ignore"):  # of differences and squares of very large values
         values = np.stack([at(series, grid, held) for series in runs])
         return _spread(grid, values)
@@ -137,9 +142,10 @@ def efficiency(runs: Sequence[Series], most: int = MAX_POINTS) -> Band:
     """Interquartile mean of R runs at the steps of :func:`band`, with its 95% interval as ``low`` and ``high``."""
     from rlcore_study.statistics import iqm_curve
 
-    found = band(runs, most=most)
-    middle, low, high = iqm_curve(np.stack([at(series, found.steps) for series in runs]))
-    return attrs.evolve(found, mean=middle, low=low, high=high)
+    mean_band = band(runs, most=most)
+    values = np.stack([at(series, mean_band.steps) for series in runs])
+    middle, low, high = iqm_curve(values)
+    return attrs.evolve(mean_band, mean=middle, low=low, high=high)
 
 
 def _spread(grid: NDArray[np.int64], values: Array) -> Band:

@@ -17,14 +17,14 @@ def at_path(document: Any, *path: str) -> Any:
 
 def items_at(document: Any, *path: str) -> Iterable[tuple[str, Any]]:
     """The items of the mapping at ``path``; none if there is no mapping."""
-    found = at_path(document, *path)
-    return found.items() if isinstance(found, Mapping) else ()
+    mapping = at_path(document, *path)
+    return mapping.items() if isinstance(mapping, Mapping) else ()
 
 
 def list_at(document: Any, *path: str) -> list[Any]:
     """The list at ``path``; an empty one if there is none."""
-    found = at_path(document, *path)
-    return found if isinstance(found, list) else []
+    values = at_path(document, *path)
+    return values if isinstance(values, list) else []
 
 
 def finite(value: Any) -> float | None:
@@ -36,11 +36,11 @@ def finite(value: Any) -> float | None:
 
 def by_path(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """The values of a tree of mappings by path. An empty mapping in it is a value."""
-    found: dict[tuple[str, ...], Any] = {}
+    values: dict[tuple[str, ...], Any] = {}
     for key, value in document.items():
         below = (*path, str(key))
         if isinstance(value, Mapping) and value:
-            found |= by_path(value, below)
+            values |= by_path(value, below)
         else:
-            found[below] = value
-    return found
+            values[below] = value
+    return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 import attrs
@@ -31,12 +31,12 @@ class Group:
 
 def without_start(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration without the seed, and without the block that says how a run was started."""
-    kept = dict(configuration)
-    kept.pop("checkpoint_settings", None)
-    block = kept.get("env_settings")
+    remaining = dict(configuration)
+    remaining.pop("checkpoint_settings", None)
+    block = remaining.get("env_settings")
     if isinstance(block, Mapping):
-        kept["env_settings"] = {name: value for name, value in block.items() if name != "seed"}
-    return kept
+        remaining["env_settings"] = {name: value for name, value in block.items() if name != "seed"}
+    return remaining
 
 
 def flat(configuration: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
@@ -56,20 +56,22 @@ def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), 
             names = [run.name for run in runs]
             raise ConfigError(f"--group {name}={pattern}: no run has such a name{did_you_mean(pattern, names)}")
     members: dict[Any, list[ReportedRun]] = {}
-    chosen: dict[Any, str] = {}  # the names of the user, by key of a group
+    chosen_names: dict[Any, str] = {}  # by key of a group
     for number, run in enumerate(runs):
-        name = next((name for name, pattern in named if fnmatchcase(run.name, pattern)), "")
-        key: Any = number if separate else repr(sorted(flat(run.data.configuration).items()))
-        if name:
-            key = ("named", name)
-            chosen[key] = name
+        matching = [name for name, pattern in named if fnmatchcase(run.name, pattern)]
+        key: Any = number
+        if matching:
+            key = ("named", matching[0])
+            chosen_names[key] = matching[0]
+        elif not separate:
+            key = repr(sorted(flat(run.data.configuration).items()))  # values may be lists, which are no keys of dicts
         members.setdefault(key, []).append(run)
     groups: list[Group] = []
     used = {name for name, _ in named}
-    for key, found in members.items():
-        name = chosen.get(key) or _free(_name(found), used)
+    for key, of_group in members.items():
+        name = chosen_names.get(key) or _free(_name(of_group), used)
         used.add(name)
-        groups.append(Group(name, tuple(found)))
+        groups.append(Group(name, tuple(of_group)))
     return groups
 
 
@@ -83,7 +85,8 @@ def _name(runs: Sequence[ReportedRun]) -> str:
     if study is not None and not studies:
         return study
     equal = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    shared = "".join(letters[0] for letters in equal).rstrip("-_./0123456789 ")
+    beginning = "".join(letters[0] for letters in equal)
+    shared = beginning.rstrip("-_./0123456789 ")
     return shared or f"{names[0]} and {len(names) - 1} more"
 
 
@@ -102,16 +105,18 @@ def differences(groups: Sequence[Group], text_of: Callable[[Any], str]) -> dict[
     ``text_of`` writes a value as text; a missing key is ``not set``.
     """
     configurations = [[flat(run.data.configuration) for run in group.runs] for group in groups]
-    keys = dict.fromkeys(key for group in configurations for each in group for key in each)
-    found = {}
+    keys: dict[tuple[str, ...], None] = {}  # in the order of the files
+    for configuration in chain(*configurations):
+        keys |= dict.fromkeys(configuration)
+    differing = {}
     for key in keys:
         texts = []
-        for group in configurations:
-            values = [text_of(each[key]) if key in each else "not set" for each in group]
+        for of_group in configurations:
+            values = [text_of(values[key]) if key in values else "not set" for values in of_group]
             texts.append(tuple(dict.fromkeys(values)))
-        if len({text for values in texts for text in values}) > 1:
-            found[dotted(key)] = tuple(texts)
-    return found
+        if len(set(chain(*texts))) > 1:
+            differing[dotted(key)] = tuple(texts)
+    return differing
 
 
 def named_group(text: str) -> tuple[str, str]:

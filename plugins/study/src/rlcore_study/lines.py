@@ -21,8 +21,8 @@ MAX_BYTES = 2**34  # of a file of summaries
 def identity(file: Path) -> tuple[int, ...] | None:
     """Return what changes if a file is replaced or written, and stays if its directory is renamed; None without one."""
     with suppress(OSError):
-        found = file.stat()
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        stat = file.stat()
+        return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
     return None
 
 
@@ -58,28 +58,33 @@ class Summaries:
                     self._read = 0
                     self._steps.clear()
                 file.seek(self._read)
-                whole, end, _ = file.read().rpartition(b"\n")
+                content = file.read()
         except (OSError, DamagedFile):  # not there yet
             return False
-        self._read += len(whole) + len(end)
-        found = False
-        for line in whole.split(b"\n") if end else ():
+        complete, newline, _ = content.rpartition(b"\n")  # the run may be in the middle of a line
+        if not newline:
+            return False
+        self._read += len(complete) + 1
+        any_new = False
+        for line in complete.split(b"\n"):
             try:
-                found |= self._add(parse_json(line))
+                any_new |= self._add(parse_json(line))
             except ValueError:
                 continue
-        return found
+        return any_new
 
     def _add(self, summary: Any) -> bool:
-        if not isinstance(summary, Mapping) or not isinstance(stats := summary.get("stats"), Mapping):
+        if not isinstance(summary, Mapping):
             return False
         name = summary.get("behavior")
         step = summary.get("step")
-        if not isinstance(name, str) or not isinstance(step, int):
+        stats = summary.get("stats")
+        if not isinstance(name, str) or not isinstance(step, int) or not isinstance(stats, Mapping):
             return False
         self._steps[name] = step
         for tag, values in self._values.items():
-            if isinstance(value := stats.get(tag), int | float):
+            value = stats.get(tag)
+            if isinstance(value, int | float):
                 values[name] = float(value)
         return True
 
@@ -90,8 +95,12 @@ class Summaries:
     @property
     def text(self) -> str:
         words = {Tag.CUMULATIVE_REWARD: "reward", Tag.EVALUATION_REWARD: "evaluation"}
-        found = [(words[tag], values) for tag, values in self._values.items() if values]
-        return " ".join(f"{word} {sum(values.values()) / len(values):.2f}" for word, values in found)
+        texts = []
+        for tag, values in self._values.items():
+            if values:
+                mean = sum(values.values()) / len(values)
+                texts.append(f"{words[tag]} {mean:.2f}")
+        return " ".join(texts)
 
 
 class Lines:
@@ -124,7 +133,8 @@ class Lines:
     def show(self, run: str, done: int, steps: int, text: str) -> None:
         """Show a new summary of a run after ``done`` of its ``steps`` agent steps."""
         if self._bars is None:
-            self.say(f"{run}  {done:,}{f' of {steps:,}' if steps else ''} steps  {text}".rstrip())
+            of_all = f" of {steps:,}" if steps else ""
+            self.say(f"{run}  {done:,}{of_all} steps  {text}".rstrip())
         else:
             self._bars.update(self._rows[run], completed=min(done, steps or done), text=cells(text)[0])
 

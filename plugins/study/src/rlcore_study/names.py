@@ -29,20 +29,22 @@ def runs_named(path: Path) -> list[Path]:
     if _is_run(path):
         return [path]
     for parent in (path.parent, Path("results") / path.parent):
-        found = {}
-        for place in parent.iterdir() if parent.is_dir() else ():
-            match = _RUN.fullmatch(place.name)
-            if match and match[1] == path.name and _is_run(place.absolute()):
-                found[int(match[2])] = place
-        if found:
-            return [found[seed] for seed in sorted(found)]
+        if not parent.is_dir():
+            continue
+        by_seed = {}
+        for directory in parent.iterdir():
+            match = _RUN.fullmatch(directory.name)
+            if match and match[1] == path.name and _is_run(directory.absolute()):
+                by_seed[int(match[2])] = directory
+        if by_seed:
+            return [by_seed[seed] for seed in sorted(by_seed)]
     find_run(path)  # which says what is wrong with the path
     return [path]
 
 
-def _is_run(place: Path) -> bool:
+def _is_run(path: Path) -> bool:
     try:
-        find_run(place)
+        find_run(path)
     except RunStateError:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -63,17 +64,26 @@ class ReportedRun:
     @cached_property
     def steps(self) -> int:
         """Agent steps of all behaviors at the end, or at the last summary or checkpoint of a run that has no result."""
-        result = sum(each["steps"] for each in self._results.values() if is_whole(each.get("steps")))
+        at_end = sum(self._counts("steps"))
+        if at_end:
+            return at_end
+        # A killed run may have saved a checkpoint after its last summary, or the other way round.
         last: dict[str, int] = {}
         for summary in self.data.metrics:
             last[summary.behavior] = summary.step
-        return result or max([sum(last.values()), *(each.step for each in self.data.checkpoints)])
+        checkpoints = [checkpoint.step for checkpoint in self.data.checkpoints]
+        return max([sum(last.values()), *checkpoints])
 
     @property
     def episodes(self) -> int | None:
         """Finished episodes of all behaviors; None without a result."""
-        found = [each["episodes"] for each in self._results.values() if is_whole(each.get("episodes"))]
-        return sum(found) if found else None
+        counts = self._counts("episodes")
+        return sum(counts) if counts else None
+
+    def _counts(self, key: str) -> list[int]:
+        """The number ``key`` in the result of each behavior, as far as there are any."""
+        counts: list[Any] = [result.get(key) for result in self._results.values()]
+        return [count for count in counts if is_whole(count)]
 
     def final_return(self, behavior: str) -> float | None:
         """Mean return of the latest 100 training episodes at the end, or at the last checkpoint; None if unknown."""
@@ -84,19 +94,24 @@ class ReportedRun:
 
     def return_at(self, behavior: str, step: int) -> float | None:
         """Mean return of the latest 100 training episodes at the checkpoint of ``step``; None if it is not listed."""
-        found = [each for each in self.listed(behavior) if each["run_steps"] == step]
-        return finite(found[-1].get("reward")) if found else None
+        entries = [entry for entry in self.listed(behavior) if entry["run_steps"] == step]
+        return finite(entries[-1].get("reward")) if entries else None
 
     def listed(self, behavior: str) -> list[Mapping[str, Any]]:
         """The checkpoints of a behavior as the training status lists them."""
-        listed = list_at(self.data.status, behavior, "checkpoints")
-        return [each for each in listed if is_whole(at_path(each, "run_steps")) and is_whole(at_path(each, "steps"))]
+        entries = []
+        for entry in list_at(self.data.status, behavior, "checkpoints"):
+            if is_whole(at_path(entry, "run_steps")) and is_whole(at_path(entry, "steps")):
+                entries.append(entry)
+        return entries
 
     @property
     def scores(self) -> Mapping[str, Any]:
         """The last and the best score of evaluations; empty without one."""
-        found = at_path(self.data.result, "evaluation") or at_path(self.data.status, "metadata", "evaluation")
-        return found if finite(at_path(found, "best_score")) is not None else {}
+        scores = at_path(self.data.result, "evaluation") or at_path(self.data.status, "metadata", "evaluation")
+        if finite(at_path(scores, "best_score")) is None:
+            return {}
+        return dict(scores)
 
     @property
     def best_score(self) -> float | None:
@@ -111,20 +126,25 @@ class ReportedRun:
     @property
     def mean_return(self) -> float | None:
         """Mean return of the latest 100 training episodes, the mean over behaviors; None before the first episode."""
-        found = [value for name in self.behaviors if (value := self.final_return(name)) is not None]
-        return sum(found) / len(found) if found else None
+        returns = [self.final_return(name) for name in self.behaviors]
+        known = [value for value in returns if value is not None]
+        return sum(known) / len(known) if known else None
 
     @cached_property
     def behaviors(self) -> set[str]:
         """The behaviors with statistics, a result or checkpoints."""
-        return {*self.series, *self._results, *(name for name in self.data.status if self.listed(name))}
+        with_checkpoints = {name for name in self.data.status if self.listed(name)}
+        return {*self.series, *self._results, *with_checkpoints}
 
     @property
     def versions(self) -> str:
         """The versions of rlcore and libraries at the newest checkpoint, such as ``rlcore 0.1.0, torch 2.13.0``."""
-        names = ("rlcore", "torch", "numpy")
-        found = {name: at_path(self.data.status, "metadata", f"{name}_version") for name in names}
-        return ", ".join(f"{name} {version}" for name, version in found.items() if version is not None)
+        texts = []
+        for name in ("rlcore", "torch", "numpy"):
+            version = at_path(self.data.status, "metadata", f"{name}_version")
+            if version is not None:
+                texts.append(f"{name} {version}")
+        return ", ".join(texts)
 
     @property
     def wall_seconds(self) -> float | None:
@@ -142,10 +162,10 @@ class ReportedRun:
         total = finite(at_path(self.data.timers, "total")) or 0.0
         if total <= 0:
             return {}
-        known = dict(_timers(self.data.timers))
-        found = {text: known[name] for name, text in TIMERS.items() if known.get(name, 0.0) > 0}
-        found[OTHER] = max(0.0, total - sum(found.values()))
-        return found
+        timers = dict(_timers(self.data.timers))
+        seconds = {part: timers[name] for name, part in TIMERS.items() if timers.get(name, 0.0) > 0}
+        seconds[OTHER] = max(0.0, total - sum(seconds.values()))
+        return seconds
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -169,14 +189,17 @@ class ReportedRun:
             numbers = ", ".join(map(str, data.unreadable_metrics[:SHOWN_LINES]))
             more = ", ..." if len(data.unreadable_metrics) > SHOWN_LINES else ""
             yield f"metrics.jsonl: line {numbers}{more} cannot be read and is left out"
-        yield from (each.problem for each in data.checkpoints if each.problem)
+        for checkpoint in data.checkpoints:
+            if checkpoint.problem:
+                yield checkpoint.problem
         for export in list_at(data.result, "exports"):
             if problem := at_path(export, "problem"):
                 yield f"export of {at_path(export, 'behavior')} failed: {problem}"
 
     @property
     def _results(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: each for name, each in items_at(self.data.result, "behaviors") if isinstance(each, Mapping)}
+        results = items_at(self.data.result, "behaviors")
+        return {name: result for name, result in results if isinstance(result, Mapping)}
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
@@ -185,20 +208,22 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
     A path is a run directory, the id of a run in ``results``, or the same for a study, which stands for its runs.
     Raises RunStateError for a path that names neither.
     """
-    found: dict[Path, RunData] = {}
+    by_directory: dict[Path, RunData] = {}
     problems = []
-    for path in (each for named in paths for each in runs_named(named)):
+    for directory in [run for path in paths for run in runs_named(path)]:
         try:
-            data = read_run(path)
+            data = read_run(directory)
         except (ConfigError, PluginError) as error:
-            problems.append(f"{path}: left out: {error}")
+            problems.append(f"{directory}: left out: {error}")
             continue
-        found.setdefault(data.directory.resolve(), data)
-    names = [place.name for place in found]
-    runs = [
-        ReportedRun(place.name if names.count(place.name) == 1 else str(data.directory), data)
-        for place, data in found.items()
-    ]
+        by_directory.setdefault(data.directory.resolve(), data)
+    counts = Counter(directory.name for directory in by_directory)
+    runs = []
+    for directory, data in by_directory.items():
+        name = directory.name
+        if counts[name] > 1:
+            name = str(data.directory)
+        runs.append(ReportedRun(name, data))
     return runs, problems
 
 
@@ -207,17 +232,19 @@ def runs_to(purpose: str, paths: Sequence[Path]) -> tuple[list[ReportedRun], lis
 
     Raises RunStateError, with the ``purpose`` such as ``compare``, if no run can be read.
     """
-    found, problems = read_runs(paths)
+    runs, problems = read_runs(paths)
     for problem in problems:
         echo(f"warning: {problem}", err=True)
-    if not found:
+    if not runs:
         raise RunStateError(f"no run can be read, so there is nothing to {purpose}")
-    return found, problems
+    return runs, problems
 
 
 def _timers(node: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
     """The known timers in a tree, each with its seconds. What is inside a known timer belongs to it."""
-    for name, child in items_at(node, "children") if depth <= 10 else ():
+    if depth > 10:  # another program may have written the file
+        return
+    for name, child in items_at(node, "children"):
         if name in TIMERS:
             yield name, finite(at_path(child, "total")) or 0.0
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -96,21 +97,23 @@ class Comparison:
         return list(self._warnings())
 
     def _warnings(self) -> Iterator[str]:
-        worlds = {each.group.name: _world(each.group.runs[0]) for each in self.groups}
-        if len(set(worlds.values())) > 1:
-            named = ", ".join(f"{name} learns in {world}" for name, world in worlds.items())
-            yield f"scores of different environments cannot be compared: {named}"
-        for each in self.groups:
-            for run, reason in each.left_out:
+        environments = {scored.group.name: _environment(scored.group.runs[0]) for scored in self.groups}
+        if len(set(environments.values())) > 1:
+            learners = [f"{name} learns in {environment}" for name, environment in environments.items()]
+            yield f"scores of different environments cannot be compared: {', '.join(learners)}"
+        for scored in self.groups:
+            name = scored.group.name
+            for run, reason in scored.left_out:
                 yield f"{run.name} does not count: {reason}"
-            seeds = [run.seed for run in each.group.runs]
-            if twice := sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1}):
-                count = seeds.count(twice[0])
-                yield f"{each.group.name}: {count} runs have seed {twice[0]}; runs with equal seeds say nothing new"
-            if len(each.scores) < FEW_SEEDS:
-                count = len(each.scores)
+            seeds = Counter(run.seed for run in scored.group.runs if run.seed is not None)
+            repeated = sorted(seed for seed, count in seeds.items() if count > 1)
+            if repeated:
+                seed = repeated[0]
+                yield f"{name}: {seeds[seed]} runs have seed {seed}; runs with equal seeds say nothing new"
+            count = len(scored.scores)
+            if count < FEW_SEEDS:
                 yield (
-                    f"{each.group.name}: {count or 'no'} seed{'s' * (count != 1)} with a score; with fewer than "
+                    f"{name}: {count or 'no'} seed{'s' * (count != 1)} with a score; with fewer than "
                     f"{FEW_SEEDS}, intervals are too narrow to be trusted"
                 )
         for pair in self.pairs:
@@ -128,16 +131,14 @@ def compared(groups: Sequence[Group]) -> Comparison:
     evaluated = any(run.last_score is not None for group in groups for run in group.runs)
     scored = tuple(_scored(group, evaluated) for group in groups)
     pairs = []
-    for first, second in combinations([each for each in scored if each.scores], 2):
-        found = probability_of_improvement([first.scores], [second.scores])
-        better = first.group.name
-        than = second.group.name
-        ours = len(first.scores)
-        theirs = len(second.scores)
-        if found.value >= 0.5:
-            pairs.append(Pair(better, than, found, (ours, theirs)))
-        else:
-            pairs.append(Pair(than, better, found.reversed, (theirs, ours)))
+    with_scores = [group for group in scored if group.scores]
+    for better, other in combinations(with_scores, 2):
+        probability = probability_of_improvement([better.scores], [other.scores])
+        if probability.value < 0.5:
+            better, other = other, better
+            probability = probability.reversed
+        seeds = (len(better.scores), len(other.scores))
+        pairs.append(Pair(better.group.name, other.group.name, probability, seeds))
     return Comparison(evaluated, scored, tuple(pairs))
 
 
@@ -146,15 +147,18 @@ def _scored(group: Group, evaluated: bool) -> GroupScore:
     left_out: list[tuple[ReportedRun, str]] = []
     for run in group.runs:
         score = run.last_score if evaluated else run.mean_return
-        if run.outcome != "done":
-            left_out.append((run, f"it is {run.outcome}" if run.outcome != "failed" else "it failed"))
+        if run.outcome == "failed":
+            left_out.append((run, "it failed"))
+        elif run.outcome != "done":
+            left_out.append((run, f"it is {run.outcome}"))
         elif score is None:
             left_out.append((run, "it has no evaluation" if evaluated else "no episode has ended"))
         else:
             scores.append(score)
-    return GroupScore(group, tuple(scores), tuple(left_out), iqm([scores]) if scores else None)
+    mean = iqm([scores]) if scores else None
+    return GroupScore(group, tuple(scores), tuple(left_out), mean)
 
 
-def _world(run: ReportedRun) -> str:
-    found = (at_path(run.data.configuration, "environment", key) for key in ("type", "id"))
-    return " ".join(str(each) for each in found if each is not None)
+def _environment(run: ReportedRun) -> str:
+    names = [at_path(run.data.configuration, "environment", key) for key in ("type", "id")]
+    return " ".join(str(name) for name in names if name is not None)

@@ -7,6 +7,7 @@ file. Each is the directory of the run that ``rlcore run --run-id base-seed-3 --
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,23 +40,25 @@ MAX_SEEDS = 10_000  # a larger range is a slip
 
 def read_seeds(text: str) -> list[int]:
     """The seeds of ``1-5`` or ``1,3,7-9``, in this order. Raises click.UsageError for any other text."""
-    found: list[int] = []
+    seeds: list[int] = []
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())
         first = int(match[1]) if match else 1
         last = int(match[2] or match[1]) if match else 0
         if last < first or last - first >= MAX_SEEDS:
             raise click.UsageError(f"--seeds {_beginning(text)}: write seeds as 1-5 or 1,3,7-9, the smaller one first")
-        found += range(first, last + 1)
-    if len(set(found)) < len(found):
-        twice = next(seed for seed in found if found.count(seed) > 1)
-        raise click.UsageError(f"--seeds {text!r}: has seed {twice} twice")
-    return found
+        seeds += range(first, last + 1)
+    for seed, count in Counter(seeds).items():
+        if count > 1:
+            raise click.UsageError(f"--seeds {text!r}: has seed {seed} twice")
+    return seeds
 
 
 def _beginning(text: str) -> str:
     """Return what a user typed for a message, at most 60 characters of it."""
-    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."
+    if len(text) <= 60:
+        return repr(text)
+    return f"{text[:60]!r}..."
 
 
 def read_jobs(text: str | None) -> int:
@@ -70,50 +73,64 @@ def read_jobs(text: str | None) -> int:
 def run_seeds(options: Mapping[str, Any], words: Sequence[str], make_run: Callable[[], Run]) -> int:
     """Train with each seed, and return the exit code: 0 if all are done, otherwise that of the first that is not."""
     seeds, at_once = _read(options)
-    alone = options["config"] is None and options["env"] is None and options["resume"] and options["run_id"]
-    config = None if alone else make_run().config
+    # As rlcore run --resume --run-id: each run has its configuration in its directory.
+    without_config = options["config"] is None and options["env"] is None
+    saved_configs = without_config and options["resume"] and options["run_id"]
+    config = None if saved_configs else make_run().config
     study, results = _study(options, config)
     runs = {seed: user_path(results) / run_id(study, seed) for seed in seeds}
     if not options["resume"] and not options["force"]:
         _refuse_existing(runs.values())
-    own = _without(words, ("seeds", "jobs"), ("resume",))
-    changes = _without(own, ("run-id", "results-dir"), ())  # of saved configurations
-    again = options["checkpoint"] is not None or (config is None and changes)
+    run_words = _without(words, ("seeds", "jobs"), ("resume",))
+    changes = _without(run_words, ("run-id", "results-dir"), ())  # of saved configurations
+    continues_done = options["checkpoint"] is not None or (config is None and changes)
     jobs = []
     for seed, directory in runs.items():
-        if options["resume"] and not again and _is_done(directory, config):
+        if options["resume"] and not continues_done and _is_done(directory, config):
             echo(f"{directory.name}  is done already")
             continue
         of_run = ("--run-id", directory.name, "--seed", str(seed))
-        job = Job(directory.name, directory, _with(own, of_run), resume=options["resume"])
+        job = Job(directory.name, directory, _with(run_words, of_run), resume=options["resume"])
         if config is not None:
             job = attrs.evolve(job, steps=steps_of(config))
         else:
-            new = (str(_any_configuration(runs)), *own)
+            new = (str(_any_configuration(runs)), *run_words)
             job = attrs.evolve(job, new=_with(new, of_run))
         jobs.append(job)
-    replaced = {directory: identity(directory / CONFIGURATION) for directory in runs.values()}
+    before = {directory: identity(directory / CONFIGURATION) for directory in runs.values()}
     failed: list[Ended] = []
-    number = side_by_side(jobs, at_once, lambda each: failed.append(each) if each.code else None)
+
+    def note(ended: Ended) -> None:
+        if ended.code:
+            failed.append(ended)
+
+    number = side_by_side(jobs, at_once, note)
     if number is not None:
         echo("interrupted; the same command with --resume continues", err=True)
         return 128 + number
-    earlier = [each.job.directory for each in failed if _is_earlier(each, replaced[each.job.directory])]
+    earlier = []
+    for ended in failed:
+        directory = ended.job.directory
+        if _is_earlier(ended, before[directory]):
+            earlier.append(directory)
     print_study([directory for directory in runs.values() if directory not in earlier])
     if earlier:
-        kept = ", ".join(directory.name for directory in earlier)
-        echo(f"{kept}: the earlier run is still there, and not shown; --force replaces it when the new one starts")
-    if failed:
-        names = ", ".join(each.job.run_id for each in failed)
-        one = len(failed) == 1
-        many = f"{len(failed)} of {len(seeds)} runs {'is' if one else 'are'} not done"
-        echo(f"{many}: {names}; the same command with --resume continues {'it' if one else 'them'}", err=True)
-    return failed[0].code if failed else 0
+        names = ", ".join(directory.name for directory in earlier)
+        echo(f"{names}: the earlier run is still there, and not shown; --force replaces it when the new one starts")
+    if not failed:
+        return 0
+    names = ", ".join(ended.job.run_id for ended in failed)
+    verb, pronoun = ("is", "it") if len(failed) == 1 else ("are", "them")
+    problem = f"{len(failed)} of {len(seeds)} runs {verb} not done: {names}"
+    echo(f"{problem}; the same command with --resume continues {pronoun}", err=True)
+    return failed[0].code
 
 
 def _is_earlier(ended: Ended, before: tuple[int, ...] | None) -> bool:
     """Whether a run that was to start from the beginning failed before it replaced the run that is in its directory."""
-    return not ended.job.resume and before is not None and before == identity(ended.job.directory / CONFIGURATION)
+    if ended.job.resume or before is None:
+        return False
+    return before == identity(ended.job.directory / CONFIGURATION)
 
 
 def _read(options: Mapping[str, Any]) -> tuple[list[int], int]:
@@ -149,11 +166,12 @@ def _refuse_existing(directories: Any) -> None:
 
 def _any_configuration(runs: Mapping[int, Path]) -> Path:
     """The configuration of one of the runs, for those that have not begun. Raises RunStateError if there is none."""
-    found = [file for directory in runs.values() if (file := directory / CONFIGURATION).is_file()]
-    if not found:
-        first = next(iter(runs.values()))
-        raise RunStateError(f"{first}: there is no run to resume, nor of another of these seeds; name the CONFIG")
-    return found[0]
+    for directory in runs.values():
+        file = directory / CONFIGURATION
+        if file.is_file():
+            return file
+    first = next(iter(runs.values()))
+    raise RunStateError(f"{first}: there is no run to resume, nor of another of these seeds; name the CONFIG")
 
 
 def _is_done(directory: Path, config: RunConfig | None) -> bool:
@@ -172,16 +190,19 @@ def _learned(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _without(words: Sequence[str], options: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     """The words of a command line without these options, which have a value, and without these flags."""
-    kept: list[str] = []
+    with_value = [f"--{name}" for name in options]
+    beginnings = tuple(f"--{name}=" for name in options)
+    left_out = [f"--{name}" for name in flags]
+    remaining: list[str] = []
     rest = iter(words)
     for word in rest:
-        if word == "--":
-            kept += (word, *rest)
-        elif word in {f"--{name}" for name in options}:
+        if word == "--":  # all words after it are arguments
+            remaining += (word, *rest)
+        elif word in with_value:
             next(rest, None)
-        elif word not in {f"--{name}" for name in flags} and not word.startswith(tuple(f"--{o}=" for o in options)):
-            kept.append(word)
-    return tuple(kept)
+        elif word not in left_out and not word.startswith(beginnings):
+            remaining.append(word)
+    return tuple(remaining)
 
 
 def _with(words: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:

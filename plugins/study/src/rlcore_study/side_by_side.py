@@ -99,7 +99,7 @@ def cores() -> int:
 
 def steps_of(config: RunConfig) -> int:
     """The agent steps of all behaviors in a run of this configuration."""
-    return sum(each.max_steps for each in config.behaviors.values())
+    return sum(behavior.max_steps for behavior in config.behaviors.values())
 
 
 def has_checkpoint(directory: Path) -> bool:
@@ -188,7 +188,9 @@ class Running:
     @property
     def waits(self) -> bool:
         """Whether the process is not started yet, because another one is still writing to the run directory."""
-        return self._process is None and is_locked(self.job.directory) and monotonic() - self._asked < LOCK_SECONDS
+        if self._process is not None or monotonic() - self._asked >= LOCK_SECONDS:
+            return False
+        return is_locked(self.job.directory)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Send a signal to the run; the first SIGINT or SIGTERM makes it save a checkpoint and end."""
@@ -215,7 +217,8 @@ class Running:
         code = self._process.code()
         if code is None:
             return None
-        return Ended(self.job, code, self._process.error, monotonic() - self._process.begun)
+        seconds = monotonic() - self._process.begun
+        return Ended(self.job, code, self._process.error, seconds)
 
     def close(self) -> None:
         """Let the run save a checkpoint and end, and wait for it."""
@@ -227,8 +230,8 @@ class Running:
 def side_by_side(
     jobs: Iterable[Job | None],
     at_once: int,
-    ended: Callable[[Ended], None] = lambda each: None,
-    look: Callable[[Running], None] = lambda each: None,
+    ended: Callable[[Ended], None] = lambda run: None,
+    look: Callable[[Running], None] = lambda run: None,
 ) -> int | None:
     """Run ``jobs``, at most ``at_once`` at a time, until all have ended.
 
@@ -276,7 +279,8 @@ _NONE_LEFT = object()
 
 def _begin(job: Job, lines: Lines, say: Callable[[str, str], None], alone: bool) -> Running:
     run = Running(job, lambda text: say(text, job.run_id), alone)
-    lines.start(job.run_id, job.steps, "waits for another process of this run to end" if run.waits else "")
+    text = "waits for another process of this run to end" if run.waits else ""
+    lines.start(job.run_id, job.steps, text)
     return run
 
 
@@ -326,12 +330,14 @@ def _forwarded(running: Sequence[Running]) -> Iterator[list[int]]:
         for run in list(running):
             run.stop(number)
 
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in ours:
-        signal.signal(number, handle)
+    handlers = {}
+    for number in SIGNALS:
+        handler = signal.getsignal(number)
+        if handler not in (signal.SIG_IGN, None):
+            handlers[number] = handler
+            signal.signal(number, handle)
     try:
         yield received
     finally:
-        for number, handler in ours.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

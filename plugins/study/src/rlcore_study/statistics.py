@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 """Probability that an interval is made to cover."""
 FEW_SEEDS = 5
 """With fewer scores, the intervals are too narrow to be trusted."""
-RESAMPLES = 9_999
+RESAMPLES = 9_999  # as many as SciPy takes by default
 CURVE_RESAMPLES = 1_999  # for each step of a curve, which is read with the eye
 BATCH = 200  # resamples at a time, which bounds memory
 CUT = 0.25  # of the scores, at each end
@@ -58,12 +58,14 @@ def iqm(tasks: Sequence[Sequence[float]]) -> Interval:
     a score, and for a score that is not finite.
     """
     samples = _checked(tasks)
+    value = trim_mean(np.concatenate(samples), CUT)
     low, high = _interval(samples, _iqm, RESAMPLES)
-    return Interval(float(trim_mean(np.concatenate(samples), CUT)), low, high)
+    return Interval(float(value), low, high)
 
 
 def _iqm(*samples: Array, axis: int = -1) -> Any:
-    return trim_mean(np.concatenate(samples, axis=axis), CUT, axis=axis)
+    scores = np.concatenate(samples, axis=axis)
+    return trim_mean(scores, CUT, axis=axis)
 
 
 def probability_of_improvement(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Interval:
@@ -80,11 +82,15 @@ def probability_of_improvement(ours: Sequence[Sequence[float]], theirs: Sequence
     pairs = len(first)
 
     def mean_over_tasks(*samples: Array, axis: int = -1) -> Any:
-        each = [_wins(a, b, axis) for a, b in zip(samples[:pairs], samples[pairs:], strict=True)]
-        return sum(each[1:], each[0]) / pairs
+        total = _wins(samples[0], samples[pairs], axis)
+        for task in range(1, pairs):
+            total = total + _wins(samples[task], samples[pairs + task], axis)
+        return total / pairs
 
-    low, high = _interval([*first, *second], mean_over_tasks, RESAMPLES)
-    return Interval(float(mean_over_tasks(*first, *second)), low, high)
+    samples = [*first, *second]
+    value = mean_over_tasks(*samples)
+    low, high = _interval(samples, mean_over_tasks, RESAMPLES)
+    return Interval(float(value), low, high)
 
 
 def separated_bound(ours: int, theirs: int) -> float:
@@ -94,7 +100,8 @@ def separated_bound(ours: int, theirs: int) -> float:
     seed into one pair: of min(ours, theirs) independent pairs, all are won, and it is the exact one of Clopper and
     Pearson for that. It holds for every distribution of scores.
     """
-    return float(((1 - CONFIDENCE) / 2) ** (1 / min(ours, theirs)))
+    pairs = min(ours, theirs)
+    return float(((1 - CONFIDENCE) / 2) ** (1 / pairs))
 
 
 def smallest_p(ours: int, theirs: int) -> float:
@@ -107,8 +114,9 @@ def smallest_p(ours: int, theirs: int) -> float:
 
 def _wins(ours: Array, theirs: Array, axis: int) -> Any:
     with np.errstate(all="ignore"):  # of the p-value, which is not used: all scores of a resample may be equal
-        found = mannwhitneyu(ours, theirs, axis=axis, method="asymptotic").statistic
-    return found / (ours.shape[axis] * theirs.shape[axis])
+        wins = mannwhitneyu(ours, theirs, axis=axis, method="asymptotic").statistic
+    pairs = ours.shape[axis] * theirs.shape[axis]
+    return wins / pairs
 
 
 def iqm_curve(values: Array) -> tuple[Array, Array, Array]:
@@ -119,22 +127,28 @@ def iqm_curve(values: Array) -> tuple[Array, Array, Array]:
     """
     middle, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
     known = np.isfinite(values)
+    # Steps at which the same runs have a value are resampled together: one bootstrap of [R', G'] instead of G'.
     for present in np.unique(known, axis=1).T:
-        columns = np.flatnonzero((known == present[:, None]).all(axis=0))
-        found = values[np.ix_(present, columns)]
-        if len(found):
-            middle[columns] = trim_mean(found, CUT, axis=0)
-        if len(found) > 1:
-            low[columns], high[columns] = _ends([found], _iqm, CURVE_RESAMPLES, axis=0)
+        same_runs = (known == present[:, None]).all(axis=0)
+        columns = np.flatnonzero(same_runs)
+        scores = values[np.ix_(present, columns)]
+        if len(scores):
+            middle[columns] = trim_mean(scores, CUT, axis=0)
+        if len(scores) > 1:
+            low[columns], high[columns] = _ends([scores], _iqm, CURVE_RESAMPLES, axis=0)
     return middle, low, high
 
 
 def _checked(tasks: Sequence[Sequence[float]]) -> list[Array]:
     samples = [np.asarray(scores, np.float64) for scores in tasks]
-    if not samples or not all(scores.ndim == 1 and len(scores) for scores in samples):
+    if not samples:
         raise ValueError("each task needs at least one score")
-    if not all(np.isfinite(scores).all() for scores in samples):
-        raise ValueError("a score is not finite; leave such a run out, and say so")
+    for scores in samples:
+        if scores.ndim != 1 or not len(scores):
+            raise ValueError("each task needs at least one score")
+    for scores in samples:
+        if not np.isfinite(scores).all():
+            raise ValueError("a score is not finite; leave such a run out, and say so")
     return samples
 
 
@@ -147,7 +161,7 @@ def _interval(samples: Sequence[Array], statistic: Callable[..., Any], resamples
 
 def _ends(samples: Sequence[Array], statistic: Callable[..., Any], resamples: int, axis: int = -1) -> tuple[Any, Any]:
     """The ends of the percentile interval. BCa, the default of SciPy, has none for equal scores."""
-    found = bootstrap(
+    interval = bootstrap(
         samples,
         statistic,
         n_resamples=resamples,
@@ -159,4 +173,4 @@ def _ends(samples: Sequence[Array], statistic: Callable[..., Any], resamples: in
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
-    return found.low, found.high
+    return interval.low, interval.high

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from statistics import fmean, stdev
 
 import attrs
@@ -32,10 +33,11 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread:
         """The spread of the values that are not None."""
-        found = [value for value in values if value is not None]
-        if not found:
+        known = [value for value in values if value is not None]
+        if not known:
             return cls(0)
-        return cls(len(found), fmean(found), stdev(found) if len(found) > 1 else None, min(found), max(found))
+        deviation = stdev(known) if len(known) > 1 else None
+        return cls(len(known), fmean(known), deviation, min(known), max(known))
 
 
 @attrs.frozen
@@ -67,7 +69,10 @@ def results(groups: Sequence[Group], behaviors: Sequence[str]) -> list[GroupResu
     """A row for each group and behavior that one of its runs has."""
     rows = []
     for index, group in enumerate(groups):
-        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in Counter(r.outcome for r in group.runs).items())
+        outcomes = Counter(run.outcome for run in group.runs)
+        ends = group.runs[0].outcome
+        if len(group.runs) > 1:
+            ends = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
         present = {name for run in group.runs for name in run.behaviors}
         for behavior in [name for name in behaviors if name in present] or [""]:
             rows.append(
@@ -75,7 +80,7 @@ def results(groups: Sequence[Group], behaviors: Sequence[str]) -> list[GroupResu
                     group.name,
                     index,
                     behavior,
-                    outcomes if len(group.runs) > 1 else group.runs[0].outcome,
+                    ends,
                     Spread.of(float(run.steps) for run in group.runs),
                     Spread.of(run.final_return(behavior) for run in group.runs),
                     Spread.of(run.best_score for run in group.runs),
@@ -87,10 +92,12 @@ def results(groups: Sequence[Group], behaviors: Sequence[str]) -> list[GroupResu
 
 def times(groups: Sequence[Group]) -> dict[str, dict[str, float]]:
     """Mean seconds of each part of the time, for each group in which a run has timers."""
-    found = {}
+    by_group: dict[str, dict[str, float]] = {}
     for group in groups:
         timed = [run.seconds for run in group.runs if run.seconds]
-        parts = {part: None for seconds in timed for part in seconds}
-        if parts:
-            found[group.name] = {part: fmean([seconds.get(part, 0.0) for seconds in timed]) for part in parts}
-    return found
+        means = {}
+        for part in dict.fromkeys(chain(*timed)):
+            means[part] = fmean([seconds.get(part, 0.0) for seconds in timed])
+        if means:
+            by_group[group.name] = means
+    return by_group

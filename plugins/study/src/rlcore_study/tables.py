@@ -18,32 +18,38 @@ def rows_of_runs(comparison: Comparison, scored: GroupScore) -> list[tuple[str, 
     for run in scored.group.runs:
         seed = NOTHING if run.seed is None else str(run.seed)
         score = number(comparison.score(run))
-        rows.append((run.name, seed, run.outcome, score, whole(run.steps), duration(run.wall_seconds)))
-    steps = sum(run.steps for run in scored.group.runs)
+        time = duration(run.wall_seconds)
+        rows.append((run.name, seed, run.outcome, score, whole(run.steps), time))
+    steps = whole(sum(run.steps for run in scored.group.runs))
     seconds = [run.wall_seconds for run in scored.group.runs if run.wall_seconds is not None]
     total = duration(sum(seconds)) if seconds else NOTHING
-    rows.append((scored.group.name, seeds(scored), "IQM", interval(scored.iqm), whole(steps), total))
+    rows.append((scored.group.name, seeds(scored), "IQM", interval(scored.iqm), steps, total))
     return rows
 
 
 def rows_of_groups(comparison: Comparison) -> list[tuple[str, ...]]:
     """A row for each group, under headings."""
     rows: list[tuple[str, ...]] = [("configuration", "seeds", "IQM", "95% interval", "steps of a run")]
-    for each in comparison.groups:
-        steps = {run.steps for run in each.group.runs}
-        many = whole(steps.pop()) if len(steps) == 1 else f"{whole(min(steps))} to {whole(max(steps))}"
-        value = NOTHING if each.iqm is None else number(each.iqm.value)
-        rows.append((each.group.name, str(len(each.scores)), value, ends(each.iqm), many))
+    for scored in comparison.groups:
+        steps = [run.steps for run in scored.group.runs]
+        least = whole(min(steps))
+        most = whole(max(steps))
+        of_a_run = least if least == most else f"{least} to {most}"
+        mean = NOTHING if scored.iqm is None else number(scored.iqm.value)
+        count = str(len(scored.scores))
+        rows.append((scored.group.name, count, mean, ends(scored.iqm), of_a_run))
     return rows
 
 
 def rows_of_pairs(comparison: Comparison) -> list[tuple[str, ...]]:
     """A row for each pair of groups, under headings; empty for one group."""
-    rows = [
-        (pair.better, "better than", pair.than, f"{pair.probability.value:.2f}", _ends_of(pair))
-        for pair in comparison.pairs
-    ]
-    return [("configuration", "", "configuration", "probability", "95% interval"), *rows] if rows else []
+    if not comparison.pairs:
+        return []
+    rows: list[tuple[str, ...]] = [("configuration", "", "configuration", "probability", "95% interval")]
+    for pair in comparison.pairs:
+        probability = f"{pair.probability.value:.2f}"
+        rows.append((pair.better, "better than", pair.than, probability, _ends_of(pair)))
+    return rows
 
 
 def _ends_of(pair: Pair) -> str:
@@ -57,29 +63,29 @@ def _ends_of(pair: Pair) -> str:
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """The whole comparison as plain values."""
 
-    def plain(found: Interval | None) -> dict[str, Any] | None:
-        return None if found is None else attrs.asdict(found)
+    def plain(interval: Interval | None) -> dict[str, Any] | None:
+        return None if interval is None else attrs.asdict(interval)
 
     return {
         "score": "evaluation" if comparison.evaluated else "training",
         "configurations": [
             {
-                "name": each.group.name,
-                "iqm": plain(each.iqm),
+                "name": scored.group.name,
+                "iqm": plain(scored.iqm),
                 "runs": [
                     {
                         "run": str(run.data.directory),
                         "seed": run.seed,
                         "outcome": run.outcome,
                         "score": comparison.score(run),
-                        "counts": run not in [left for left, _ in each.left_out],
+                        "counts": run not in [left_out for left_out, _ in scored.left_out],
                         "steps": run.steps,
                         "seconds": run.wall_seconds,
                     }
-                    for run in each.group.runs
+                    for run in scored.group.runs
                 ],
             }
-            for each in comparison.groups
+            for scored in comparison.groups
         ],
         "improvement": [
             {
@@ -98,22 +104,25 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 def seeds(scored: GroupScore) -> str:
     """``5 seeds``, or ``4 of 5`` if a run does not count."""
     count = len(scored.scores)
-    all_of = len(scored.group.runs)
-    return f"{count} seed{'s' * (count != 1)}" if count == all_of else f"{count} of {all_of}"
+    runs = len(scored.group.runs)
+    if count < runs:
+        return f"{count} of {runs}"
+    return f"{count} seed{'s' * (count != 1)}"
 
 
-def interval(found: Interval | None) -> str:
+def interval(statistic: Interval | None) -> str:
     """``487.30 (450.10 to 500.00)``."""
-    if found is None:
+    if statistic is None:
         return NOTHING
-    return number(found.value) if found.low is None else f"{number(found.value)} ({ends(found)})"
+    value = number(statistic.value)
+    return value if statistic.low is None else f"{value} ({ends(statistic)})"
 
 
-def ends(found: Interval | None) -> str:
+def ends(statistic: Interval | None) -> str:
     """``450.10 to 500.00``; ``-`` for one score."""
-    if found is None or found.low is None or found.high is None:
+    if statistic is None or statistic.low is None or statistic.high is None:
         return NOTHING
-    return f"{number(found.low)} to {number(found.high)}"
+    return f"{number(statistic.low)} to {number(statistic.high)}"
 
 
 def number(value: float | None) -> str:
@@ -137,4 +146,7 @@ def duration(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"

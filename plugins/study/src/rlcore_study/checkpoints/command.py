@@ -26,10 +26,10 @@ class Age(click.ParamType[float]):
     name = "age"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _AGE.fullmatch(str(value))
-        if found is None:
+        match = _AGE.fullmatch(str(value))
+        if match is None:
             self.fail(f"{value!r} is not a duration; write a number and s, m, h, d or w, such as 12h or 7d", param, ctx)
-        return float(found.group(1)) * _SECONDS[found.group(2)]
+        return float(match[1]) * _SECONDS[match[2]]
 
 
 @click.group("checkpoints")
@@ -58,58 +58,66 @@ def list_command(run: Path, as_json: bool) -> None:
     from rlcore_study.checkpoints.details import checkpoint_details, disk_usage
 
     directory = find_run(run)
-    found = checkpoint_details(directory)
-    on_disk, _ = disk_usage(found)
+    checkpoints = checkpoint_details(directory)
+    on_disk, _ = disk_usage(checkpoints)
     if as_json:
-        _print_json(directory, on_disk=on_disk, checkpoints=[each.to_json() for each in found])
+        rows = [checkpoint.to_json() for checkpoint in checkpoints]
+        _print_json(directory, on_disk=on_disk, checkpoints=rows)
         return
-    if found:
-        echo_columns(table(found))
-    echo(f"on disk: {decimal(on_disk)}" if found else f"{directory}: no checkpoint")
-    for each in found:
-        if each.problem:
-            echo(f"damaged: {each.problem}")
+    if not checkpoints:
+        echo(f"{directory}: no checkpoint")
+        return
+    echo_columns(table(checkpoints))
+    echo(f"on disk: {decimal(on_disk)}")
+    for checkpoint in checkpoints:
+        if checkpoint.problem:
+            echo(f"damaged: {checkpoint.problem}")
 
 
 def _print_json(directory: Path, **content: Any) -> None:
     click.echo(json.dumps({"run": str(directory), **content}, indent=4))
 
 
-def table(found: list[CheckpointDetails]) -> list[tuple[str, ...]]:
+def table(checkpoints: list[CheckpointDetails]) -> list[tuple[str, ...]]:
     """Return the rows of ``list``."""
     from rich.filesize import decimal
 
     rows: list[tuple[str, ...]] = [("STEP", "SIZE", "FREES", "AGE", "MEAN REWARD", "SCORE", "RESUME", "FORMAT", "")]
     now = time.time()
-    regular = [each for each in found if not each.best]
-    newest = max((each.step for each in regular if not each.problem), default=None)
-    best_step = next((each.best_step for each in reversed(found) if each.best_step is not None), None)
-    for each in found:
+    intact = [checkpoint.step for checkpoint in checkpoints if not checkpoint.best and not checkpoint.problem]
+    newest = max(intact, default=None)
+    best_steps = [checkpoint.best_step for checkpoint in checkpoints if checkpoint.best_step is not None]
+    best_step = best_steps[-1] if best_steps else None
+    for checkpoint in checkpoints:
+        regular = not checkpoint.best
         notes = {
-            "best evaluation": each.best,
-            "newest": each in regular and each.step == newest,
-            "step of the best evaluation": each in regular and each.step == best_step,
-            "held": each.held,
-            "damaged": bool(each.problem),
+            "best evaluation": checkpoint.best,
+            "newest": regular and checkpoint.step == newest,
+            "step of the best evaluation": regular and checkpoint.step == best_step,
+            "held": checkpoint.held,
+            "damaged": bool(checkpoint.problem),
         }
-        rewards = [f"{mean:.2f}" for mean in each.rewards.values() if mean is not None]
-        score = "-" if each.score is None else f"{each.score:.2f}"
-        resume = "-" if each.resume is None else str(each.resume["promise"])
-        version = "-" if each.format_version is None else str(each.format_version)
-        noted = ", ".join(note for note, holds in notes.items() if holds)
-        size = decimal(each.size)
-        frees = decimal(each.own)
-        age = _age(now - each.created)
-        rows.append((str(each.step), size, frees, age, " ".join(rewards) or "-", score, resume, version, noted))
+        rewards = [f"{mean:.2f}" for mean in checkpoint.rewards.values() if mean is not None]
+        step = str(checkpoint.step)
+        size = decimal(checkpoint.size)
+        frees = decimal(checkpoint.own)
+        age = _age(now - checkpoint.created)
+        reward = " ".join(rewards) or "-"
+        score = "-" if checkpoint.score is None else f"{checkpoint.score:.2f}"
+        resume = "-" if checkpoint.resume is None else str(checkpoint.resume["promise"])
+        version = "-" if checkpoint.format_version is None else str(checkpoint.format_version)
+        note = ", ".join(text for text, holds in notes.items() if holds)
+        rows.append((step, size, frees, age, reward, score, resume, version, note))
     return rows
 
 
 def _age(seconds: float) -> str:
     """``3 h``: in the largest unit of which there are two, else in seconds."""
     seconds = max(seconds, 0.0)
-    for unit in ("w", "d", "h", "m"):
+    for unit, word in (("w", "w"), ("d", "d"), ("h", "h"), ("m", "min")):
         if seconds >= 2 * _SECONDS[unit]:
-            return f"{seconds // _SECONDS[unit]:.0f} {'min' if unit == 'm' else unit}"
+            count = seconds // _SECONDS[unit]
+            return f"{count:.0f} {word}"
     return f"{seconds:.0f} s"
 
 
@@ -122,13 +130,15 @@ def verify_command(run: Path, as_json: bool) -> int:
 
     directory = find_run(run)
     rows: list[dict[str, Any]] = []
-    for each in all_checkpoints(directory):
-        problems = each.problems()
-        if not each.path.is_dir():
+    for checkpoint in all_checkpoints(directory):
+        problems = checkpoint.problems()
+        path = checkpoint.path
+        if not path.is_dir():
             continue  # the run is training, and has just deleted it
-        rows.append({"step": each.step, "path": str(each.path), "best": each.best, "problems": problems})
+        rows.append({"step": checkpoint.step, "path": str(path), "best": checkpoint.best, "problems": problems})
         if not as_json:
-            echo("\n    ".join([f"{'damaged' if problems else 'intact'}: {each.path}", *problems]))
+            state = "damaged" if problems else "intact"
+            echo("\n    ".join([f"{state}: {path}", *problems]))
     if as_json:
         _print_json(directory, checkpoints=rows)
     elif not rows:
@@ -162,13 +172,13 @@ def prune_command(
     directory = find_run(run)
     plan = prune(directory, keep, older_than, dry_run, allow_local)
     if as_json:
-        deleted = [each.to_json() for each in plan.delete]
+        deleted = [checkpoint.to_json() for checkpoint in plan.delete]
         stay = [{"step": step, "reason": reason} for step, reason in plan.stay.items()]
         _print_json(directory, dry_run=dry_run, freed=plan.freed, deleted=deleted, kept=stay)
         return
-    for each in plan.delete:
-        echo(f"{'would delete' if dry_run else 'deleted'}: {each.path} ({decimal(each.size)})")
+    deletes, frees = ("would delete", "would free") if dry_run else ("deleted", "freed")
+    for checkpoint in plan.delete:
+        echo(f"{deletes}: {checkpoint.path} ({decimal(checkpoint.size)})")
     for step, reason in plan.stay.items():
         echo(f"kept: {step}, {reason}")
-    freed = f"{'would free' if dry_run else 'freed'}: {decimal(plan.freed)}"
-    echo(freed if plan.delete else "nothing to delete")
+    echo(f"{frees}: {decimal(plan.freed)}" if plan.delete else "nothing to delete")

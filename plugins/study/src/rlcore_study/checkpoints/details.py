@@ -11,6 +11,7 @@ from typing import Any, Self
 import attrs
 
 from rlcore import Checkpoint, RunStateError, find_checkpoints, is_locked, is_whole, read_object
+from rlcore_study.documents import list_at
 
 
 @attrs.frozen
@@ -41,18 +42,24 @@ class CheckpointDetails(Checkpoint):
         stats = [file.stat() for file in checkpoint.files()]
         best = checkpoint.best
         behaviors = {} if best else run.get("behaviors", {})
+        rewards: dict[str, float | None] = {}
+        for name, behavior in behaviors.items():
+            rewards[name] = fmean(behavior["recent"]) if behavior["recent"] else None
         scores = run if best else run.get("evaluation") or {}
         score = scores.get("score")
+        resume = run.get("resume")
+        if best and run:
+            resume = {"promise": "weights only", "reasons": [], "notes": []}
         return cls(
             step=checkpoint.step,
             path=checkpoint.path,
             format_version=version if is_whole(version) else None,
             created=checkpoint.created,
-            size=sum(each.st_size for each in stats),
-            own=sum(each.st_size for each in stats if each.st_nlink == 1),
-            rewards={name: fmean(each["recent"]) if each["recent"] else None for name, each in behaviors.items()},
+            size=sum(stat.st_size for stat in stats),
+            own=sum(stat.st_size for stat in stats if stat.st_nlink == 1),
+            rewards=rewards,
             score=float(score) if isinstance(score, int | float) else None,
-            resume={"promise": "weights only", "reasons": [], "notes": []} if best and run else run.get("resume"),
+            resume=resume,
             best_step=None if best else scores.get("best_step"),
             held=held,
             problem=problem,
@@ -79,30 +86,34 @@ def all_checkpoints(run: Path) -> list[Checkpoint]:
 def checkpoint_details(run: Path) -> list[CheckpointDetails]:
     """The details of :func:`all_checkpoints`."""
     # While a process of the run holds some, it lists them here.
-    held = _read(run / "run_logs" / "held_checkpoints.json").get("held") if is_locked(run) else None
-    steps = [each for each in held if is_whole(each)] if isinstance(held, list) else []
-    found = []
+    steps: list[int] = []
+    if is_locked(run):
+        held = list_at(_read(run / "run_logs" / "held_checkpoints.json"), "held")
+        steps = [step for step in held if is_whole(step)]
+    details = []
     for checkpoint in all_checkpoints(run):
+        held_now = not checkpoint.best and checkpoint.step in steps
         try:
-            found.append(CheckpointDetails.of(checkpoint, not checkpoint.best and checkpoint.step in steps))
+            details.append(CheckpointDetails.of(checkpoint, held_now))
         except FileNotFoundError:
             continue  # the run is training, and has just deleted it
-    return found
+    return details
 
 
-def disk_usage(found: Iterable[CheckpointDetails]) -> tuple[int, int]:
+def disk_usage(checkpoints: Iterable[CheckpointDetails]) -> tuple[int, int]:
     """Bytes on disk of the files of checkpoints, each shared file once, and bytes that deleting all of these frees.
 
     A file that another checkpoint, or a link elsewhere, shares is not freed.
     """
     sizes: dict[tuple[int, int], int] = {}
     left: dict[tuple[int, int], int] = {}  # links to the file that are not among these
-    for each in found:
-        for stat in _stats(each):
+    for checkpoint in checkpoints:
+        for stat in _stats(checkpoint):
             key = stat.st_dev, stat.st_ino
             sizes[key] = stat.st_size
             left[key] = left.get(key, stat.st_nlink) - 1
-    return sum(sizes.values()), sum(size for key, size in sizes.items() if left[key] <= 0)
+    freed = sum(size for key, size in sizes.items() if left[key] <= 0)
+    return sum(sizes.values()), freed
 
 
 def _stats(checkpoint: Checkpoint) -> list[os.stat_result]:

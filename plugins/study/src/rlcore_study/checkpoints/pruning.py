@@ -21,7 +21,7 @@ class PrunePlan:
     freed: int = 0  # bytes on disk that deleting them frees; files that other checkpoints share stay
 
 
-def prune_plan(found: Sequence[CheckpointDetails], keep: int | None, older_than: float | None) -> PrunePlan:
+def prune_plan(checkpoints: Sequence[CheckpointDetails], keep: int | None, older_than: float | None) -> PrunePlan:
     """Choose the regular checkpoints to delete: beyond the ``keep`` newest intact ones, and older than a time in s.
 
     A limit that is None is not applied. The newest intact checkpoint, that of the best evaluation's step, held ones and
@@ -29,8 +29,8 @@ def prune_plan(found: Sequence[CheckpointDetails], keep: int | None, older_than:
 
     Raises RunStateError if no regular checkpoint is intact: one that is damaged may still be repaired from a backup.
     """
-    regular = [each for each in found if not each.best]
-    intact = [each for each in regular if not each.problems()]
+    regular = [checkpoint for checkpoint in checkpoints if not checkpoint.best]
+    intact = [checkpoint for checkpoint in regular if not checkpoint.problems()]
     if not regular:
         return PrunePlan([], {})
     if not intact:
@@ -38,27 +38,34 @@ def prune_plan(found: Sequence[CheckpointDetails], keep: int | None, older_than:
             "no checkpoint is intact, so none is deleted; rlcore checkpoints verify says what is damaged"
         )
     newest = intact[-1]
-    among = {each.step for each in intact[-keep:]} if keep is not None else set()
+    kept_steps = {checkpoint.step for checkpoint in intact[-keep:]} if keep is not None else set()
     now = time.time()
     delete = []
     stay = {}
-    for each in regular:
+    for checkpoint in regular:
+        step = checkpoint.step
         reason = ""
-        if each.step >= newest.step:
-            reason = "the newest intact one" if each is newest else "damaged, and newer than the newest intact one"
-        elif each.step == newest.best_step:
+        if checkpoint is newest:
+            reason = "the newest intact one"
+        elif step >= newest.step:
+            # It may be repaired from a backup, and is then what a resume continues from.
+            reason = "damaged, and newer than the newest intact one"
+        elif step == newest.best_step:
             reason = "of the best evaluation"
-        elif each.held:
+        elif checkpoint.held:
             reason = "held by a plugin"
-        elif among and each.step >= min(among):
-            reason = f"among the {keep} newest" if each.step in among else "damaged, and newer than one that stays"
-        elif older_than is not None and now - each.created < older_than:
+        elif step in kept_steps:
+            reason = f"among the {keep} newest"
+        elif kept_steps and step >= min(kept_steps):
+            reason = "damaged, and newer than one that stays"
+        elif older_than is not None and now - checkpoint.created < older_than:
             reason = "not old enough"
         if reason:
-            stay[each.step] = reason
+            stay[step] = reason
         else:
-            delete.append(each)
-    return PrunePlan(delete, stay, disk_usage(delete)[1])
+            delete.append(checkpoint)
+    _, freed = disk_usage(delete)
+    return PrunePlan(delete, stay, freed)
 
 
 def prune(run: Path, keep: int | None, older_than: float | None, dry_run: bool, allow_local: bool) -> PrunePlan:

@@ -81,23 +81,29 @@ class Section:
 
 def sections(groups: Sequence[Group], behaviors: Sequence[str]) -> tuple[list[Section], int]:
     """The charts of all statistics of ``behaviors``, by behavior and kind, and how many are left out of the page."""
-    found: list[Section] = []
+    of_page: list[Section] = []
     number = 0
     for behavior in behaviors:
-        tags = {tag for group in groups for run in group.runs for tag in run.series.get(behavior, ())}
-        left = sorted(tags - {Tag.IS_TRAINING}, key=_order)
+        subtitle = behavior if len(behaviors) > 1 else ""
+        tags: set[str] = set()
+        for group in groups:
+            for run in group.runs:
+                tags |= run.series.get(behavior, {}).keys()
+        remaining = sorted(tags - {Tag.IS_TRAINING}, key=_order)
         for title, prefixes in PREFIXES:
-            chosen = [tag for tag in left if tag.startswith(prefixes)]
-            left = [tag for tag in left if tag not in chosen]
+            chosen = [tag for tag in remaining if tag.startswith(prefixes)]
+            remaining = [tag for tag in remaining if tag not in chosen]
             charts = []
             for tag in chosen:
                 number += 1
-                chart = _chart(f"chart-{number}", groups, behavior, tag) if number <= MAX_CHARTS else None
+                if number > MAX_CHARTS:
+                    continue
+                chart = _chart(f"chart-{number}", groups, behavior, tag)
                 if chart is not None:
                     charts.append(chart)
             if charts:
-                found.append(Section(title, behavior if len(behaviors) > 1 else "", title in OPEN, tuple(charts)))
-    return found, max(0, number - MAX_CHARTS)
+                of_page.append(Section(title, subtitle, title in OPEN, tuple(charts)))
+    return of_page, max(0, number - MAX_CHARTS)
 
 
 def efficiency_charts(groups: Sequence[Group], behaviors: Sequence[str], evaluated: bool) -> list[Chart]:
@@ -107,36 +113,41 @@ def efficiency_charts(groups: Sequence[Group], behaviors: Sequence[str], evaluat
     for number, behavior in enumerate(behaviors):
         drawn = []
         for index, group in enumerate(groups):
-            series = _finite(group, behavior, tag)
-            if series:
-                runs = [shortened(each) for each in series.values()]
-                drawn.append(_drawn(index, list(series), runs, [(efficiency(runs), runs)]))
+            by_run = _finite(group, behavior, tag)
+            if by_run:
+                runs = [shortened(series) for series in by_run.values()]
+                interval = efficiency(runs)
+                drawn.append(_drawn(index, list(by_run), [interval], [runs]))
         if drawn:
             element = f"efficiency-{number}"
-            title = f"{_title(tag)} of {behavior}"
+            title = _title(tag)
+            if len(behaviors) > 1:
+                title = f"{title} of {behavior}"
             data = {"id": element, "held": False, "fixed": True, "groups": drawn}
-            charts.append(Chart(element, _title(tag) if len(behaviors) == 1 else title, tag, "", data, ()))
+            charts.append(Chart(element, title, tag, "", data, ()))
     return charts
 
 
 def _finite(group: Group, behavior: str, tag: str) -> dict[str, Series]:
     """The series of each run of a group that has a finite value."""
-    found = {run.name: run.series[behavior][tag] for run in group.runs if tag in run.series.get(behavior, {})}
-    return {name: series for name, series in found.items() if np.isfinite(series.values).any()}
+    by_run = {}
+    for run in group.runs:
+        series = run.series.get(behavior, {}).get(tag)
+        if series is not None and np.isfinite(series.values).any():
+            by_run[run.name] = series
+    return by_run
 
 
-def _drawn(
-    index: int, names: list[str], runs: Sequence[Series], levels: Sequence[tuple[Band, Sequence[Series]]]
-) -> dict[str, Any]:
-    """The numbers of one group, whose unsmoothed series are ``runs``."""
-    raw = levels[0][0]
+def _drawn(index: int, names: list[str], bands: Sequence[Band], levels: Sequence[Sequence[Series]]) -> dict[str, Any]:
+    """The numbers of one group: the band and the series of its runs for each smoothing, the first without any."""
+    raw = bands[0]
     return {
         "group": index,
         "names": names,
         "steps": _numbers(raw.steps),
         "count": _numbers(raw.count),
-        "runSteps": [_numbers(series.steps) for series in runs],
-        "levels": [_level(each, series) for each, series in levels],
+        "runSteps": [_numbers(series.steps) for series in levels[0]],
+        "levels": [_level(smooth, runs) for smooth, runs in zip(bands, levels, strict=True)],
     }
 
 
@@ -151,25 +162,29 @@ def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Ch
     finals: list[tuple[str, int, Spread]] = []
     averaged = 1
     for index, group in enumerate(groups):
-        found = _finite(group, behavior, tag)
-        if not found:
+        by_run = _finite(group, behavior, tag)
+        if not by_run:
             continue
         levels = []
         for weight in SMOOTHINGS.values():
-            curves = [smoothed(series, 0.0 if held else weight) for series in found.values()]
+            curves = [smoothed(series, 0.0 if held else weight) for series in by_run.values()]
+            # After the smoothing, whose weights are those of single summaries.
             levels.append([shortened(curve) for curve in curves])
         bands = [band(runs, held) for runs in levels]
         raw = bands[0]
         averaged = max(averaged, *(series.averaged for series in levels[0]))
-        drawn.append(_drawn(index, list(found), levels[0], list(zip(bands, levels, strict=True))))
-        complete = np.flatnonzero(raw.count == len(found))
+        drawn.append(_drawn(index, list(by_run), bands, levels))
+        complete = np.flatnonzero(raw.count == len(by_run))
         if len(complete):
             last = complete[-1]
-            spread = [column[last].item() for column in (raw.mean, raw.std, raw.low, raw.high)]
-            finals.append((group.name, int(raw.steps[last]), Spread(len(found), *spread)))
+            numbers = [column[last].item() for column in (raw.mean, raw.std, raw.low, raw.high)]
+            spread = Spread(len(by_run), *numbers)
+            finals.append((group.name, int(raw.steps[last]), spread))
     if not drawn:
         return None
-    caption = f"Each point is the mean of up to {averaged} summaries." if averaged > 1 else ""
+    caption = ""
+    if averaged > 1:
+        caption = f"Each point is the mean of up to {averaged} summaries."
     data = {"id": element, "held": held, "groups": drawn}
     return Chart(element, _title(tag), tag, caption, data, tuple(finals))
 
@@ -189,10 +204,14 @@ def _title(tag: str) -> str:
     return tag.partition("/")[2] or tag
 
 
-def _level(found: Band, runs: Sequence[Series]) -> dict[str, Any]:
-    level: dict[str, Any] = {name: _numbers(getattr(found, name)) for name in ("mean", "low", "high", "std")}
-    level["runs"] = [_numbers(series.values) for series in runs]
-    return level
+def _level(smooth: Band, runs: Sequence[Series]) -> dict[str, Any]:
+    return {
+        "mean": _numbers(smooth.mean),
+        "low": _numbers(smooth.low),
+        "high": _numbers(smooth.high),
+        "std": _numbers(smooth.std),
+        "runs": [_numbers(series.values) for series in runs],
+    }
 
 
 def _numbers(array: NDArray[Any]) -> list[float | int | None]:

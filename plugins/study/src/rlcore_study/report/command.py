@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from rlcore import debug_option
 
 if TYPE_CHECKING:
     from rlcore_study.groups import Group
+    from rlcore_study.report.charts import Chart
     from rlcore_study.report.render import Report
     from rlcore_study.runs import ReportedRun
 
@@ -71,14 +73,17 @@ def report_command(
     existing = "exists and is not a report of rlcore"
     require_output(output, force or is_report(output), f"-o {output}", existing)
     parts = Parts()
-    found, problems = runs_to("report", parts.runs(runs))
-    groups = grouped(found, [named_group(text) for text in named], separate)
+    readable, problems = runs_to("report", parts.runs(runs))
+    groups = grouped(readable, [named_group(text) for text in named], separate)
     report = assembled(groups, title, problems, episode, allow_local)
-    added = parts.of([run.data.directory for run in found])
-    report = attrs.evolve(report, parts=added, title=title or " and ".join(p.title for p in added) or report.title)
+    report_parts = parts.of([run.data.directory for run in readable])
+    if not title and report_parts:
+        # A page about a sweep is called after the sweep, not after its many runs.
+        title = " and ".join(part.title for part in report_parts)
+    report = attrs.evolve(report, parts=report_parts, title=title or report.title)
     for problem in report.problems[len(problems) :]:
         echo(f"warning: {problem}", err=True)
-    for run in found:
+    for run in readable:
         for note in run.notes:
             echo(f"warning: {run.name}: {note}", err=True)
     for film in report.films:
@@ -86,8 +91,11 @@ def report_command(
             echo(f"warning: {film.run}: no episode: {film.problem}", err=True)
     content = page(report).encode("utf-8")
     write_atomically(output, content)
-    many = f"{len(found)} runs in {len(groups)} group{'s' * (len(groups) > 1)}" if len(found) > 1 else "1 run"
-    echo(f"report of {many}: {output} ({len(content) / 1e6:.1f} MB)")
+    subject = "1 run"
+    if len(readable) > 1:
+        plural = "s" if len(groups) > 1 else ""
+        subject = f"{len(readable)} runs in {len(groups)} group{plural}"
+    echo(f"report of {subject}: {output} ({len(content) / 1e6:.1f} MB)")
 
 
 def assembled(groups: list[Group], title: str | None, problems: list[str], episode: bool, allow_local: bool) -> Report:
@@ -107,25 +115,34 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
             chosen = chosen_values(groups[0].runs[0].data)
         except RlcoreError as error:
             no_defaults = " ".join(str(error).split())
-    names = sorted({name for group in groups for run in group.runs for name in run.behaviors})
-    comparison = compared(groups) if any(len(group.runs) > 1 for group in groups) else None
-    charts, more = sections(groups, names[:MAX_BEHAVIORS])
-    if len(names) > MAX_BEHAVIORS:
-        problems = [*problems, f"{len(names) - MAX_BEHAVIORS:,} more behaviors are left out of the page"]
-    if more:
-        problems = [*problems, f"{more} more statistics are left out of the page"]
+    all_behaviors = sorted({name for group in groups for run in group.runs for name in run.behaviors})
+    behaviors = all_behaviors[:MAX_BEHAVIORS]
+    more_behaviors = len(all_behaviors) - len(behaviors)
+    charts, more_charts = sections(groups, behaviors)
+    if more_behaviors:
+        problems = [*problems, f"{more_behaviors:,} more behaviors are left out of the page"]
+    if more_charts:
+        problems = [*problems, f"{more_charts} more statistics are left out of the page"]
+    comparison = None
+    efficiency: list[Chart] = []
+    if any(len(group.runs) > 1 for group in groups):
+        comparison = compared(groups)
+        efficiency = efficiency_charts(groups, behaviors, comparison.evaluated)
+    films = []
+    if episode:
+        films = [film(best_run(group), allow_local) for group in groups]
     return Report(
         title=title or _title(groups),
         written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         groups=groups,
-        behaviors=names[:MAX_BEHAVIORS],
+        behaviors=behaviors,
         sections=charts,
         comparison=comparison,
-        efficiency=[] if comparison is None else efficiency_charts(groups, names[:MAX_BEHAVIORS], comparison.evaluated),
+        efficiency=efficiency,
         differences=differences(groups, value_text),
         chosen=chosen,
         no_defaults=no_defaults,
-        films=[film(best_run(group), allow_local) for group in groups] if episode else [],
+        films=films,
         problems=problems,
     )
 
@@ -133,17 +150,20 @@ def assembled(groups: list[Group], title: str | None, problems: list[str], episo
 def _title(groups: Sequence[Group]) -> str:
     """``base and wide``, or ``a, b, c and 7 more`` for more than four groups."""
     names = [group.name for group in groups]
-    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    if len(names) > 4:
+        names[3:] = [f"{len(names) - 3} more"]
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def best_run(group: Group) -> ReportedRun:
     """The run with the best evaluation, or else the largest final return, or else the first one."""
 
     def rank(run: ReportedRun) -> tuple[float, float]:
-        returns = [value for name in run.behaviors if (value := run.final_return(name)) is not None]
-        low = float("-inf")
-        return (low if run.best_score is None else run.best_score, sum(returns) if returns else low)
+        score = -inf if run.best_score is None else run.best_score
+        returns = [run.final_return(name) for name in run.behaviors]
+        known = [value for value in returns if value is not None]
+        return score, sum(known) if known else -inf
 
     return max(group.runs, key=rank)
 

@@ -29,30 +29,36 @@ def chosen_values(data: RunData) -> dict[str, tuple[Any, Any]]:
     equal result. Local plugins are not imported. Raises an RlcoreError if the configuration cannot be completed here,
     for example because the plugin of its trainer is not installed.
     """
-    plugins = load_plugins_for(read_document(data.directory / "configuration.yaml"), allow_local=False, lenient=True)
+    document = read_document(data.directory / "configuration.yaml")
+    plugins = load_plugins_for(document, allow_local=False, lenient=True)
     configuration = without_start(data.configuration)
-    whole = dump_config(config_from_mapping(configuration, plugins))
+    complete = dump_config(config_from_mapping(configuration, plugins))
 
     def without(path: KeyPath) -> dict[str, Any] | None:
         """The complete configuration without ``path``; None if the key is required."""
         changed = copy.deepcopy(configuration)
-        del at_path(changed, *path[:-1])[path[-1]]
+        block = at_path(changed, *path[:-1])
+        del block[path[-1]]
         try:
             return dump_config(config_from_mapping(changed, plugins))
         except RlcoreError:
             return None
 
     blocks = list(_blocks(configuration))
-    unchosen = [block for block in blocks if without(block) == whole]
-    found: dict[KeyPath, tuple[Any, Any]] = {}
+    unchosen = [block for block in blocks if without(block) == complete]
+    chosen: dict[KeyPath, tuple[Any, Any]] = {}
     for path, value in flat(configuration).items():
-        if not _within(path, unchosen) and (other := without(path)) != whole:
-            found[path] = (value, at_path(other, *path))
+        if _within(path, unchosen):
+            continue
+        other = without(path)
+        if other != complete:
+            chosen[path] = (value, at_path(other, *path))
     # A block that is chosen as it is: none of its values differs, but without it the configuration does.
     for block in reversed(blocks):
-        if not any(_within(path, [block]) for path in found) and not _within(block, unchosen):
-            found[block] = (at_path(configuration, *block), None)
-    return {dotted(path): pair for path, pair in found.items()}
+        has_chosen = any(_within(path, [block]) for path in chosen)
+        if not has_chosen and not _within(block, unchosen):
+            chosen[block] = (at_path(configuration, *block), None)
+    return {dotted(path): values for path, values in chosen.items()}
 
 
 def _within(path: KeyPath, blocks: Iterable[KeyPath]) -> bool:
@@ -63,5 +69,6 @@ def _blocks(configuration: Mapping[str, Any], path: KeyPath = ()) -> Iterator[Ke
     """The paths of all mappings in a configuration that are not empty."""
     for key, value in configuration.items():
         if isinstance(value, Mapping) and value:
-            yield (*path, key)
-            yield from _blocks(value, (*path, key))
+            block = (*path, key)
+            yield block
+            yield from _blocks(value, block)

@@ -43,22 +43,25 @@ def film(run: ReportedRun, allow_local: bool, opened: Callable[..., SavedRun] = 
     """
     checkpoint = "best" if run.scores else "last"
     try:
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
             saved = opened(run.data.directory, checkpoint, allow_local)
-            result = saved.evaluate(1, video=Path(place))
-            means = ", ".join(f"{name} {each.mean_reward:.2f}" for name, each in result.behaviors.items())
-            about = f"{'best ' if run.scores else ''}checkpoint {saved.step}, return: {means}"
-            return _embedded(run.name, about, Path(place))
+            evaluation = saved.evaluate(1, video=directory)
+            means = [f"{behavior} {result.mean_reward:.2f}" for behavior, result in evaluation.behaviors.items()]
+            best = "best " if run.scores else ""
+            about = f"{best}checkpoint {saved.step}, return: {', '.join(means)}"
+            return _embedded(run.name, about, directory)
     except (RlcoreError, OSError) as error:
         return Film(run.name, problem=" ".join(str(error).split()))
 
 
-def _embedded(run: str, about: str, place: Path) -> Film:
-    films = sorted(path for path in place.rglob("*") if path.suffix in TYPES and path.is_file())
+def _embedded(run: str, about: str, directory: Path) -> Film:
+    films = sorted(path for path in directory.rglob("*") if path.suffix in TYPES and path.is_file())
     if not films:
         return Film(run, problem="the environment wrote no film")
     content = films[0].read_bytes()
     if len(content) > MAX_FILM:
         return Film(run, problem=f"the film has {len(content):,} bytes, more than {MAX_FILM:,}")
     kind = TYPES[films[0].suffix]
-    return Film(run, about, f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}", kind)
+    encoded = base64.b64encode(content).decode("ascii")
+    return Film(run, about, f"data:{kind};base64,{encoded}", kind)

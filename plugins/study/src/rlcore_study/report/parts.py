@@ -13,16 +13,21 @@ class Parts:
     """The parts that the installed plugins register."""
 
     def __init__(self) -> None:
-        plugins = load_plugins(selection_from())
-        self._specs = [each for each in plugins.records(ReportPartSpec.kind) if isinstance(each, ReportPartSpec)]
+        records = load_plugins(selection_from()).records(ReportPartSpec.kind)
+        self._specs = [record for record in records if isinstance(record, ReportPartSpec)]
 
     def runs(self, paths: Sequence[Path]) -> list[Path]:
         """The paths, each that stands for several runs replaced by their directories."""
-        found: list[Path] = []
-        for path in paths:
-            expanded = (spec.resolve("expand")(path) for spec in self._specs if spec.expand is not None)
-            found += next((each for each in expanded if each is not None), [path])
-        return found
+        return [run for path in paths for run in self._expanded(path)]
+
+    def _expanded(self, path: Path) -> Sequence[Path]:
+        for spec in self._specs:
+            if spec.expand is None:
+                continue
+            directories: Sequence[Path] | None = spec.resolve("expand")(path)
+            if directories is not None:
+                return directories
+        return [path]
 
     def of(self, runs: Sequence[Path]) -> list[Part]:
         """The parts about these run directories. Raises PluginError for a plugin that fails."""

@@ -69,11 +69,12 @@ class Report:
     @property
     def figures(self) -> list[dict[str, Any]]:
         """The figures of the parts, as the page draws them."""
-        found = [figure for part in self.parts for figure in part.figures]
-        return [
-            {"id": f"figure-{number}", "traces": figure.traces, "layout": figure.layout}
-            for number, figure in enumerate(found, 1)
-        ]
+        drawn: list[dict[str, Any]] = []
+        for part in self.parts:
+            for figure in part.figures:
+                element = f"figure-{len(drawn) + 1}"
+                drawn.append({"id": element, "traces": figure.traces, "layout": figure.layout})
+        return drawn
 
     @property
     def runs(self) -> list[ReportedRun]:
@@ -106,9 +107,10 @@ def page(report: Report) -> str:
     """The page of a report, complete with its scripts and styles."""
     from plotly.offline import get_plotlyjs  # the largest part of the page: 4.8 MB
 
-    own = files("rlcore_study.report") / "page"
+    sources = files("rlcore_study.report") / "page"
     library = _script(get_plotlyjs())
-    script = _script((own / "report.js").read_text("utf-8"))
+    script = _script((sources / "report.js").read_text("utf-8"))
+    hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in (library, script))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
     )
@@ -119,32 +121,33 @@ def page(report: Report) -> str:
         "duration": duration,
         "value": value_text,
     }
-    template = environment.from_string((own / "report.html.j2").read_text("utf-8"))
+    template = environment.from_string((sources / "report.html.j2").read_text("utf-8"))
     return template.render(
         report=report,
         generator=f"{GENERATOR} {version('rlcore-study')}",
         smoothings=SMOOTHINGS,
-        style=Markup((own / "report.css").read_text("utf-8")),  # nosec B704 # a file of this package
+        style=Markup((sources / "report.css").read_text("utf-8")),  # nosec B704 # a file of this package
         library=Markup(library),  # nosec B704 # a file of plotly
         script=Markup(script),  # nosec B704 # a file of this package
-        hashes=Markup(" ".join(f"'sha256-{_sha256(each)}'" for each in (library, script))),  # nosec B704 # base64
+        hashes=Markup(hashes),  # nosec B704 # base64
         data=Markup(embedded(_data(report))),  # nosec B704 # embedded() escapes
     )
 
 
 def _visible(value: Any) -> Any:
     """A text without control characters, and without marks that change the direction of text."""
-    return cells(value)[0] if isinstance(value, str) and not isinstance(value, Markup) else value
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return cells(value)[0]
 
 
 def _data(report: Report) -> dict[str, Any]:
+    charts = list(report.efficiency)
+    for section in report.sections:
+        charts += section.charts
     return {
         "groups": [_visible(group.name) for group in report.groups],
-        "charts": [
-            chart.data
-            for charts in (report.efficiency, *(section.charts for section in report.sections))
-            for chart in charts
-        ],
+        "charts": [chart.data for chart in charts],
         "figures": report.figures,
     }
 
@@ -163,10 +166,13 @@ def _script(text: str) -> str:
 
 
 def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return base64.b64encode(digest).decode("ascii")
 
 
 def value_text(value: Any) -> str:
     """A value of a configuration as YAML writes it on one line, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+    if len(text) <= LONGEST_VALUE:
+        return text
+    return f"{text[: LONGEST_VALUE - 3]}..."

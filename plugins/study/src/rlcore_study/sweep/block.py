@@ -57,15 +57,18 @@ def read_block(document: Document) -> SweepSettings:
 def configuration(document: Document, plugins: Plugins, values: dict[str, Any], seed: int | None = None) -> RunConfig:
     """The checked configuration of a run with ``values`` by dotted path. Raises ConfigErrors."""
     sets = [f"{name}={_yaml(value)}" for name, value in values.items()]
-    flags: dict[tuple[str, ...], Any] = {} if seed is None else {("env_settings", "seed"): seed}
-    config = load_config(apply_overrides(document, sets, flags), plugins)
+    flags: dict[tuple[str, ...], Any] = {}
+    if seed is not None:
+        flags["env_settings", "seed"] = seed
+    overridden = apply_overrides(document, sets, flags)
+    config = load_config(overridden, plugins)
     # A checkpoint may end all episodes, so that every trial saves at the same steps, however fast it is.
-    behaviors = {
-        name: each
-        if each.checkpoint_interval is not None or each.even_checkpoints
-        else attrs.evolve(each, checkpoint_interval=max(1, min(500_000, each.max_steps // 10)))
-        for name, each in config.behaviors.items()
-    }
+    behaviors = {}
+    for name, behavior in config.behaviors.items():
+        if behavior.checkpoint_interval is None and not behavior.even_checkpoints:
+            interval = min(500_000, behavior.max_steps // 10)
+            behavior = attrs.evolve(behavior, checkpoint_interval=max(1, interval))
+        behaviors[name] = behavior
     return attrs.evolve(config, behaviors=behaviors)
 
 

@@ -85,18 +85,18 @@ def _begun(
         known = None
     if known is not None:
         _require_same(directory, known.document, data)
-        now = attrs.evolve(known.settings, trials=settings.trials, jobs=settings.jobs)
-        return attrs.evolve(known, settings=now)
+        changed = attrs.evolve(known.settings, trials=settings.trials, jobs=settings.jobs)
+        return attrs.evolve(known, settings=changed)
     _require_scores(settings, base)
     require_parameters(document, plugins, settings)
     seed = base.env_settings.seed
-    settings = attrs.evolve(
-        settings,
-        unseen=settings.lag,
-        seeds=settings.seeds or [settings.seed if seed == -1 else seed],
-    )
-    cases = [configuration(document, plugins, dict(case.values)) for case in settings.environments.values()]
-    saved = SavedSweep(directory, settings, data, planned_evaluations(cases or [base]))
+    if seed == -1:  # a random one, which would differ between trials
+        seed = settings.seed
+    # Written out, because a later command may change jobs, on which the default of unseen depends.
+    settings = attrs.evolve(settings, unseen=settings.lag, seeds=settings.seeds or [seed])
+    configs = [configuration(document, plugins, dict(case.values)) for case in settings.environments.values()]
+    evaluations = planned_evaluations(configs or [base])
+    saved = SavedSweep(directory, settings, data, evaluations)
     saved.write()
     return saved
 
@@ -116,12 +116,17 @@ def _require_scores(settings: SweepSettings, base: RunConfig) -> None:
 def _require_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     old = _compared(before)
     new = _compared(now)
-    keys = [dotted(key) for key in {**old, **new} if old.get(key, ...) != new.get(key, ...)]
+    keys = []
+    for key in {**old, **new}:
+        if old.get(key, ...) != new.get(key, ...):  # None is a value
+            keys.append(dotted(key))
     if not keys:
         return
-    more = f" and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
+    names = ", ".join(keys[:SHOWN_KEYS])
+    if len(keys) > SHOWN_KEYS:
+        names = f"{names} and {len(keys) - SHOWN_KEYS} more"
     raise ConfigError(
-        f"{directory}: this sweep began with other values of {', '.join(keys[:SHOWN_KEYS])}{more} ({SWEEP} has them); "
+        f"{directory}: this sweep began with other values of {names} ({SWEEP} has them); "
         "its trials would not be comparable. Only sweep.trials and sweep.jobs may change: restore the values, or begin "
         "another sweep with --run-id"
     )
@@ -129,5 +134,5 @@ def _require_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, 
 
 def _compared(document: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The values of a configuration by path, without those that a sweep may change and the place of the sweep."""
-    kept = {key: value for key, value in document.items() if key != "checkpoint_settings"}
-    return {path: value for path, value in by_path(kept).items() if path not in MAY_CHANGE}
+    remaining = {key: value for key, value in document.items() if key != "checkpoint_settings"}
+    return {path: value for path, value in by_path(remaining).items() if path not in MAY_CHANGE}

@@ -31,32 +31,36 @@ def rebuilt(saved: SavedSweep, trials: Mapping[int, Trial], number: int, seen: i
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    made = optuna.create_study(
+    study = optuna.create_study(
         study_name=NAME,
         direction=_direction(saved),
         sampler=_sampler(saved, number),
         pruner=_pruner(saved),
     )
-    notes = _notes_of_cmaes(saved, trials, number) if saved.settings.sampler == "cmaes" else {}
-    for each in range(number):
-        made.add_trial(_frozen(saved, trials.get(each, Trial(each, 0, {})), each < seen, notes.get(each, {})))
-    return made
+    notes: Mapping[int, Mapping[str, Any]] = {}
+    if saved.settings.sampler == "cmaes":
+        notes = _notes_of_cmaes(saved, trials, number)
+    for earlier in range(number):
+        trial = trials.get(earlier, Trial(earlier, 0, {}))  # Optuna numbers trials in the order in which they are added
+        frozen = _frozen(saved, trial, earlier < seen, notes.get(earlier, {}))
+        study.add_trial(frozen)
+    return study
 
 
 def values_of(saved: SavedSweep, trials: Mapping[int, Trial], number: int, seen: int) -> dict[str, Any]:
     """The values that the sampler chooses for trial ``number``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        asked = rebuilt(saved, trials, number, seen).ask()
-        return suggested(saved.settings.parameters, asked)
+        study = rebuilt(saved, trials, number, seen)
+        return suggested(saved.settings.parameters, study.ask())
 
 
 class Judge:
     """Asks the pruner about one trial, evaluation by evaluation."""
 
     def __init__(self, saved: SavedSweep, trials: Mapping[int, Trial], trial: Trial) -> None:
-        self._asked = rebuilt(saved, trials, trial.number, trial.seen).ask()
-        self._optuna = self._asked.study
+        self._study = rebuilt(saved, trials, trial.number, trial.seen)
+        self._trial = self._study.ask()
         self._last = 0
 
     def hopeless(self, intermediate: Mapping[int, float]) -> bool:
@@ -65,31 +69,33 @@ class Judge:
         for step, value in sorted(intermediate.items()):
             if step > self._last:
                 self._last = step
-                self._asked.report(value, step)
-                decision = self._asked.should_prune()
+                self._trial.report(value, step)
+                decision = self._trial.should_prune()
         return decision
 
     @property
     def notes(self) -> dict[str, Any]:
         """Notes of the pruner about the trial."""
-        noted = self._optuna.get_trials(deepcopy=False)[self._asked.number].system_attrs
-        return {name: value for name, value in noted.items() if name.startswith("completed_rung")}
+        trials = self._study.get_trials(deepcopy=False)
+        attributes = trials[self._trial.number].system_attrs
+        # Successive halving and hyperband read these of other trials.
+        return {name: value for name, value in attributes.items() if name.startswith("completed_rung")}
 
 
 def importances(saved: SavedSweep, trials: Mapping[int, Trial]) -> dict[str, float]:
     """The importance of each parameter for the value, by Optuna's PED-ANOVA; empty for fewer than three values."""
     import optuna
 
-    complete = [each for each in trials.values() if each.state == "complete"]
-    if len({each.value for each in complete}) < 3:
+    complete = [trial for trial in trials.values() if trial.state == "complete"]
+    if len({trial.value for trial in complete}) < 3:
         return {}
-    ordered = {index: attrs.evolve(each, number=index) for index, each in enumerate(complete)}
-    made = rebuilt(saved, ordered, len(ordered), len(ordered))
+    numbered = {index: attrs.evolve(trial, number=index) for index, trial in enumerate(complete)}
+    study = rebuilt(saved, numbered, len(numbered), len(numbered))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-        found = optuna.importance.get_param_importances(made, evaluator=evaluator)
-    return {name: float(value) for name, value in found.items()}
+        by_name = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {name: float(value) for name, value in by_name.items()}
 
 
 def _notes_of_cmaes(saved: SavedSweep, trials: Mapping[int, Trial], number: int) -> dict[int, Mapping[str, Any]]:
@@ -99,17 +105,19 @@ def _notes_of_cmaes(saved: SavedSweep, trials: Mapping[int, Trial], number: int)
     """
     import optuna
 
-    made = optuna.create_study(direction=_direction(saved))
-    told = 0
-    for each in range(number):
-        for earlier in range(told, min(each, trials[each].seen if each in trials else 0)):
+    study = optuna.create_study(direction=_direction(saved))
+    reported = 0
+    for current in range(number):
+        seen = min(current, trials[current].seen) if current in trials else 0
+        for earlier in range(reported, seen):
             state = _state(trials.get(earlier))
             if state.is_finished():
-                made.tell(earlier, _value(trials[earlier]) if state.name == "COMPLETE" else None, state)
-            told = earlier + 1
-        made.sampler = _sampler(saved, each)
-        suggested(saved.settings.parameters, made.ask())
-    return {each.number: each.system_attrs for each in made.get_trials(deepcopy=False)}
+                value = _value(trials[earlier]) if state.name == "COMPLETE" else None
+                study.tell(earlier, value, state)
+            reported = earlier + 1
+        study.sampler = _sampler(saved, current)
+        suggested(saved.settings.parameters, study.ask())
+    return {trial.number: trial.system_attrs for trial in study.get_trials(deepcopy=False)}
 
 
 def _direction(saved: SavedSweep) -> Literal["maximize", "minimize"]:
@@ -119,22 +127,25 @@ def _direction(saved: SavedSweep) -> Literal["maximize", "minimize"]:
 def _frozen(saved: SavedSweep, trial: Trial, known: bool, notes: Mapping[str, Any]) -> Any:
     from optuna.trial import create_trial
 
-    parameters = saved.settings.parameters
+    if not known:  # as a trial that is still running
+        trial = Trial(trial.number, trial.seen, trial.parameters)
     return create_trial(
-        state=_state(trial if known else None),
-        value=_value(trial) if known else None,
+        state=_state(trial),
+        value=_value(trial),
         params=labels(trial.parameters),
-        distributions=distributions(parameters, trial.parameters),
-        intermediate_values=dict(trial.intermediate) if known else {},
-        system_attrs={**notes, **(trial.pruner if known else {})},
+        distributions=distributions(saved.settings.parameters, trial.parameters),
+        intermediate_values=dict(trial.intermediate),
+        system_attrs={**notes, **trial.pruner},
     )
 
 
 def _state(trial: Trial | None) -> TrialState:
     from optuna.trial import TrialState
 
-    state = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
-    return TrialState.RUNNING if trial is None or trial.state is None else state[trial.state]
+    if trial is None or trial.state is None:
+        return TrialState.RUNNING
+    states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+    return states[trial.state]
 
 
 def _value(trial: Trial) -> float | None:
@@ -148,8 +159,9 @@ def _sampler(saved: SavedSweep, number: int) -> BaseSampler:
     from optuna.samplers import CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
     settings = saved.settings
-    seed = derive_seed(settings.seed, "sweep", number) % 2**32
+    seed = derive_seed(settings.seed, "sweep", number) % 2**32  # NumPy's RandomState takes 32 bits
     if settings.sampler == "grid":
+        # The same seed for all trials: it decides the order in which they visit the grid.
         return GridSampler(grid(settings.parameters), seed=settings.seed)
     if settings.sampler == "random":
         return RandomSampler(seed)

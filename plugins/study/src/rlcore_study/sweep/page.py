@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from math import log
 from pathlib import Path
 from typing import Any
@@ -20,74 +21,74 @@ LINES = 200  # of parallel coordinates, those of the best trials
 def runs_of(path: Path) -> list[Path] | None:
     """The run directories of the sweep at ``path``, or of that name in ``results``; None if there is no sweep."""
     for directory in (path, Path("results") / path):
-        if (directory / SWEEP).is_file():
-            saved = read_sweep(directory)
-            places = [saved.place(number) / name for number in saved.trials()[0] for name, _, _ in saved.runs()]
-            return [place for place in places if (place / "configuration.yaml").is_file()]
+        if not (directory / SWEEP).is_file():
+            continue
+        saved = read_sweep(directory)
+        trials, _ = saved.trials()
+        runs = [saved.place(number) / name for number in trials for name, _, _ in saved.runs()]
+        return [run for run in runs if (run / "configuration.yaml").is_file()]
     return None
 
 
 def parts(runs: Sequence[Path]) -> list[Part]:
     """A part for each sweep that one of the runs belongs to."""
-    found: dict[Path, SavedSweep] = {}
+    sweeps: dict[Path, SavedSweep] = {}
     for run in runs:
         try:
             of_trial = trial_of_run(run)
         except (DamagedFile, RunStateError):
             continue
         if of_trial is not None:
-            found.setdefault(of_trial[0].directory.resolve(), of_trial[0])
-    return [_part(saved) for saved in found.values()]
+            saved, _ = of_trial
+            sweeps.setdefault(saved.directory.resolve(), saved)
+    return [_part(saved) for saved in sweeps.values()]
 
 
 def _part(saved: SavedSweep) -> Part:
     trials, _ = saved.trials()
     best = saved.best(trials)
     ended = ends_of(trials.values()) or "none has ended"
-    running = sum(not each.ended for each in trials.values())
-    text = f"{len(trials)} trials: {ended}{f', {running} not finished' if running else ''}."
+    running = sum(not trial.ended for trial in trials.values())
+    if running:
+        ended = f"{ended}, {running} not finished"
+    text = f"{len(trials)} trials: {ended}."
     if best is not None:
         text += f" The best value is {best.value:g}, of {best.name}."
+    figures = (_history(saved, trials), _importance(saved, trials), _parallel(saved, trials))
+    names = short_names(saved.settings.parameters)
     return Part(
-        f"Sweep {saved.directory.name}",
-        text,
-        [
-            figure
-            for figure in (_history(saved, trials), _importance(saved, trials), _parallel(saved, trials))
-            if figure
-        ],
-        ("Trial", "State", "Value", *short_names(saved.settings.parameters).values()),
-        [_row(saved, trial) for trial in trials.values()],
+        title=f"Sweep {saved.directory.name}",
+        text=text,
+        figures=[figure for figure in figures if figure],
+        headings=("Trial", "State", "Value", *names.values()),
+        rows=[_row(saved, trial) for trial in trials.values()],
     )
 
 
 def _row(saved: SavedSweep, trial: Trial) -> tuple[str, ...]:
-    values = [
-        text_of(trial.parameters[name]) if name in trial.parameters else "-" for name in saved.settings.parameters
-    ]
     state = trial.state or "not finished"
-    return (
-        str(trial.number),
-        f"{state}: {trial.reason}" if trial.state == "failed" else state,
-        "-" if trial.value is None else f"{trial.value:g}",
-        *values,
-    )
+    if state == "failed":
+        state = f"failed: {trial.reason}"
+    value = "-" if trial.value is None else f"{trial.value:g}"
+    texts = [str(trial.number), state, value]
+    for name in saved.settings.parameters:
+        text = text_of(trial.parameters[name]) if name in trial.parameters else "-"
+        texts.append(text)
+    return tuple(texts)
 
 
 def _history(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
     """The value of each trial in their order, and the best so far."""
-    complete = {number: each.value for number, each in trials.items() if each.value is not None}
+    complete = {number: trial.value for number, trial in trials.items() if trial.value is not None}
     if not complete:
         return None
     choose = max if saved.settings.direction == "maximize" else min
-    best: list[float] = []
-    for value in complete.values():
-        best.append(choose([*best[-1:], value]))
-    pruned = {
-        number: each.intermediate[max(each.intermediate)]
-        for number, each in trials.items()
-        if each.state == "pruned" and each.intermediate
-    }
+    best = list(accumulate(complete.values(), choose))
+    pruned = {}
+    for number, trial in trials.items():
+        if trial.state == "pruned" and trial.intermediate:
+            last = max(trial.intermediate)
+            pruned[number] = trial.intermediate[last]
     traces: list[dict[str, Any]] = [
         _points("complete", complete, {"color": "--g0", "size": 8}),
         {
@@ -109,16 +110,16 @@ def _points(name: str, values: Mapping[int, float], marker: Mapping[str, Any]) -
 
 
 def _importance(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
-    found = importances(saved, trials)
-    if not found:
+    shares = importances(saved, trials)
+    if not shares:
         return None
-    ordered = sorted(found.items(), key=lambda each: each[1])
+    ascending = sorted(shares, key=shares.__getitem__)
     names = short_names(saved.settings.parameters)
     bars = {
         "type": "bar",
         "orientation": "h",
-        "y": [names[name] for name, _ in ordered],
-        "x": [value for _, value in ordered],
+        "y": [names[name] for name in ascending],
+        "x": [shares[name] for name in ascending],
         "marker": {"color": "--g0"},
     }
     caption = "Share of each parameter in what separates good trials from the others (Optuna's PED-ANOVA)."
@@ -128,28 +129,35 @@ def _importance(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None
 def _parallel(saved: SavedSweep, trials: Mapping[int, Trial]) -> Figure | None:
     """A line for each complete trial through its values, each between the limits of its parameter."""
     sign = 1.0 if saved.settings.direction == "maximize" else -1.0
-    complete = [each for each in trials.values() if each.value is not None]
-    ranked = sorted(complete, key=lambda each: sign * (each.value or 0.0))[-LINES:]
+    complete = [trial for trial in trials.values() if trial.value is not None]
+    ranked = sorted(complete, key=lambda trial: sign * (trial.value or 0.0))[-LINES:]
     if len(ranked) < 2:
         return None
-    values = [each.value or 0.0 for each in ranked]
+    values = [trial.value or 0.0 for trial in ranked]
     low = min(values)
     high = max(values)
     parameters = saved.settings.parameters
     names = short_names(parameters)
     traces = []
     for rank, (trial, value) in enumerate(zip(ranked, values, strict=True), 1):
-        own = {name: trial.parameters[name] for name in parameters if name in trial.parameters}
-        texts = [f"{short} {text_of(own[name]) if name in own else 'not searched'}" for name, short in names.items()]
+        heights: list[float | None] = []
+        texts = []
+        for name, parameter in parameters.items():
+            if name in trial.parameters:
+                chosen = trial.parameters[name]
+                heights.append(_height(parameter, chosen))
+                texts.append(f"{trial.name}: {names[name]} {text_of(chosen)}")
+            else:
+                heights.append(None)
+                texts.append(f"{trial.name}: {names[name]} not searched")
+        heights.append((value - low) / (high - low) if high > low else 1.0)
+        texts.append(f"{trial.name}: value {value:g}")
         best = rank == len(ranked)
         traces.append(
             {
                 "x": [*names.values(), "value"],
-                "y": [
-                    *(_height(parameters[name], own[name]) if name in own else None for name in parameters),
-                    (value - low) / (high - low) if high > low else 1.0,
-                ],
-                "text": [f"{trial.name}: {text}" for text in (*texts, f"value {value:g}")],
+                "y": heights,
+                "text": texts,
                 "hoverinfo": "text",
                 "mode": "lines+markers",
                 "showlegend": False,
@@ -166,9 +174,10 @@ def _height(parameter: ParameterSettings, value: Any) -> float:
     """Where a value is between the limits of its parameter, from 0 to 1."""
     from optuna.distributions import CategoricalDistribution
 
-    found = distribution(parameter)
-    if isinstance(found, CategoricalDistribution):
-        return found.choices.index(label(value)) / max(1, len(found.choices) - 1)
+    values = distribution(parameter)
+    if isinstance(values, CategoricalDistribution):
+        index = values.choices.index(label(value))
+        return index / max(1, len(values.choices) - 1)
     assert parameter.low is not None and parameter.high is not None
     low = float(parameter.low)
     high = float(parameter.high)

@@ -56,22 +56,27 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
 def rlcore_run_started(run: RunContext) -> None:
     from rlcore_study.sweep.pruning import watch
 
-    if (found := watch(run)) is not None:
-        found.look(run)
+    memory = watch(run)
+    if memory is not None:  # a resumed run may have been killed after the evaluation that decided
+        memory.look(run)
 
 
 @hookimpl
 def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
     from rlcore_study.sweep.pruning import WATCH
 
-    if (found := run.stash.get(WATCH)) is not None and not run.inference:
-        found.evaluations.append((step, result.score))
-        found.look(run)
+    memory = run.stash.get(WATCH)
+    if memory is not None and not run.inference:
+        memory.evaluations.append((step, result.score))
+        memory.look(run)
 
 
 @hookimpl
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
     from rlcore_study.sweep.pruning import SECTION, WATCH
 
-    found = run.stash.get(WATCH)
-    return None if found is None else {SECTION: {"evaluations": [list(each) for each in found.evaluations]}}
+    memory = run.stash.get(WATCH)
+    if memory is None:
+        return None
+    pairs = [[step, score] for step, score in memory.evaluations]
+    return {SECTION: {"evaluations": pairs}}

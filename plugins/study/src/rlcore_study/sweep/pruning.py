@@ -44,7 +44,8 @@ class Watch:
         """Have the run end if the pruner says so after the latest evaluation."""
         if self.judge is None or not self.evaluations:
             return
-        if self.judge.hopeless(self.saved.intermediate(self.trial, self.run, self.evaluations)):
+        intermediate = self.saved.intermediate(self.trial, self.run, self.evaluations)
+        if self.judge.hopeless(intermediate):
             step, score = self.evaluations[-1]
             run.request_stop(f"{PRUNED}: {self.trial.name} scored {score:g} at step {step}")
 
@@ -62,10 +63,10 @@ def watch(run: RunContext) -> Watch | None:
         return run.stash[WATCH]
     if run.inference:
         return None
-    found = trial_of_run(run.directory)
-    if found is None:
+    of_trial = trial_of_run(run.directory)
+    if of_trial is None:
         return None
-    saved, trial = found
+    saved, trial = of_trial
     judge = None
     if saved.settings.pruner is not None:
         from rlcore_study.sweep.optuna_study import Judge
@@ -77,8 +78,10 @@ def watch(run: RunContext) -> Watch | None:
                 "this run"
             )
         judge = Judge(saved, trials, trial)
-    run.stash[WATCH] = Watch(saved, trial, run.directory.name, run.stash.get(RESTORED, []), judge)
-    return run.stash[WATCH]
+    evaluations = run.stash.get(RESTORED, [])
+    memory = Watch(saved, trial, run.directory.name, evaluations, judge)
+    run.stash[WATCH] = memory
+    return memory
 
 
 def evaluations_in(sections: Mapping[str, Any]) -> list[tuple[int, float]]:

@@ -19,8 +19,10 @@ MAX_GRID = 100_000  # points of a grid, all of which the sampler holds in memory
 def _hashable(value: Any) -> Any:
     """The value as one that a set may have; two are equal if the values are."""
     if isinstance(value, Mapping):
-        return frozenset((key, _hashable(each)) for key, each in value.items())
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+        return frozenset((key, _hashable(entry)) for key, entry in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return value
 
 
 @attrs.frozen(kw_only=True)
@@ -43,11 +45,13 @@ class ParameterSettings:
 
     def __attrs_post_init__(self) -> None:
         if self.choices is not None:
-            extra = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
-            if extra or self.log:
-                raise SettingError("choices", f"cannot be combined with {(extra or ['log'])[0]}")
-            equal = len(set(map(_hashable, self.choices))) < len(self.choices)
-            if equal or not self.choices:
+            of_range = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
+            if self.log:
+                of_range.append("log")
+            if of_range:
+                raise SettingError("choices", f"cannot be combined with {of_range[0]}")
+            different = set(map(_hashable, self.choices))
+            if not self.choices or len(different) < len(self.choices):
                 raise SettingError("choices", "must be a list of different values, at least one")
             return
         if self.low is None or self.high is None:
@@ -63,7 +67,7 @@ class ParameterSettings:
     @property
     def whole(self) -> bool:
         """Whether the values of the range are whole numbers."""
-        return all(isinstance(each, int) for each in (self.low, self.high, self.step or 1))
+        return all(isinstance(number, int) for number in (self.low, self.high, self.step or 1))
 
     @property
     def points(self) -> int:
@@ -75,13 +79,18 @@ class ParameterSettings:
         if self.whole:
             return int(self.high - self.low) // int(step) + 1
         steps = (self.high - self.low) / step
-        return int(steps + 1e-9) + 1 if steps < MAX_GRID else MAX_GRID + 1
+        if steps >= MAX_GRID:
+            return MAX_GRID + 1
+        return int(steps + 1e-9) + 1  # 0.3 / 0.1 is a little less than 3
 
     def has(self, value: Any) -> bool:
         """Whether a trial can have this value."""
         if self.choices is not None:
-            return any(type(value) is type(each) and value == each for each in self.choices)
-        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
+            return any(
+                type(value) is type(choice) and value == choice for choice in self.choices
+            )  # 1, 1.0, True differ
+        numbers = int if self.whole else int | float
+        if isinstance(value, bool) or not isinstance(value, numbers):
             return False
         assert self.low is not None and self.high is not None
         return bool(self.low <= value <= self.high)
@@ -101,7 +110,11 @@ class EnvironmentCase:
 
 
 def _environments_problem(value: Mapping[str, Any]) -> str | None:
-    return next(filter(None, (name_problem("the name of an environment", name) for name in value)), None)
+    for name in value:
+        problem = name_problem("the name of an environment", name)
+        if problem:
+            return problem
+    return None
 
 
 @attrs.frozen(kw_only=True)
@@ -161,13 +174,16 @@ class SweepSettings:
         names = list(self.parameters)
         for number, (name, parameter) in enumerate(self.parameters.items()):
             for other in parameter.when:
-                if other not in names[:number]:
-                    unknown = f"is not a parameter{did_you_mean(other, names)}"
-                    problem = "comes later; move it up" if other in names else unknown
-                    raise SettingError("parameters", f"{name}: when: {other} {problem}")
+                if other in names[:number]:
+                    continue
+                problem = "comes later; move it up"
+                if other not in names:
+                    problem = f"is not a parameter{did_you_mean(other, names)}"
+                raise SettingError("parameters", f"{name}: when: {other} {problem}")
             if self.sampler == "grid" and parameter.when:
                 raise SettingError("parameters", f"{name}: when cannot be combined with sampler: grid")
-            if self.sampler == "grid" and parameter.choices is None and parameter.step is None and not parameter.whole:
+            has_points = parameter.choices is not None or parameter.step is not None or parameter.whole
+            if self.sampler == "grid" and not has_points:
                 raise SettingError("parameters", f"{name}: sampler: grid needs a step, or choices")
         if self.sampler == "grid" and self.grid_points > MAX_GRID:
             problem = f"has {self.grid_points:,} points with these steps; at most {MAX_GRID:,} are allowed"
@@ -200,4 +216,6 @@ class SweepSettings:
     def normalized(self, environment: str, score: float) -> float:
         """The score of a run as a share of what its environment counts as 1; unchanged without environments."""
         case = self.environments.get(environment)
-        return score if case is None else (score - case.floor) / (case.target - case.floor)
+        if case is None:
+            return score
+        return (score - case.floor) / (case.target - case.floor)

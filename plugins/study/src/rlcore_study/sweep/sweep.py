@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ class Sweep:
     @property
     def _unfinished(self) -> Iterator[int]:
         for number in range(self.saved.settings.trials):
-            if number not in self.trials or not self.trials[number].ended:
+            if not self._has_ended(number):
                 yield number
 
     def _jobs(self) -> Iterator[Job | None]:
@@ -95,53 +95,60 @@ class Sweep:
         for number in self._unfinished:
             if number in self.training:
                 continue
-            known = self.trials.get(number)
-            seen = max(0, number - self.saved.settings.lag) if known is None else known.seen
-            if not all(each in self.trials and self.trials[each].ended for each in range(seen)):
+            trial = self.trials.get(number)
+            seen = max(0, number - self.saved.settings.lag) if trial is None else trial.seen
+            # The sampler and the pruner know the results of these trials, whatever their order of ending was.
+            if not all(self._has_ended(earlier) for earlier in range(seen)):
                 return None
-            if known is None:
-                if any(each not in self.trials for each in range(number)):
+            if trial is None:
+                if any(earlier not in self.trials for earlier in range(number)):
                     return None
-                known = Trial(number, seen, values_of(self.saved, self.trials, number, seen))
-                self._record(known)
-                echo(f"{known.name}  {described(known.parameters)}", file=sys.stdout)
-            name, environment, seed = next(each for each in self.saved.runs() if each[0] not in known.runs)
+                values = values_of(self.saved, self.trials, number, seen)
+                trial = Trial(number, seen, values)
+                self._record(trial)
+                echo(f"{trial.name}  {described(values)}", file=sys.stdout)
+            missing = [run for run in self.saved.runs() if run[0] not in trial.runs]
+            name, environment, seed = missing[0]
             directory = self.saved.place(number) / name
             if is_locked(directory):  # a run that the killed process before this one started saves its checkpoint
-                self._say_once(f"{known.name}/{name}  waits for another process of this run to end")
+                self._say_once(f"{trial.name}/{name}  waits for another process of this run to end")
                 continue
             try:
-                job = self._job(known, name, environment, seed)
+                job = self._job(trial, name, environment, seed)
             except ConfigError as error:
-                self._end(known, "failed", reason=str(error))
+                self._end(trial, "failed", str(error))
                 return None
             if job is not None:
                 self.training[number] = name
-                return job
-            return None
+            return job
         return None
+
+    def _has_ended(self, number: int) -> bool:
+        return number in self.trials and self.trials[number].ended
 
     def _job(self, trial: Trial, name: str, environment: str, seed: int) -> Job | None:
         """The run of a trial; None if it had ended before, and is recorded now."""
-        place = self.saved.place(trial.number)
-        directory = place / name
-        if self._settled(trial, name, exit_code=None):
+        parent = self.saved.place(trial.number)
+        directory = parent / name
+        if self._record_success(trial, name, exit_code=None):
             return None
+        values = dict(trial.parameters)
         case = self.saved.settings.environments.get(environment)
-        values = {**(case.values if case is not None else {}), **trial.parameters}
+        if case is not None:
+            values = {**case.values, **values}
         config = configuration(self.document, self.plugins, values, seed)
         start = attrs.evolve(
-            config.checkpoint_settings, run_id=name, results_dir=str(place), resume=False, force=False, checkpoint=None
+            config.checkpoint_settings, run_id=name, results_dir=str(parent), resume=False, force=False, checkpoint=None
         )
-        file = place / f"{name}.yaml"
+        file = parent / f"{name}.yaml"
         with writing(file):
             write_config(attrs.evolve(config, checkpoint_settings=start), file)
-        words: tuple[str, ...] = ("--run-id", name, "--results-dir", str(place))
-        regular = _regular_checkpoint(directory)
-        if regular is None:
-            words = (str(file), "--force") if directory.exists() else (str(file),)
-        else:
-            words = ("--resume", *words, "--checkpoint", str(regular))
+        words: tuple[str, ...] = (str(file),)
+        step = _regular_checkpoint(directory)
+        if step is not None:
+            words = ("--resume", "--run-id", name, "--results-dir", str(parent), "--checkpoint", str(step))
+        elif directory.exists():
+            words = (str(file), "--force")
         return Job(f"{trial.name}/{name}", directory, words, steps=steps_of(config))
 
     # ------------------------------------------------------------ what became of a run
@@ -153,7 +160,8 @@ class Sweep:
             running.stop()
 
     def _run_ended(self, ended: Ended) -> None:
-        number = next(each for each in self.training if self.saved.place(each) == ended.job.directory.parent)
+        directory = ended.job.directory.parent
+        number = next(number for number in self.training if self.saved.place(number) == directory)
         name = self.training.pop(number)
         trial = self.trials[number]
         if ended.interrupted:
@@ -161,57 +169,64 @@ class Sweep:
         if ended.killed:
             self._killed(trial, name, ended)
         elif ended.code == ExitCode.RUN_STATE:
-            said = ended.error.partition("; the last intact one")[0] or "its files cannot be used"
-            self.problem = f"{ended.job.run_id}: {said}; nothing is lost: fix that, and the same command continues"
-        elif not self._settled(trial, name, ended.code):
+            reason = ended.error.partition("; the last intact one")[0] or "its files cannot be used"
+            self.problem = f"{ended.job.run_id}: {reason}; nothing is lost: fix that, and the same command continues"
+        elif not self._record_success(trial, name, ended.code):
             reason = ended.error or f"exit code {ended.code}"
-            self._end(trial, "failed", reason=reason)
+            self._end(trial, "failed", reason)
 
     def _killed(self, trial: Trial, name: str, ended: Ended) -> None:
         """Let the run continue, unless it is killed again and again at the same place."""
-        found = find_checkpoints(ended.job.directory / "checkpoints")
-        step = found[-1].step if found else 0
-        before, kills = self._kills.get((trial.number, name), (-1, 0))
-        kills = kills + 1 if before == step else 1
+        checkpoints = find_checkpoints(ended.job.directory / "checkpoints")
+        step = checkpoints[-1].step if checkpoints else 0
+        last_step, kills = self._kills.get((trial.number, name), (-1, 0))
+        if last_step != step:
+            kills = 0
+        kills += 1
         self._kills[trial.number, name] = step, kills
         if kills >= KILLS:
-            self._end(trial, "failed", reason=f"{ended.text}, {kills} times without a checkpoint between")
+            self._end(trial, "failed", f"{ended.text}, {kills} times without a checkpoint between")
 
-    def _settled(self, trial: Trial, name: str, exit_code: int | None) -> bool:
+    def _record_success(self, trial: Trial, name: str, exit_code: int | None) -> bool:
         """Record a run that has ended well. Returns whether it has."""
         directory = self.saved.place(trial.number) / name
         try:
             result = read_object(directory / "result.json")
         except (FileNotFoundError, DamagedFile):
             return False
+        outcome = result.get("outcome")
         reason = str(at_path(result, "stop", "reason") or "")
-        pruned = result.get("outcome") == "interrupted" and reason.startswith(PRUNED)
-        if not pruned and result.get("outcome") != "done":
-            if exit_code != 0:
-                return False
-            reason = reason or str(result.get("outcome"))
-        evaluations = tuple(evaluations_in(read_run(directory, self.plugins).status))
+        pruned = outcome == "interrupted" and reason.startswith(PRUNED)
+        if not pruned and outcome != "done" and exit_code != 0:
+            return False
+        status = read_run(directory, self.plugins).status
+        evaluations = tuple(evaluations_in(status))
         if pruned:
-            self._end(trial, "pruned", {name: evaluations}, reason)
+            self._end(trial, "pruned", reason, name, evaluations)
             return True
         score = _score(self.saved.settings.metric, result)
         if score is None:
-            self._end(trial, "failed", reason=f"{name}: has no {self.saved.settings.metric}: it ended too early")
+            self._end(trial, "failed", f"{name}: has no {self.saved.settings.metric}: it ended too early")
             return True
-        trial = attrs.evolve(trial, runs={**trial.runs, name: RunResult(score, evaluations)})
-        if len(trial.runs) == len(self.saved.runs()):
+        runs = {**trial.runs, name: RunResult(score, evaluations)}
+        trial = attrs.evolve(trial, runs=runs)
+        if len(runs) == len(self.saved.runs()):
             self._end(trial, "complete")
         else:
             self._record(trial)
         return True
 
     def _end(
-        self, trial: Trial, state: str, last: dict[str, tuple[tuple[int, float], ...]] | None = None, reason: str = ""
+        self,
+        trial: Trial,
+        state: str,
+        reason: str = "",
+        pruned_run: str | None = None,
+        evaluations: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """Record the end of a trial. ``last`` has the evaluations of a run that was pruned."""
+        """Record the end of a trial. ``evaluations`` are those of the run that was pruned."""
         saved = self.saved
-        run, evaluations = next(iter((last or {}).items()), (None, ()))
-        intermediate = saved.intermediate(trial, run, evaluations)
+        intermediate = saved.intermediate(trial, pruned_run, evaluations)
         notes: dict[str, Any] = {}
         if saved.settings.pruner is not None and state != "failed":
             judge = Judge(saved, self.trials, trial)
@@ -220,10 +235,11 @@ class Sweep:
         value = saved.worth(trial) if state == "complete" else None
         ended = attrs.evolve(trial, state=state, value=value, intermediate=intermediate, pruner=notes, reason=reason)
         self._record(ended)
-        best = saved.best(self.trials)
-        so_far = "" if best is None else f"; best {best.value:g}, {best.name}"
         text = f"{value:g}" if value is not None else reason
-        echo(f"{trial.name}  {state}: {text}{so_far}", file=sys.stdout)
+        best = saved.best(self.trials)
+        if best is not None:
+            text = f"{text}; best {best.value:g}, {best.name}"
+        echo(f"{trial.name}  {state}: {text}", file=sys.stdout)
 
     def _record(self, trial: Trial) -> None:
         self.saved.write_trial(trial)
@@ -255,15 +271,21 @@ def _regular_checkpoint(directory: Path) -> int | None:
     step at which a run without a stop saves nothing. Where a checkpoint ends all episodes, a run that continues there
     does not equal one that was never stopped. All others are regular ones, because a run continues only there.
     """
-    sound = [each.step for each in find_checkpoints(directory / "checkpoints")[:-1] if not each.problems()]
-    return max(sound, default=None)
+    checkpoints = find_checkpoints(directory / "checkpoints")
+    intact = [checkpoint.step for checkpoint in checkpoints[:-1] if not checkpoint.problems()]
+    return max(intact, default=None)
 
 
 def _score(metric: str, result: dict[str, Any]) -> float | None:
     """The metric of a run in its ``result.json``; None if the run has none."""
-    if metric == "reward":
-        found = [finite(at_path(each, "mean_reward")) for _, each in items_at(result, "behaviors")]
-    else:
-        found = [finite(at_path(result, "evaluation", "score" if metric == "evaluation" else "best_score"))]
-    known = [value for value in found if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(found) else None
+    if metric == "evaluation":
+        return finite(at_path(result, "evaluation", "score"))
+    if metric == "best_evaluation":
+        return finite(at_path(result, "evaluation", "best_score"))
+    rewards = []
+    for _, behavior in items_at(result, "behaviors"):
+        reward = finite(at_path(behavior, "mean_reward"))
+        if reward is None:
+            return None
+        rewards.append(reward)
+    return sum(rewards) / len(rewards) if rewards else None

@@ -96,11 +96,12 @@ class SavedSweep:
 
     def runs(self) -> list[tuple[str, str, int]]:
         """The runs of each trial in their order: name, environment (may be empty) and seed."""
-        found = []
+        runs = []
         for environment in self.settings.environments or [""]:
             for seed in self.settings.seeds:
-                found.append((f"{environment}-seed-{seed}".removeprefix("-"), environment, seed))
-        return found
+                name = f"{environment}-seed-{seed}".removeprefix("-")
+                runs.append((name, environment, seed))
+        return runs
 
     def place(self, number: int) -> Path:
         """The directory of a trial."""
@@ -108,8 +109,11 @@ class SavedSweep:
 
     def worth(self, trial: Trial) -> float:
         """Return the value of a trial whose runs have all ended."""
-        worth = [self.settings.normalized(environment, trial.runs[name].score) for name, environment, _ in self.runs()]
-        return sum(worth) / len(worth)
+        scores = []
+        for name, environment, _ in self.runs():
+            score = trial.runs[name].score
+            scores.append(self.settings.normalized(environment, score))
+        return sum(scores) / len(scores)
 
     def intermediate(
         self, trial: Trial, run: str | None = None, evaluations: Sequence[tuple[int, float]] = ()
@@ -119,19 +123,22 @@ class SavedSweep:
         A run's evaluation is compared with the evaluation of the same number in other trials, so that it is counted as
         if no run before it had ended early. Its value is the mean of the score and of the runs before it.
         """
-        found: dict[int, float] = {}
+        by_evaluation: dict[int, float] = {}
         before: list[float] = []
         for index, (name, environment, _) in enumerate(self.runs()):
-            ended = trial.runs.get(name)
-            if ended is None and name != run:
+            result = trial.runs.get(name)
+            if result is None and name != run:
                 break
-            for number, (_, score) in enumerate(evaluations if ended is None else ended.evaluations, 1):
-                worth = [*before, self.settings.normalized(environment, score)]
-                found[index * self.evaluations + min(number, self.evaluations)] = sum(worth) / len(worth)
-            if ended is None:
+            first = index * self.evaluations
+            of_run = evaluations if result is None else result.evaluations
+            for number, (_, score) in enumerate(of_run, 1):
+                scores = [*before, self.settings.normalized(environment, score)]
+                # More evaluations than planned do not count as those of the next run.
+                by_evaluation[first + min(number, self.evaluations)] = sum(scores) / len(scores)
+            if result is None:
                 break
-            before.append(self.settings.normalized(environment, ended.score))
-        return found
+            before.append(self.settings.normalized(environment, result.score))
+        return by_evaluation
 
     # ------------------------------------------------------------ files
 
@@ -147,47 +154,56 @@ class SavedSweep:
 
     def write_trial(self, trial: Trial) -> None:
         """Write the record of a trial into its directory, which is made."""
-        with writing(self.place(trial.number)):
-            self.place(trial.number).mkdir(exist_ok=True)
+        directory = self.place(trial.number)
+        with writing(directory):
+            directory.mkdir(exist_ok=True)
         data = attrs.asdict(trial, filter=lambda field, value: value not in (None, "", {}))
         data["runs"] = {name: attrs.asdict(result) for name, result in trial.runs.items()}
         if trial.intermediate:
             data["intermediate"] = {str(step): value for step, value in trial.intermediate.items()}
-        _write(self.place(trial.number) / TRIAL, data)
+        _write(directory / TRIAL, data)
 
     def trials(self) -> tuple[dict[int, Trial], list[str]]:
         """The trials that have a record, by number in ascending order, and a line for each record that is damaged."""
-        found: dict[int, Trial] = {}
+        by_number: dict[int, Trial] = {}
         problems = []
-        for place in sorted(self.directory.iterdir()):
-            named = _DIRECTORY.fullmatch(place.name)
-            if named is None or not place.is_dir():
+        for directory in sorted(self.directory.iterdir()):
+            if not _DIRECTORY.fullmatch(directory.name) or not directory.is_dir():
                 continue
             try:
-                trial = read_trial(place, self)
+                trial = read_trial(directory, self)
             except FileNotFoundError:
                 continue
             except DamagedFile as error:
+                # The sampler chooses equal values again: they depend on earlier trials and the seed alone.
                 problems.append(f"{error}; its values are chosen again, and its runs are read or continued")
                 continue
-            found[trial.number] = trial
-        return dict(sorted(found.items())), problems
+            by_number[trial.number] = trial
+        return dict(sorted(by_number.items())), problems
 
     def missing(self, trials: Mapping[int, Trial]) -> list[str]:
         """A line for each trial before the last one whose directory is gone."""
-        gone = [self.place(number) for number in range(max(trials, default=0)) if number not in trials]
-        return [f"{place}: is missing; the trial is trained again" for place in gone if not place.exists()]
+        lines = []
+        for number in range(max(trials, default=0)):
+            directory = self.place(number)
+            if number not in trials and not directory.exists():
+                lines.append(f"{directory}: is missing; the trial is trained again")
+        return lines
 
     def best(self, trials: Mapping[int, Trial]) -> Trial | None:
         """The complete trial with the best value, the first of several; None if no trial is complete."""
         sign = 1.0 if self.settings.direction == "maximize" else -1.0
-        complete = [each for each in trials.values() if each.state == "complete" and each.value is not None]
-        return max(complete, key=lambda each: (sign * (each.value or 0.0), -each.number), default=None)
+
+        def rank(trial: Trial) -> tuple[float, int]:
+            return sign * (trial.value or 0.0), -trial.number
+
+        complete = [trial for trial in trials.values() if trial.state == "complete" and trial.value is not None]
+        return max(complete, key=rank, default=None)
 
 
 def ends_of(trials: Iterable[Trial]) -> str:
     """How many trials have ended how, such as ``3 complete, 1 pruned``; empty if none has ended."""
-    counts = Counter(each.state for each in trials)
+    counts = Counter(trial.state for trial in trials)
     return ", ".join(f"{counts[state]} {state}" for state in ENDED if counts[state])
 
 
@@ -204,36 +220,41 @@ def read_sweep(directory: Path) -> SavedSweep:
     if version != FORMAT:
         raise DamagedFile(f"{path}: has format {data.get('format')!r}; this version of rlcore-study reads {FORMAT}")
     settings, problems = read_settings(SweepSettings, data.get("sweep"))
-    if settings is None or not isinstance(data.get("configuration"), dict) or not is_whole(data.get("evaluations")):
+    document = data.get("configuration")
+    evaluations: Any = data.get("evaluations")
+    if settings is None or not isinstance(document, dict) or not is_whole(evaluations):
         reason = problems[0][1] if problems else "has no configuration, or no number of evaluations"
         raise DamagedFile(f"{path}: is not the record of a sweep: {reason}")
-    return SavedSweep(directory, settings, data["configuration"], data["evaluations"])
+    return SavedSweep(directory, settings, document, evaluations)
 
 
-def read_trial(place: Path, saved: SavedSweep) -> Trial:
-    """Read the record of the trial of ``saved`` in ``place``.
+def read_trial(directory: Path, saved: SavedSweep) -> Trial:
+    """Read the record of the trial of ``saved`` in ``directory``.
 
     Raises FileNotFoundError without one, and DamagedFile for what is none, or not of this sweep.
     """
-    path = place / TRIAL
+    path = directory / TRIAL
     data = read_object(path)
-    named = _DIRECTORY.fullmatch(place.name)
     try:
+        runs = {name: _run(result) for name, result in data.get("runs", {}).items()}
+        intermediate = {int(step): float(value) for step, value in data.get("intermediate", {}).items()}
         trial = Trial(
             number=data["number"],
             seen=data["seen"],
             parameters=data["parameters"],
-            runs={name: _run(each) for name, each in data.get("runs", {}).items()},
+            runs=runs,
             state=data.get("state"),
             value=data.get("value"),
-            intermediate={int(step): float(value) for step, value in data.get("intermediate", {}).items()},
+            intermediate=intermediate,
             pruner=data.get("pruner", {}),
             reason=str(data.get("reason", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise DamagedFile(f"{path}: is not the record of a trial") from error
-    if named is None or not is_whole(trial.number) or trial.number != int(named[1]) or not _is_sound(trial):
-        raise DamagedFile(f"{path}: is not the record of {place.name}")
+    match = _DIRECTORY.fullmatch(directory.name)
+    of_directory = match is not None and is_whole(trial.number) and trial.number == int(match[1])
+    if not of_directory or not _is_sound(trial):
+        raise DamagedFile(f"{path}: is not the record of {directory.name}")
     if not _is_of(trial, saved):
         raise DamagedFile(f"{path}: has parameters, values or runs that this sweep does not have")
     return trial
@@ -241,10 +262,15 @@ def read_trial(place: Path, saved: SavedSweep) -> Trial:
 
 def _is_sound(trial: Trial) -> bool:
     """Whether the values of a record, whatever they are, are those of a trial."""
-    numbers = [*trial.intermediate.values(), *(result.score for result in trial.runs.values())]
-    numbers += [score for result in trial.runs.values() for _, score in result.evaluations]
-    numbers += [] if trial.value is None else [trial.value]
-    steps = [*trial.intermediate, *(step for result in trial.runs.values() for step, _ in result.evaluations)]
+    numbers = list(trial.intermediate.values())
+    steps = list(trial.intermediate)
+    for result in trial.runs.values():
+        numbers.append(result.score)
+        for step, score in result.evaluations:
+            steps.append(step)
+            numbers.append(score)
+    if trial.value is not None:
+        numbers.append(trial.value)
     return (
         is_whole(trial.seen)
         and trial.seen <= trial.number < MAX_TRIALS
@@ -253,7 +279,7 @@ def _is_sound(trial: Trial) -> bool:
         and all(map(is_number, trial.pruner.values()))
         and (trial.state is None or trial.state in [*ENDED])
         and (trial.state == "complete") == (trial.value is not None)
-        and all(is_number(each) and isfinite(each) for each in numbers)
+        and all(is_number(number) and isfinite(number) for number in numbers)
         and all(step >= 0 for step in steps)
     )
 
@@ -261,22 +287,27 @@ def _is_sound(trial: Trial) -> bool:
 def _is_of(trial: Trial, saved: SavedSweep) -> bool:
     """Whether the sweep has the parameters of the record, their values and its runs."""
     searched = saved.settings.parameters
+    for name, value in trial.parameters.items():
+        if name not in searched or not searched[name].has(value):
+            return False
     runs = {name for name, _, _ in saved.runs()}
-    known = all(name in searched and searched[name].has(value) for name, value in trial.parameters.items())
-    return known and trial.runs.keys() <= runs and (trial.state != "complete" or trial.runs.keys() == runs)
+    if trial.state == "complete":
+        return trial.runs.keys() == runs
+    return trial.runs.keys() <= runs
 
 
 def _run(data: Mapping[str, Any]) -> RunResult:
-    return RunResult(float(data["score"]), tuple((int(step), float(score)) for step, score in data["evaluations"]))
+    evaluations = tuple((int(step), float(score)) for step, score in data["evaluations"])
+    return RunResult(float(data["score"]), evaluations)
 
 
 def trial_of_run(run: Path) -> tuple[SavedSweep, Trial] | None:
     """The sweep and the trial that a run directory belongs to; None for a run of its own."""
-    place = run.parent
-    if not (place / TRIAL).is_file() or not (place.parent / SWEEP).is_file():
+    directory = run.parent
+    if not (directory / TRIAL).is_file() or not (directory.parent / SWEEP).is_file():
         return None
-    saved = read_sweep(place.parent)
-    return saved, read_trial(place, saved)
+    saved = read_sweep(directory.parent)
+    return saved, read_trial(directory, saved)
 
 
 @contextmanager
