@@ -32,8 +32,10 @@ class EventFile:
 
     def __init__(self, directory: Path, first_step: int) -> None:
         earlier = [path for path in directory.iterdir() if MARK in path.name]
+        # TensorBoard orders points by their times: those of a resumed run must not lie before what it continues.
         self._wall_time = max([time.time(), *map(last_written, earlier)])
-        self.path = directory / new_name([path.name for path in earlier], self._wall_time)
+        names = [path.name for path in earlier]
+        self.path = directory / new_name(names, self._wall_time)
         self.stream: IO[bytes] = self.path.open("xb")
         self._new_name = True  # which is not on disk yet
         self._records = RecordWriter(self.stream)
@@ -67,10 +69,16 @@ def new_name(earlier: Collection[str], wall_time: float) -> str:
     """Return the name of a file that starts at ``wall_time``; it sorts after the names of ``earlier`` files."""
     newest = max(earlier, default="")
     name = _name(int(wall_time * 1e9))
-    if name <= newest and (found := re.match(rf"{re.escape(PREFIX)}(\d+)", newest)):
-        name = _name((int(found[1]) + 1) * 10**9)
+    if name > newest:
+        return name
+    match = re.match(rf"{re.escape(PREFIX)}(\d+)", newest)
+    if match:
+        next_second = int(match[1]) + 1
+        name = _name(next_second * 10**9)
+    if name > newest:
+        return name
     # Seconds with another number of digits, or the name of another program. A longer name sorts after its prefix.
-    return name if name > newest else f"{newest}.{os.getpid()}"
+    return f"{newest}.{os.getpid()}"
 
 
 def _name(nanoseconds: int) -> str:

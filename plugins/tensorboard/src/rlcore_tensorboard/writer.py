@@ -61,7 +61,8 @@ class TensorBoardWriter:
     @classmethod
     def create(cls, settings: TensorBoardSettings | None, run: RunContext) -> TensorBoardWriter:
         settings = settings or TensorBoardSettings()
-        return cls(run.directory, run.resumed_steps, settings.histograms, run.own_files, partial(text_of, run.config))
+        hyperparameters = partial(text_of, run.config)
+        return cls(run.directory, run.resumed_steps, settings.histograms, run.own_files, hyperparameters)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         summary = Summary()
@@ -94,12 +95,16 @@ class TensorBoardWriter:
         if directory.is_symlink():
             raise RunStateError(f"{directory}: is a symbolic link, and a run writes only in its directory; move it")
         directory.mkdir(exist_ok=True)
-        first = self._resumed_steps.get(behavior, -1) + 1 if file is None else step
-        self._files[behavior] = made = EventFile(directory, first)
+        first = step
+        if file is None:
+            first = self._resumed_steps.get(behavior, -1) + 1
+        new_file = EventFile(directory, first)
+        self._files[behavior] = new_file
         # Exactly these names are the run's: --force must not delete the event files of other programs.
-        self._own_files(f"{escape(behavior)}/{escape(made.path.name)}")
+        self._own_files(f"{escape(behavior)}/{escape(new_file.path.name)}")
         if self._hyperparameters is not None:
-            made.write(first, text_summary(self._hyperparameters(behavior)))
+            text = self._hyperparameters(behavior)
+            new_file.write(first, text_summary(text))
         if file is not None:
             file.close()
         if file is not None and lost:
@@ -107,9 +112,9 @@ class TensorBoardWriter:
                 "%s: was removed while the run was writing to it; summaries from step %d on are in %s",
                 file.path,
                 step,
-                made.path.name,
+                new_file.path.name,
             )
-        return made
+        return new_file
 
 
 def text_of(config: RunConfig, behavior: str) -> str:

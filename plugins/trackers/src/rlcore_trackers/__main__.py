@@ -29,7 +29,8 @@ FILMS = (".mp4", ".webm", ".gif")
 
 def main() -> int:
     """Return 0 if the store has everything, 1 if something is left, 2 if there is nothing to read."""
-    parser = argparse.ArgumentParser(prog="python -m rlcore_trackers", description=(__doc__ or "").partition("\n")[0])
+    description, _, _ = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(prog="python -m rlcore_trackers", description=description)
     parser.add_argument("run", type=Path, help="the run directory")
     parser.add_argument("name", help="the tracker: wandb, mlflow or trackio")
     parser.add_argument(
@@ -43,8 +44,9 @@ def main() -> int:
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     places = Places(options.run.absolute(), options.name)
-    if not places.file("json").exists():
-        print(f"{places.file('json')}: there is none; the run was not tracked with {options.name}", file=sys.stderr)
+    about = places.file("json")
+    if not about.exists():
+        print(f"{about}: there is none; the run was not tracked with {options.name}", file=sys.stderr)
         return 2
     films = _films(places, options.video)
     if options.video and not films:
@@ -61,12 +63,19 @@ def main() -> int:
     tell = _messages() if options.session else _print
     # A sender of an earlier process may still be at work, and its program of the tracker's library too.
     until = time.monotonic() + PATIENCE
-    waiting = (lambda: os.getppid() == options.parent) if options.session else (lambda: time.monotonic() < until)
+
+    def waiting() -> bool:
+        if options.session:
+            return bool(os.getppid() == options.parent)  # as long as the training is there
+        return time.monotonic() < until
+
     if not take(places.file("lock"), waiting):
         print("another process is sending the journal of this run, new entries too", file=sys.stderr)
         return 1
     try:
-        return 1 if Sender(places, task, options.session, options.parent, tell, films).run() else 0
+        sender = Sender(places, task, options.session, options.parent, tell, films)
+        left = sender.run()
+        return 1 if left else 0
     except RunStateError as error:
         tell({"warning": one_line(error)})
         return 2
@@ -82,9 +91,12 @@ def _films(places: Places, paths: list[Path]) -> list[TrackedFile]:
     journal = Journal(places)
     step = max((step for _, step in journal.keys), default=0)
     journal.close()
-    found = [film for path in paths for film in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    films = [film.absolute() for film in found if film.suffix.lower() in FILMS and film.is_file()]
-    return [TrackedFile(kind="video", path=film, step=step) for film in films]
+    films = []
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.suffix.lower() in FILMS and file.is_file():
+                films.append(TrackedFile(kind="video", path=file.absolute(), step=step))
+    return films
 
 
 def _messages() -> Any:

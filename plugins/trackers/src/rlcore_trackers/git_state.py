@@ -36,7 +36,7 @@ class GitState:
 def git_state(directory: Path) -> GitState | None:
     """Return the commit of ``directory``; None if it is in no git repository, or git is absent or too slow."""
     try:
-        done = subprocess.run(
+        status = subprocess.run(
             ["git", "-C", str(directory), *STATUS],
             check=True,
             stdin=subprocess.DEVNULL,
@@ -47,10 +47,14 @@ def git_state(directory: Path) -> GitState | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = done.stdout.decode(errors="replace").splitlines()
-    commits = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
-    changes = [line for line in lines if not line.startswith("#")]
-    return read_git_state({"commit": commits[0] if commits else None, "dirty": bool(changes)})
+    commit = None
+    dirty = False
+    for line in status.stdout.decode(errors="replace").splitlines():
+        if line.startswith("# branch.oid "):
+            commit = line.removeprefix("# branch.oid ")
+        elif not line.startswith("#"):  # a changed file
+            dirty = True
+    return read_git_state({"commit": commit, "dirty": dirty})  # which refuses "(initial)" of a repository without one
 
 
 def read_git_state(data: Mapping[str, Any]) -> GitState | None:

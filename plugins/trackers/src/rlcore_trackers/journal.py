@@ -90,9 +90,9 @@ class Places:
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise RunStateError(f"{path}: has no id of a tracked run, 16 hexadecimal digits; the run is not sent")
         place = self.folder / self.name
-        for each in (self.folder, place):
-            if not self.inside(each):
-                raise RunStateError(f"{each}: leads out of the run directory; put a folder there")
+        for folder in (self.folder, place):
+            if not self.inside(folder):
+                raise RunStateError(f"{folder}: leads out of the run directory; put a folder there")
         member = study_member(self.directory)
         informs = task.settings["system_info"]
         return Tracked(
@@ -128,15 +128,18 @@ class Journal:
         self._directory = WatchedDirectory(places.folder)
         self.keys: set[SummaryKey] = set()
         self._waiting: list[bytes] = []
-        whole = 0
+        complete = 0
         if os.path.lexists(self._path):
             content = self._readable()
-            whole = content.rfind(b"\n") + 1
-            found = ((entry.get("summary"), entry.get("step")) for entry in entries(content[:whole]))
-            self.keys = {(name, step) for name, step in found if isinstance(name, str) and isinstance(step, int)}
+            complete = content.rfind(b"\n") + 1
+            for entry in entries(content[:complete]):
+                name = entry.get("summary")
+                step = entry.get("step")
+                if isinstance(name, str) and isinstance(step, int):
+                    self.keys.add((name, step))
         self._file: BinaryIO = open_to_append(self._path)
         self._new_name = True  # which is not on disk yet
-        self._file.truncate(whole)  # a last line that was cut short by a kill
+        self._file.truncate(complete)  # a last line that was cut short by a kill
 
     def _readable(self) -> bytes:
         """The journal of an earlier process; empty if it cannot be read, which does not keep the run from continuing.
@@ -157,7 +160,8 @@ class Journal:
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Append one entry after those that wait. Raises OSError if it has to wait too; nothing is lost then."""
-        self._waiting.append(json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        line = json.dumps(entry, ensure_ascii=False, allow_nan=False)
+        self._waiting.append(line.encode() + b"\n")
         self.flush()
 
     def flush(self) -> None:

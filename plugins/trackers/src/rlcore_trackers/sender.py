@@ -79,9 +79,9 @@ class Sender:
         self._tracker: Tracker | None = None
         self._one_by_one = 0  # summaries to be sent alone, because a batch with them failed
         self._fails: Counter[SummaryKey] = Counter()
-        self._settled = 0  # summaries and files that were sent or refused
+        self._progress = 0  # summaries and files that were sent or refused since the last error
         self._warned = False
-        self._not_taken: dict[SummaryKey, str] = {}  # summaries that the store refuses, with its error
+        self._refused_summaries: dict[SummaryKey, str] = {}  # by the store, each with its error
 
     def run(self) -> int:
         """Send until the end. Returns the number of entries that are left."""
@@ -90,23 +90,23 @@ class Sender:
         while True:
             alone = os.getppid() != self._parent  # asked before reading, so that its last line is read
             self._read()
-            over = alone or self.ended is not None
+            ending = alone or self.ended is not None
             try:
                 self._send()
                 pause = FIRST_PAUSE
                 tries = 0
-                if over and self._is_finished():
-                    return len(self._not_taken)
+                if ending and self._is_finished():
+                    return len(self._refused_summaries)
             except Moved:
                 raise
             except Exception as error:
                 self._note_error(text(error))
                 self._close()
-                if self._settled:  # since the last error
+                if self._progress:
                     pause = FIRST_PAUSE
                     tries = 0
-                    self._settled = 0
-                tries += over
+                    self._progress = 0
+                tries += ending
                 if tries == LAST_TRIES:
                     left = len(self._summaries) + len(self._files)
                     self._tell({"left": left, "error": f"{left} entries were not sent: {text(error)}"})
@@ -114,7 +114,7 @@ class Sender:
                 self._wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
-            if not over:
+            if not ending:
                 time.sleep(POLL)
 
     def _is_finished(self) -> bool:
@@ -122,8 +122,8 @@ class Sender:
         if self._files or self._summaries:
             return False
         note = self._finish(self.ended or "interrupted")
-        left = len(self._not_taken)
-        first = next(iter(self._not_taken.values()), "")
+        left = len(self._refused_summaries)
+        first = next(iter(self._refused_summaries.values()), "")
         self._tell({"left": left, "note": note, "error": f"{left} refused by the store: the summary of {first}"})
         return True
 
@@ -151,9 +151,9 @@ class Sender:
                 content = stream.read()
         except FileNotFoundError as error:
             raise Moved from error
-        whole = content.rfind(b"\n") + 1
-        self._offset += whole
-        for entry in entries(content[:whole]):
+        complete = content.rfind(b"\n") + 1  # the training may be in the middle of a line
+        self._offset += complete
+        for entry in entries(content[:complete]):
             if "summary" in entry:
                 self._add_summary(entry)
             elif "file" in entry:
@@ -162,16 +162,19 @@ class Sender:
                 self.ended = entry["end"]
 
     def _add_summary(self, entry: Mapping[str, Any]) -> None:
-        if not (isinstance(entry["summary"], str) and _are_numbers(entry.get("step"), entry.get("time"))):
+        behavior = entry["summary"]
+        step: Any = entry.get("step")
+        seconds: Any = entry.get("time")
+        if not isinstance(behavior, str) or not _are_numbers(step, seconds):
             return
         means = _numbers_by_tag(entry.get("means"))
         stds = _numbers_by_tag(entry.get("stds"))
         if means is None or stds is None:
             return
         summary = TrackedSummary(
-            behavior=entry["summary"],
-            step=entry["step"],
-            time=float(entry["time"]),
+            behavior=behavior,
+            step=step,
+            time=float(seconds),
             means=means,
             stds=stds,
             index=len(self._known),
@@ -183,13 +186,13 @@ class Sender:
     def _add_file(self, entry: Mapping[str, Any]) -> None:
         """Note a file that is to be sent. The journal names files of the run alone: it may be another person's."""
         kind = entry["file"]
-        named = entry.get("path")
+        name = entry.get("path")
         step = entry.get("step")
-        if kind not in ("checkpoint", "report") or not isinstance(named, str) or not isinstance(step, int):
+        if kind not in ("checkpoint", "report") or not isinstance(name, str) or not isinstance(step, int):
             return
-        if "\0" in named:
+        if "\0" in name:  # which no path can have
             return
-        file = TrackedFile(kind=kind, path=self._places.directory / named, step=step)
+        file = TrackedFile(kind=kind, path=self._places.directory / name, step=step)
         if self._key(file) in self._files_sent or file in self._files or file in self._refused:
             return
         inside = self._places.inside
@@ -197,7 +200,7 @@ class Sender:
             self._files.append(file)
         else:
             self._refused.append(file)
-            self._tell({"warning": f"{named!r} in the journal is outside of the run, and is not sent"})
+            self._tell({"warning": f"{name!r} in the journal is outside of the run, and is not sent"})
 
     def _wait(self, seconds: float) -> None:
         """Wait, but not once the session has ended."""
@@ -224,7 +227,8 @@ class Sender:
 
     def _send_summaries(self, tracker: Tracker) -> None:
         """Send the next summaries. One that the store refuses again and again, and no other one, is left out."""
-        batch = self._summaries[: 1 if self._one_by_one else BATCH]
+        size = 1 if self._one_by_one else BATCH
+        batch = self._summaries[:size]
         try:
             tracker.send(batch)
         except Exception as error:
@@ -237,12 +241,12 @@ class Sender:
                 raise
             self._summaries.remove(first)
             refused = f"{first.behavior!r} at step {first.step}: {text(error)}"
-            self._not_taken[first.key] = refused
-            self._settled += 1
+            self._refused_summaries[first.key] = refused
+            self._progress += 1
             self._tell({"warning": f"the summary of {refused}; it is left out, and the others are sent"})
         else:
             del self._summaries[: len(batch)]
-            self._settled += len(batch)
+            self._progress += len(batch)
             self._one_by_one = max(0, self._one_by_one - len(batch))
 
     def _takes_another(self, tracker: Tracker) -> bool:
@@ -267,16 +271,15 @@ class Sender:
             if path.exists():  # a checkpoint that was deleted meanwhile is beyond keep_checkpoints
                 tracker.send_file(attrs.evolve(file, path=path))
                 self._note_file(file)
-        self._tell({"sent": self._named(file)})
+        self._tell({"sent": self._name_of(file)})
         self._files.pop(0)
-        self._settled += 1
+        self._progress += 1
 
     def _ask(self) -> None:
         """Let the store say what is left to send."""
         assert self._tracker is not None
-        sent = self._tracker.sent()
-        known = (summary for key, summary in self._known.items() if key not in sent)
-        self._summaries = [summary for summary in known if summary.key not in self._not_taken]
+        done = self._tracker.sent() | self._refused_summaries.keys()
+        self._summaries = [summary for key, summary in self._known.items() if key not in done]
 
     def _finish(self, outcome: str) -> str:
         """Finish the run in the tracker, and ask the store whether it has everything. Returns the line for the user."""
@@ -299,34 +302,42 @@ class Sender:
 
     def _read_files_sent(self) -> set[str]:
         path = self._places.file("files")
-        return set(path.read_text("utf-8", errors="replace").split("\n")) if path.exists() else set()
+        if not path.exists():
+            return set()
+        return set(path.read_text("utf-8", errors="replace").split("\n"))
 
     def _note_file(self, file: TrackedFile) -> None:
         self._files_sent.add(self._key(file))
         with self._places.file("files").open("a", encoding="utf-8") as stream:
             stream.write(self._key(file) + "\n")
 
-    def _named(self, file: TrackedFile) -> str:
+    def _name_of(self, file: TrackedFile) -> str:
         """The path of a file as the journal has it."""
-        inside = file.path.is_relative_to(self._places.directory)
-        name = str(file.path.relative_to(self._places.directory) if inside else file.path)
-        return "" if file.kind == "report" else name
+        if file.kind == "report":
+            return ""
+        directory = self._places.directory
+        inside = file.path.is_relative_to(directory)
+        return str(file.path.relative_to(directory) if inside else file.path)
 
     def _key(self, file: TrackedFile) -> str:
-        return json.dumps([file.kind, self._named(file), file.step])
+        return json.dumps([file.kind, self._name_of(file), file.step])
 
     def _report(self, folder: Path) -> Path:
         """Write the page of the run into ``folder``; what the command says is in the log."""
         page = folder / "report.html"
         command = python_command("-m", "rlcore", "report", str(self._places.directory), "-o", str(page))
-        if subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
+        # Not this process's standard input, which is the lock of the run.
+        ended = subprocess.run(command, check=False, stdout=sys.stderr, stdin=subprocess.DEVNULL)
+        if ended.returncode:
             self._tell({"warning": "the report of the run cannot be made; is rlcore-study[report] installed?"})
         return page
 
 
 def _numbers_by_tag(values: Any) -> dict[str, float] | None:
     """Return ``values`` of a journal if they are numbers by tag, else None: the file may be another person's."""
-    return values if isinstance(values, dict) and _are_numbers(*values.values()) else None
+    if not isinstance(values, dict) or not _are_numbers(*values.values()):
+        return None
+    return values
 
 
 def _are_numbers(*values: object) -> bool:

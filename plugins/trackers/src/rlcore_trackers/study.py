@@ -42,14 +42,18 @@ def study_member(directory: Path) -> StudyMember:
     run = _RUN_OF_TRIAL.fullmatch(directory.name)
     if number and run and (trial / "trial.json").is_file() and (trial.parent / "sweep.json").is_file():
         sweep = trial.parent.name
-        labels = {"trial": str(int(number[1])), **{key: text for key, text in run.groupdict().items() if text}}
+        labels = {"trial": str(int(number[1]))}
+        for key, text in run.groupdict().items():
+            if text:  # a sweep in one environment has no name for it
+                labels[key] = text
         return StudyMember(
             name=f"{sweep}-{trial.name}-{directory.name}",
             group=sweep,
             job_type="trial",
             labels=labels,
         )
-    seed = _RUN_OF_STUDY.fullmatch(directory.name)
-    if seed is None:
+    match = _RUN_OF_STUDY.fullmatch(directory.name)
+    if match is None:
         return StudyMember(name=directory.name)
-    return StudyMember(name=directory.name, group=seed["study"], job_type="seed", labels={"seed": seed["seed"]})
+    labels = {"seed": match["seed"]}
+    return StudyMember(name=directory.name, group=match["study"], job_type="seed", labels=labels)

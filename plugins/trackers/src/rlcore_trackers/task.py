@@ -43,9 +43,10 @@ def task_of_user(places: Places, config: Path | None, allow_local: bool) -> Task
     if block is None or block is False:
         raise ConfigError(f"{document.path}: stats.{places.name} is missing; give a file that has it with --config")
     settings = _settings(record, block, f"{document.path}: stats.{places.name}")
-    if not trusted and (named := [f"{dotted(path)} ({value!r})" for path, value in foreign_values(settings)]):
+    keys = [f"{dotted(path)} ({value!r})" for path, value in foreign_values(settings)]
+    if keys and not trusted:
         raise ConfigError(
-            f"{document.path}: stats.{places.name} says where the run is sent: {', '.join(named)}; --config FILE sends "
+            f"{document.path}: stats.{places.name} says where the run is sent: {', '.join(keys)}; --config FILE sends "
             f"it where your own stats.{places.name} says, and --allow-local trusts the run"
         )
     return Task(

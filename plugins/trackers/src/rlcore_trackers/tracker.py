@@ -157,14 +157,14 @@ class Tracker(Protocol):
 
 def flat(configuration: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Return nested mappings as one, with dotted keys. Empty mappings and None are left out; lists stay values."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in configuration.items():
         key = f"{before}{name}"
         if isinstance(value, Mapping):
-            found |= flat(value, f"{key}.")
+            values |= flat(value, f"{key}.")
         elif value is not None:
-            found[key] = value
-    return found
+            values[key] = value
+    return values
 
 
 def add_content(artifact: Any, path: Path) -> None:
@@ -175,5 +175,8 @@ def add_content(artifact: Any, path: Path) -> None:
 
 def text(error: BaseException) -> str:
     """Return an exception as one line of at most 300 characters."""
+    kind = type(error).__name__
     line = " ".join(str(error).split())
-    return f"{type(error).__name__}: {line}"[:300] if line else type(error).__name__
+    if not line:
+        return kind
+    return f"{kind}: {line}"[:300]

@@ -68,12 +68,19 @@ class TrackerWriter:
         if (behavior, step) in self._journal.keys:
             return
         self._journal.keys.add((behavior, step))
-        shown = {tag: stat for tag, stat in stats.items() if tag not in HIDDEN}
-        means = {tag: stat.mean for tag, stat in shown.items() if math.isfinite(stat.mean)}
-        # The deviation of one value is 0, which says nothing.
-        stds = {tag: stat.std for tag, stat in shown.items() if stat.count > 1 and math.isfinite(stat.std)}
-        entry = {"summary": behavior, "step": step, "time": round(time.time(), 3), "means": means, "stds": stds}
-        self._append(entry)
+        means = {}
+        stds = {}
+        for tag, stat in stats.items():
+            if tag in HIDDEN:
+                continue
+            # JSON has no numbers that are not finite.
+            if math.isfinite(stat.mean):
+                means[tag] = stat.mean
+            # The deviation of one value is 0, which says nothing.
+            if stat.count > 1 and math.isfinite(stat.std):
+                stds[tag] = stat.std
+        now = round(time.time(), 3)
+        self._append({"summary": behavior, "step": step, "time": now, "means": means, "stds": stds})
         if self._sender is not None and self._sender.poll() is not None:
             self._start()
 
@@ -98,7 +105,8 @@ class TrackerWriter:
             step, path = self._last
             self._append({"file": "checkpoint", "path": self._relative(path), "step": step})
         if self.settings.report:
-            self._append({"file": "report", "path": "", "step": 0 if self._last is None else self._last[0]})
+            step = 0 if self._last is None else self._last[0]
+            self._append({"file": "report", "path": "", "step": step})
 
     def close(self) -> None:
         """Wait until everything was sent, for a limited time. What is left is sent when the run is resumed."""
@@ -130,13 +138,13 @@ class TrackerWriter:
         elif self._end["note"]:
             self._log.info("%s", self._end["note"])
 
-    def _left(self, what: str) -> None:
+    def _left(self, reason: str) -> None:
         # The command asks whoever gives it to trust a run that names a store; this process knows the run.
         trusted = " --allow-local" if any(foreign_values(self.settings)) else ""
         self._log.warning(
             "%s; the journal in %s has what was not sent: 'python -m rlcore_trackers %s %s%s' sends it, and so does a "
             "resume",
-            what,
+            reason,
             self._places.folder,
             self._run.directory,
             self._name,
@@ -144,7 +152,8 @@ class TrackerWriter:
         )
 
     def _relative(self, path: Path) -> str:
-        return str(path.relative_to(self._run.directory) if path.is_relative_to(self._run.directory) else path)
+        directory = self._run.directory
+        return str(path.relative_to(directory) if path.is_relative_to(directory) else path)
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         try:
@@ -154,7 +163,8 @@ class TrackerWriter:
 
     def _warn(self, message: str) -> None:
         """Warn once in a run."""
-        self._log.log(logging.DEBUG if self._warned else logging.WARNING, "%s", message)
+        level = logging.DEBUG if self._warned else logging.WARNING
+        self._log.log(level, "%s", message)
         self._warned = True
 
     def _start(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rlcore import ConfigError, did_you_mean
 
@@ -11,7 +11,8 @@ FILES = Path(__file__).parent / "files"
 
 def names() -> list[str]:
     """Return the names of all files, sorted."""
-    return sorted(path.relative_to(FILES).with_suffix("").as_posix() for path in FILES.glob("*/*.yaml"))
+    files = [path.relative_to(FILES) for path in FILES.glob("*/*.yaml")]
+    return sorted(file.with_suffix("").as_posix() for file in files)
 
 
 def path_of(name: str) -> Path:
@@ -24,6 +25,9 @@ def path_of(name: str) -> Path:
     known = names()
     if name in known:
         return FILES / f"{name}.yaml"
-    same = [each for each in known if each.rpartition("/")[2] == name.rpartition("/")[2]]
-    hint = f"; did you mean {' or '.join(map(repr, same))}?" if same else did_you_mean(name, known)
+    environment = PurePosixPath(name).name
+    same = [repr(other) for other in known if PurePosixPath(other).name == environment]
+    hint = did_you_mean(name, known)
+    if same:
+        hint = f"; did you mean {' or '.join(same)}?"
     raise ConfigError(f"the zoo has no {name!r}{hint}; rlcore zoo list shows all {len(known)}")

@@ -28,14 +28,15 @@ class SeedList(click.ParamType[tuple[int, ...]]):
     name = "seeds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        found: dict[int, None] = {}
+        seeds: dict[int, None] = {}
         for part in str(value).split(","):
             match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
-            first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+            first = int(match[1]) if match else 1
+            last = int(match[2] or match[1]) if match else 0
             if first > last or last - first >= MAX_SEEDS:
                 self.fail(f"{value!r} is not a list of seeds; write 4, 1,3 or 1-5", param, ctx)
-            found.update(dict.fromkeys(range(first, last + 1)))
-        return tuple(found)
+            seeds |= dict.fromkeys(range(first, last + 1))
+        return tuple(seeds)
 
 
 def complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem | str]:
@@ -63,26 +64,28 @@ def list_command(text: str | None, trainer: str | None, kind: str | None, measur
     from rlcore import echo, echo_columns
     from rlcore_zoo.entries import KINDS, entries
 
-    every = entries()
-    require_known("--trainer", trainer, sorted({each.trainer for each in every}))
+    all_entries = entries()
+    trainers = {entry.trainer for entry in all_entries}
+    require_known("--trainer", trainer, sorted(trainers))
     require_known("--kind", kind, KINDS)
-    found = [
-        each
-        for each in every
-        if (text or "").lower() in each.name.lower()
-        and trainer in (None, each.trainer)
-        and kind in (None, each.world.kind)
-        and measured in (None, each.measured)
+    chosen = [
+        entry
+        for entry in all_entries
+        if (text or "").lower() in entry.name.lower()
+        and trainer in (None, entry.trainer)
+        and kind in (None, entry.world.kind)
+        and measured in (None, entry.measured)
     ]
     if as_json:
-        click.echo(json.dumps([each.to_json() for each in found], indent=4))
+        click.echo(json.dumps([entry.to_json() for entry in chosen], indent=4))
         return
-    if not found:
-        echo(f"none of the {len(every)} files is like that")
+    if not chosen:
+        echo(f"none of the {len(all_entries)} files is like that")
         return
-    echo_columns([("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "CPU"), *map(row, found)])
-    count = sum(each.measured for each in found)
-    echo(f"{len(found)} files, {count} of them measured; rlcore run zoo:NAME trains one")
+    headings = ("NAME", "KIND", "STEPS", "SCORE", "INTERVAL", "SEEDS", "CPU")
+    echo_columns([headings, *map(row, chosen)])
+    count = sum(entry.measured for entry in chosen)
+    echo(f"{len(chosen)} files, {count} of them measured; rlcore run zoo:NAME trains one")
 
 
 def require_known(option: str, value: str | None, allowed: tuple[str, ...] | list[str]) -> None:
@@ -100,20 +103,26 @@ def row(entry: Entry) -> tuple[str, ...]:
     if not entry.measured:
         return (*about, "not measured", "", "", "")
     low, high = entry.interval
+    interval = f"{number(low)} to {number(high)}"
+    seeds = str(len(entry.measurements))
     cpu = "" if entry.cpu_seconds is None else duration(entry.cpu_seconds)
-    return (*about, number(entry.score), f"{number(low)} to {number(high)}", str(len(entry.measurements)), cpu)
+    return (*about, number(entry.score), interval, seeds, cpu)
 
 
 def number(value: float) -> str:
     """A score with three or four digits: ``2,519``, ``-157.6``, ``0.955``."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.3f}"
 
 
 def duration(seconds: float) -> str:
     """``45 s``, or ``12 min`` from two minutes on."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"
 
 
 @zoo_command.command("show")
@@ -131,8 +140,9 @@ def show_command(name: str, as_json: bool) -> None:
 
     entry = entry_of(name)
     if as_json:
-        every = [attrs.asdict(each) for each in entry.measurements.values()]
-        click.echo(json.dumps({**entry.to_json(), "measurements": every}, indent=4))
+        document = entry.to_json()
+        document["measurements"] = [attrs.asdict(measurement) for measurement in entry.measurements.values()]
+        click.echo(json.dumps(document, indent=4))
         return
     for line in about(entry):
         echo(f"# {line}")
@@ -157,10 +167,12 @@ def about(entry: Entry) -> list[str]:
     )
     if entry.proves_little:
         lines.append(f"{LITTLE}.")
-    for seed, each in entry.measurements.items():
+    measurements = list(entry.measurements.values())
+    for each in measurements:
         cpu = "" if each.cpu_seconds is None else f", {duration(each.cpu_seconds)} of CPU time"
-        lines.append(f"seed {seed}: {number(each.score)} after {each.steps:,} steps{cpu}, {each.date}, {each.command}")
-    last = each
+        result = f"seed {each.seed}: {number(each.score)} after {each.steps:,} steps{cpu}"
+        lines.append(f"{result}, {each.date}, {each.command}")
+    last = measurements[-1]
     versions = ", ".join(f"{name} {version}" for name, version in last.versions.items())
     return [*lines, f"{last.machine}; Python {last.python}, {versions}"]
 
@@ -198,25 +210,30 @@ def check_command(
     entry = entry_of(name)
     if entry.needs_environment and env is None:
         raise click.UsageError(f"{entry.name} needs --env: the program to play, such as --env ./Player.x86_64")
-    outside = 0
-    for seed in seeds or (max(entry.measurements, default=0) + 1,):
-        found = train(entry, seed, results_dir, env)
+    code = 0
+    new_seed = max(entry.measurements, default=0) + 1
+    for seed in seeds or (new_seed,):
+        measurement = train(entry, seed, results_dir, env)
         if append is not None:
             append.parent.mkdir(parents=True, exist_ok=True)
             with append.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(attrs.asdict(found)) + "\n")
-        inside, line = verdict(entry, seed, found.score)
-        outside += not inside
+                file.write(json.dumps(attrs.asdict(measurement)) + "\n")
+        inside, line = verdict(entry, seed, measurement.score)
+        if not inside:
+            code = OUTSIDE
         echo(line)
-    return OUTSIDE if outside else 0
+    return code
 
 
 def verdict(entry: Entry, seed: int, score: float) -> tuple[bool, str]:
     """Return whether a score is inside of the interval, which a score that nothing was measured for is not."""
-    said = f"{entry.name}, seed {seed}: score {number(score)}"
+    line = f"{entry.name}, seed {seed}: score {number(score)}"
     if not entry.measured:
-        return False, f"{said}; measured: false, so there is no interval to compare it with"
+        return False, f"{line}; measured: false, so there is no interval to compare it with"
     low, high = entry.interval
     inside = low <= score <= high
-    said = f"{said}, {'inside' if inside else 'OUTSIDE'} of {number(low)} to {number(high)}"
-    return inside, f"{said}. {LITTLE}" if entry.proves_little else said
+    place = "inside" if inside else "OUTSIDE"
+    line = f"{line}, {place} of {number(low)} to {number(high)}"
+    if entry.proves_little:
+        line = f"{line}. {LITTLE}"
+    return inside, line

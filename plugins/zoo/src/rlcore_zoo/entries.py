@@ -26,8 +26,13 @@ MEASURED = FILES / "measured.jsonl"
 Kind = Literal["classic", "box2d", "mujoco", "minigrid", "atari", "pettingzoo", "unity"]
 KINDS: tuple[str, ...] = get_args(Kind)
 _IS = attrs.validators.instance_of
+_TEXT = _IS(str)
+_WHOLE = _IS(int)
 _NUMBER = _IS((int, float))
-_TEXTS = attrs.validators.deep_mapping(_IS(str), _IS(str), _IS(dict))
+_TEXTS = attrs.validators.deep_mapping(_TEXT, _TEXT, _IS(dict))
+_NAMES: Any = attrs.validators.deep_iterable(_TEXT, attrs.validators.min_len(1))
+_NUMBER_OR_NONE = attrs.validators.optional(_NUMBER)
+_DATE = attrs.validators.matches_re(r"\d{4}-\d\d-\d\d")
 
 
 @attrs.frozen(kw_only=True)
@@ -41,10 +46,8 @@ class World:
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
-    needs: tuple[str, ...] = attrs.field(
-        converter=tuple, validator=attrs.validators.deep_iterable(_IS(str), attrs.validators.min_len(1))
-    )
-    random: float | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
+    needs: tuple[str, ...] = attrs.field(converter=tuple, validator=_NAMES)
+    random: float | None = attrs.field(default=None, validator=_NUMBER_OR_NONE)
 
 
 @attrs.frozen(kw_only=True)
@@ -67,19 +70,19 @@ class Measurement:
         command: What trained and measured.
     """
 
-    name: str = attrs.field(validator=_IS(str))
-    fingerprint: str = attrs.field(validator=_IS(str))
-    seed: int = attrs.field(validator=_IS(int))
+    name: str = attrs.field(validator=_TEXT)
+    fingerprint: str = attrs.field(validator=_TEXT)
+    seed: int = attrs.field(validator=_WHOLE)
     score: float = attrs.field(validator=_NUMBER)
-    episodes: int = attrs.field(validator=_IS(int))
-    steps: int = attrs.field(validator=_IS(int))
-    cpu_seconds: float | None = attrs.field(validator=attrs.validators.optional(_NUMBER))
+    episodes: int = attrs.field(validator=_WHOLE)
+    steps: int = attrs.field(validator=_WHOLE)
+    cpu_seconds: float | None = attrs.field(validator=_NUMBER_OR_NONE)
     wall_seconds: float = attrs.field(validator=_NUMBER)
-    date: str = attrs.field(validator=attrs.validators.matches_re(r"\d{4}-\d\d-\d\d"))
-    machine: str = attrs.field(validator=_IS(str))
-    python: str = attrs.field(validator=_IS(str))
+    date: str = attrs.field(validator=_DATE)
+    machine: str = attrs.field(validator=_TEXT)
+    python: str = attrs.field(validator=_TEXT)
     versions: Mapping[str, str] = attrs.field(validator=_TEXTS)
-    command: str = attrs.field(validator=_IS(str))
+    command: str = attrs.field(validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -113,7 +116,9 @@ class Entry:
     @property
     def steps(self) -> int:
         """Agent steps that the file trains for."""
-        blocks = [self.data.get("default_settings") or {}, *(self.data.get("behaviors") or {}).values()]
+        defaults = self.data.get("default_settings")
+        behaviors = self.data.get("behaviors") or {}
+        blocks = [defaults, *behaviors.values()]
         return int(max(block["max_steps"] for block in blocks if block and "max_steps" in block))
 
     @property
@@ -129,12 +134,13 @@ class Entry:
     @property
     def needs_environment(self) -> bool:
         """Whether the user must say with ``--env`` which program is played, such as a player of Unity."""
-        return not (self.data.get("environment") or {}).get("id")
+        environment = self.data.get("environment") or {}
+        return not environment.get("id")
 
     @property
     def summary(self) -> str:
         """The first sentence of the file."""
-        first = self.path.read_text(encoding="utf-8").partition("\n")[0]
+        first, _, _ = self.path.read_text(encoding="utf-8").partition("\n")
         return first.removeprefix("#").strip()
 
     @property
@@ -145,12 +151,16 @@ class Entry:
     @property
     def score(self) -> float:
         """The mean score of the measured seeds. Raises ValueError without any."""
-        return fmean(each.score for each in self.measurements.values())
+        return fmean(self._scores)
 
     @property
     def interval(self) -> tuple[float, float]:
         """Where the score of a new seed is expected; raises ValueError for an entry that is not measured."""
-        return prediction_interval([each.score for each in self.measurements.values()])
+        return prediction_interval(self._scores)
+
+    @property
+    def _scores(self) -> list[float]:
+        return [measurement.score for measurement in self.measurements.values()]
 
     @property
     def proves_little(self) -> bool:
@@ -159,68 +169,74 @@ class Entry:
         Raises ValueError for an entry that is not measured.
         """
         low, high = self.interval
-        return self.world.random is not None and low <= self.world.random <= high
+        random = self.world.random
+        return random is not None and low <= random <= high
 
     @property
     def cpu_seconds(self) -> float | None:
         """Mean CPU time of the trainings whose CPU time was measured; None without any."""
-        known = [each.cpu_seconds for each in self.measurements.values() if each.cpu_seconds is not None]
+        seconds = [measurement.cpu_seconds for measurement in self.measurements.values()]
+        known = [value for value in seconds if value is not None]
         return fmean(known) if known else None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; ``measured`` is false without measurements."""
         about: dict[str, Any] = {"name": self.name, "summary": self.summary, "steps": self.steps}
         about |= attrs.asdict(self.world)
-        if not self.measured:
-            return {**about, "measured": False}
-        found = {
-            "score": self.score,
-            "interval": list(self.interval),
-            "seeds": {str(seed): each.score for seed, each in self.measurements.items()},
-            "episodes": self.episodes,
-            "cpu_seconds": self.cpu_seconds,
-            "dates": sorted({each.date for each in self.measurements.values()}),
-            "machines": sorted({each.machine for each in self.measurements.values()}),
-        }
-        return {**about, "measured": found}
+        about["measured"] = False
+        if self.measured:
+            measurements = self.measurements.values()
+            about["measured"] = {
+                "score": self.score,
+                "interval": list(self.interval),
+                "seeds": {str(measurement.seed): measurement.score for measurement in measurements},
+                "episodes": self.episodes,
+                "cpu_seconds": self.cpu_seconds,
+                "dates": sorted({measurement.date for measurement in measurements}),
+                "machines": sorted({measurement.machine for measurement in measurements}),
+            }
+        return about
 
 
 def fingerprint(path: Path) -> str:
     """Return 16 letters that stand for the content of a configuration, whatever its comments and its layout."""
     content = json.dumps(read_document(path).data, sort_keys=True)
-    return hashlib.sha256(content.encode("utf-8")).hexdigest()[:16]
+    digest = hashlib.sha256(content.encode("utf-8"))
+    return digest.hexdigest()[:16]
 
 
 def read_measurements(path: Path = MEASURED) -> list[Measurement]:
     """Return the lines of a file of measurements. Raises ConfigError, with file and line, for one that is not valid."""
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    measurements = []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
         try:
-            found.append(Measurement(**json.loads(line)))
+            measurements.append(Measurement(**json.loads(line)))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{path}:{number}: not a measurement: {error.args[0]}") from error
-    return found
+    return measurements
 
 
 def read_index(path: Path = INDEX) -> dict[str, World]:
     """Return the index. Raises ConfigError, with the name, for an entry that is not valid."""
-    found = {}
+    worlds = {}
     for name, block in read_document(path).data.items():
         try:
-            found[name] = World(**block)
+            worlds[name] = World(**block)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{path}: {name}: {error.args[0]}") from error
-    return found
+    return worlds
 
 
 def entries() -> list[Entry]:
     """Return all entries, sorted by name. Raises ConfigError if files and index do not have the same names."""
     worlds = read_index()
-    known = names()
-    if odd := set(worlds) ^ set(known):
-        raise ConfigError(f"{INDEX}: {', '.join(sorted(odd))}: in the index or among the files, but not in both")
-    measured = read_measurements()
-    return [_entry(name, worlds[name], measured) for name in known]
+    files = names()
+    in_one = sorted(set(worlds) ^ set(files))
+    if in_one:
+        raise ConfigError(f"{INDEX}: {', '.join(in_one)}: in the index or among the files, but not in both")
+    measurements = read_measurements()
+    return [_entry(name, worlds[name], measurements) for name in files]
 
 
 def entry_of(name: str) -> Entry:
@@ -229,8 +245,10 @@ def entry_of(name: str) -> Entry:
     return _entry(name, read_index()[name], read_measurements())
 
 
-def _entry(name: str, world: World, measured: list[Measurement]) -> Entry:
-    mine = [each for each in measured if each.name == name]
-    now = fingerprint(path_of(name)) if mine else ""
-    found = {each.seed: each for each in mine if each.fingerprint == now}
-    return Entry(name=name, world=world, measurements=dict(sorted(found.items())))
+def _entry(name: str, world: World, measurements: list[Measurement]) -> Entry:
+    of_name = [measurement for measurement in measurements if measurement.name == name]
+    by_seed = {}
+    if of_name:
+        current = fingerprint(path_of(name))
+        by_seed = {measurement.seed: measurement for measurement in of_name if measurement.fingerprint == current}
+    return Entry(name=name, world=world, measurements=dict(sorted(by_seed.items())))

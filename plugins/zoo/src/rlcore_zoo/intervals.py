@@ -26,6 +26,7 @@ def prediction_interval(scores: Sequence[float]) -> tuple[float, float]:
         raise ValueError("an interval needs the scores of at least two seeds")
     mean = fmean(scores)
     count = len(scores)
-    half = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * stdev(scores) * sqrt(1 + 1 / count)
+    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+    half = quantile * stdev(scores) * sqrt(1 + 1 / count)
     half = max(half, LEAST * abs(mean))
     return mean - half, mean + half

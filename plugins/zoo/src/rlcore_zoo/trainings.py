@@ -32,24 +32,29 @@ def train(entry: Entry, seed: int, results: Path, env: str | None = None) -> Mea
     run = run_id_of(entry.name, seed)
     directory = results / run
     words = ["run", f"zoo:{entry.name}", "--seed", f"{seed}", "--run-id", run, "--results-dir", f"{results}"]
-    words += ["--env", env] if env is not None else []
-    whole = not (directory / "configuration.yaml").exists()
+    if env is not None:
+        words += ["--env", env]
+    resumed = (directory / "configuration.yaml").exists()
+    if resumed:
+        words.append("--resume")
     started = perf_counter()
-    before = _cpu_seconds()
-    _rlcore(words if whole else [*words, "--resume"])
-    seconds = perf_counter() - started
-    cpu = _cpu_seconds() - before
-    drawn = [] if entry.deterministic else ["--stochastic"]
-    text = _rlcore(["evaluate", f"{directory}", "--episodes", f"{entry.episodes}", "--json", *drawn], captured=True)
+    cpu_before = _cpu_seconds()
+    _rlcore(words)
+    wall_seconds = perf_counter() - started
+    cpu_seconds = _cpu_seconds() - cpu_before
+    words = ["evaluate", f"{directory}", "--episodes", f"{entry.episodes}", "--json"]
+    if not entry.deterministic:
+        words.append("--stochastic")
+    result = json.loads(_rlcore(words, captured=True))
     return Measurement(
         name=entry.name,
         fingerprint=fingerprint(entry.path),
         seed=seed,
-        score=score_of(json.loads(text)),
+        score=score_of(result),
         episodes=entry.episodes,
         steps=_steps(directory),
-        cpu_seconds=round(cpu, 1) if whole else None,
-        wall_seconds=round(seconds, 1),
+        cpu_seconds=None if resumed else round(cpu_seconds, 1),  # an earlier process used some of it
+        wall_seconds=round(wall_seconds, 1),
         date=f"{date.today()}",
         machine=_machine(),
         python=platform.python_version(),
@@ -71,18 +76,22 @@ def score_of(result: Mapping[str, Any]) -> float:
     """
     if "score" in result:
         return float(result["score"])
-    return fmean(each["mean_reward"] + each.get("mean_group_reward", 0.0) for each in result["behaviors"].values())
+    returns = []
+    for behavior in result["behaviors"].values():
+        returns.append(behavior["mean_reward"] + behavior.get("mean_group_reward", 0.0))
+    return fmean(returns)
 
 
 def _rlcore(words: Sequence[str], captured: bool = False) -> str:
     """Run a command of rlcore in a process of its own; return its output if it is ``captured``."""
     command = python_command("-m", "rlcore", *words)
-    done = subprocess.run(command, stdout=subprocess.PIPE if captured else None, text=True, check=False)
-    if done.returncode == 130:
+    stdout = subprocess.PIPE if captured else None
+    ended = subprocess.run(command, stdout=stdout, text=True, check=False)
+    if ended.returncode == 130:  # 128 + SIGINT
         raise click.Abort
-    if done.returncode:
-        raise RunStateError(f"rlcore {' '.join(words)} ended with exit code {done.returncode}")
-    return done.stdout or ""
+    if ended.returncode:
+        raise RunStateError(f"rlcore {' '.join(words)} ended with exit code {ended.returncode}")
+    return ended.stdout or ""
 
 
 def _cpu_seconds() -> float:
@@ -93,25 +102,29 @@ def _cpu_seconds() -> float:
 
 def _steps(directory: Path) -> int:
     """The agent steps of a finished run, of the behavior that took the most."""
-    result = json.loads((directory / "result.json").read_text(encoding="utf-8"))
-    return max(int(each["steps"]) for each in result["behaviors"].values())
+    text = (directory / "result.json").read_text(encoding="utf-8")
+    behaviors = json.loads(text)["behaviors"]
+    return max(int(behavior["steps"]) for behavior in behaviors.values())
 
 
 def _machine() -> str:
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
     return f"{name}, {cpu_count()} cores"
 
 
 def _versions(needs: Sequence[str]) -> dict[str, str]:
     """The versions of rlcore, of what an entry needs, and of the libraries below that are installed."""
-    found = {}
-    for each in ("rlcore", *(need.partition("[")[0] for need in needs), *LIBRARIES):
+    versions = {}
+    needed = [need.partition("[")[0] for need in needs]
+    for distribution in ("rlcore", *needed, *LIBRARIES):
         try:
-            found[each] = metadata.version(each)
+            versions[distribution] = metadata.version(distribution)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

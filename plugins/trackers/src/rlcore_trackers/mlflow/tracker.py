@@ -51,33 +51,38 @@ class MlflowTracker:
             for key, value in tags.items():  # of a resume with another commit
                 if runs[0].data.tags.get(key) != value:
                     client.set_tag(self._id, key, value)
+            parameters = set(runs[0].data.params)
         else:
             self._id = client.create_run(experiment, tags=tags, run_name=tracked.name).info.run_id
-        self._log_configuration(set(runs[0].data.params) if runs else set())
+            parameters = set()
+        self._log_configuration(parameters)
         self._monitor = self._started_monitor()
 
     def sent(self) -> set[SummaryKey]:
-        names = [key for key in self._client.get_run(self._id).data.metrics if key.endswith(STEP)]
-        return {
-            (decoded(name.removesuffix(STEP)), metric.step)
-            for name in names
-            for metric in self._client.get_metric_history(self._id, name)
-        }
+        keys: set[SummaryKey] = set()
+        for name in self._client.get_run(self._id).data.metrics:
+            if name.endswith(STEP):
+                behavior = decoded(name.removesuffix(STEP))
+                history = self._client.get_metric_history(self._id, name)
+                keys |= {(behavior, metric.step) for metric in history}
+        return keys
 
     def send(self, summaries: Sequence[TrackedSummary]) -> None:
         from mlflow.entities import Metric
 
         for summary in summaries:
             behavior = encoded(summary.behavior)
-            time = int(summary.time * 1000)
-            values = {
-                f"{behavior}/{'/'.join(map(encoded, tag.split('/')))}": value for tag, value in summary.values.items()
-            }
+            time = int(summary.time * 1000)  # MLflow counts milliseconds
+            values = {}
+            for tag, value in summary.values.items():
+                name = "/".join(map(encoded, tag.split("/")))
+                values[f"{behavior}/{name}"] = value
             # The metric that says that the step is there comes last: a summary of several batches may be cut.
-            values |= {f"{behavior}{STEP}": float(summary.step)}
+            values[f"{behavior}{STEP}"] = float(summary.step)
             metrics = [Metric(key[-MAX_KEY:], value, time, summary.step) for key, value in values.items()]
             for start in range(0, len(metrics), MAX_METRICS):
-                self._client.log_batch(self._id, metrics=metrics[start : start + MAX_METRICS])
+                batch = metrics[start : start + MAX_METRICS]
+                self._client.log_batch(self._id, metrics=batch)
 
     def send_file(self, file: TrackedFile) -> None:
         """Copy a file into the run's artifacts; one that is there already is written again."""
@@ -115,29 +120,30 @@ class MlflowTracker:
     def _experiment(self) -> str:
         """The id of the experiment, which another run may be making at this moment."""
         name = self._tracked.settings["project"]
-        results = self._tracked.directory.parent
-        place = (results / "mlflow-artifacts").as_uri() if self._uri.startswith("sqlite:") else None
+        artifacts = None
+        if self._uri.startswith("sqlite:"):  # a server decides itself where its artifacts are
+            artifacts = (self._tracked.directory.parent / "mlflow-artifacts").as_uri()
         for _ in range(2):
-            found = self._client.get_experiment_by_name(name)
-            if found is not None:
+            if self._client.get_experiment_by_name(name) is not None:
                 break
             try:
-                made: str = self._client.create_experiment(name, artifact_location=place)
+                return str(self._client.create_experiment(name, artifact_location=artifacts))
             except Exception:
                 continue
-            return made
         return str(self._client.get_experiment_by_name(name).experiment_id)
 
     def _log_configuration(self, known: set[str]) -> None:
         """Log the configuration as parameters, which MLflow never changes, and whole as an artifact."""
         from mlflow.entities import Param
 
-        values = {
-            encoded(key)[:MAX_KEY]: str(value)[:MAX_VALUE] for key, value in flat(self._tracked.configuration).items()
-        }
-        parameters = [Param(key, value) for key, value in values.items() if key not in known]
+        values = {}
+        for key, value in flat(self._tracked.configuration).items():
+            name = encoded(key)[:MAX_KEY]
+            values[name] = str(value)[:MAX_VALUE]
+        parameters = [Param(name, value) for name, value in values.items() if name not in known]
         for start in range(0, len(parameters), MAX_PARAMETERS):
-            self._client.log_batch(self._id, params=parameters[start : start + MAX_PARAMETERS])
+            batch = parameters[start : start + MAX_PARAMETERS]
+            self._client.log_batch(self._id, params=batch)
         self._client.log_dict(self._id, dict(self._tracked.configuration), "configuration.json")
 
 
@@ -153,9 +159,9 @@ def tags_of(tracked: Tracked) -> dict[str, str]:
 
 def encoded(name: str) -> str:
     """Replace the characters that MLflow refuses in a name: ``a[2]`` becomes ``a_x5b_2_x5d_``."""
-    return _NOT_ALLOWED.sub(lambda found: f"_x{ord(found[0]):x}_", name)
+    return _NOT_ALLOWED.sub(lambda match: f"_x{ord(match[0]):x}_", name)
 
 
 def decoded(name: str) -> str:
     """Undo :func:`encoded`."""
-    return _REPLACED.sub(lambda found: chr(int(found[1], 16)), name)
+    return _REPLACED.sub(lambda match: chr(int(match[1], 16)), name)

@@ -44,9 +44,12 @@ class TrackioTracker:
         self._monitors = [] if tracked.process is None else self._started_monitors()
 
     def sent(self) -> set[SummaryKey]:
-        log_ids = [log_id or "" for log_id in self._rows("log_id")]
-        keys = [log_id.split(":", 2) for log_id in log_ids if log_id.startswith(f"{self._tracked.id}:")]
-        return {(behavior, int(step)) for _, step, behavior in keys}
+        keys: set[SummaryKey] = set()
+        for log_id in self._rows("log_id"):
+            if log_id and log_id.startswith(f"{self._tracked.id}:"):
+                _, step, behavior = log_id.split(":", 2)
+                keys.add((behavior, int(step)))
+        return keys
 
     def send(self, summaries: Sequence[TrackedSummary]) -> None:
         self._storage.bulk_log(
@@ -77,7 +80,8 @@ class TrackioTracker:
         from trackio import Video
 
         film = f"video/{file.path.stem}"
-        if not any(film in json.loads(metrics) for metrics in self._rows("metrics")):
+        present = any(film in json.loads(metrics) for metrics in self._rows("metrics"))
+        if not present:
             with self._run() as run:
                 run.log({film: Video(str(file.path))}, step=file.step)
 

@@ -114,15 +114,16 @@ class WandbTracker:
         return self._tracked.place / SENT
 
     def _read_sent(self) -> set[SummaryKey]:
-        found = {
-            (key.removesuffix(STEP), int(value))
-            for log in sorted(self._tracked.place.glob(f"wandb/*run-*/run-{self._tracked.id}.wandb"))
-            for row in rows(log)
-            for key, value in row.items()
-            if key.endswith(STEP)
-        }
-        noted = read_object(self._note)["sent"] if self._note.exists() else []
-        return found | {(behavior, step) for behavior, step in noted}
+        keys: set[SummaryKey] = set()
+        for log in sorted(self._tracked.place.glob(f"wandb/*run-*/run-{self._tracked.id}.wandb")):
+            for row in rows(log):
+                for key, value in row.items():
+                    if key.endswith(STEP):
+                        keys.add((key.removesuffix(STEP), int(value)))
+        if self._note.exists():
+            keys |= {(behavior, step) for behavior, step in read_object(self._note)["sent"]}
+        return keys
 
     def _note_sent(self) -> None:
-        write_atomically(self._note, json.dumps({"sent": sorted(self._read_sent())}).encode())
+        document = {"sent": sorted(self._read_sent())}
+        write_atomically(self._note, json.dumps(document).encode())

@@ -71,10 +71,10 @@ def untrusted_answers(where: str, largest: int = MAX_ANSWER) -> Iterator[None]:
             response.stream = Limited(response.stream, largest, about)
 
     def client() -> httpx.Client:
-        made: httpx.Client = default_client_factory()
-        hooks = made.event_hooks
-        made.event_hooks = {"request": [*hooks["request"], ask], "response": [*hooks["response"], check]}
-        return made
+        checked: httpx.Client = default_client_factory()
+        hooks = checked.event_hooks
+        checked.event_hooks = {"request": [*hooks["request"], ask], "response": [*hooks["response"], check]}
+        return checked
 
     set_client_factory(client)
     try:

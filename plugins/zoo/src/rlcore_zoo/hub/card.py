@@ -50,8 +50,10 @@ class Shared:
         configuration = self.data.configuration
         training = configuration.get("environment") or {}
         evaluation = (configuration.get("evaluation") or {}).get("environment") or {}
-        same = evaluation.get("type", training.get("type")) == training.get("type")
-        return {**training, **evaluation} if same else evaluation
+        kind = training.get("type")
+        if evaluation.get("type", kind) != kind:
+            return evaluation
+        return {**training, **evaluation}
 
     @property
     def world(self) -> str:
@@ -67,7 +69,8 @@ class Shared:
 
     def has(self, prefix: str, suffix: str = "") -> list[str]:
         """The names of uploaded files with this beginning and end."""
-        return [each.name for each in self.entries if each.name.startswith(prefix) and each.name.endswith(suffix)]
+        names = [entry.name for entry in self.entries]
+        return [name for name in names if name.startswith(prefix) and name.endswith(suffix)]
 
 
 def model_card(shared: Shared) -> ModelCard:
@@ -81,10 +84,10 @@ def model_card(shared: Shared) -> ModelCard:
             dataset_name=shared.world,
             metric_type="mean_reward",
             metric_name="mean_reward" if len(played) == 1 else f"mean_reward of {name}",
-            metric_value=f"{each.mean_reward:.2f} +/- {each.std_reward:.2f}",
+            metric_value=f"{evaluation.mean_reward:.2f} +/- {evaluation.std_reward:.2f}",
             verified=False,
         )
-        for name, each in played.items()
+        for name, evaluation in played.items()
     ]
     tags = dict.fromkeys((shared.world, *shared.trainers.values(), TASK, f"deep-{TASK}", LIBRARY))
     metadata = ModelCardData(
@@ -95,25 +98,26 @@ def model_card(shared: Shared) -> ModelCard:
         model_name=shared.name,
         eval_results=results or None,
     )
-    return ModelCard(f"---\n{metadata.to_yaml()}\n---\n\n" + "\n".join(page(shared)) + "\n")
+    text = "\n".join(page(shared))
+    return ModelCard(f"---\n{metadata.to_yaml()}\n---\n\n{text}\n")
 
 
 def page(shared: Shared) -> Iterator[str]:
     """Yield the lines of the page below the metadata."""
     status = shared.data.status
     configuration = shared.data.configuration
-    trainers = " and ".join(dict.fromkeys(f"`{each}`" for each in shared.trainers.values()))
+    trainers = list(dict.fromkeys(shared.trainers.values()))
     kind = shared.environment.get("type")
     steps = (status.get("metadata") or {}).get("run_steps")
     seed = (configuration.get("env_settings") or {}).get("seed")
-    yield f"# {shared.world}: {', '.join(dict.fromkeys(shared.trainers.values()))}"
+    yield f"# {shared.world}: {', '.join(trainers)}"
     yield ""
-    yield (
-        f"A run of rlcore: trainer {trainers}, "
-        + (f"environment `{shared.world}` of `{kind}`, " if kind else "trained on recorded data, ")
-        + (f"{steps:,} agent steps, " if isinstance(steps, int) else "")
-        + f"seed {seed}."
-    )
+    facts = [f"trainer {' and '.join(f'`{name}`' for name in trainers)}"]
+    facts.append(f"environment `{shared.world}` of `{kind}`" if kind else "trained on recorded data")
+    if isinstance(steps, int):
+        facts.append(f"{steps:,} agent steps")
+    facts.append(f"seed {seed}")
+    yield f"A run of rlcore: {', '.join(facts)}."
     if shared.has(FILM):
         yield from ("", f'<video src="{FILM}" controls autoplay loop muted></video>')
     yield from ("", "## Score", "")
@@ -145,29 +149,36 @@ def _score(shared: Shared) -> Iterator[str]:
             f"episodes with its most likely actions, with seed {score.seed}. The interval is a bootstrap of the mean "
             "over the episodes. This is one training run with one seed: the interval says nothing about other seeds."
         )
-    told = shared.data.result.get("evaluation") if shared.data.result else None
-    if isinstance(told, Mapping) and told.get("score") is not None:
+    result = shared.data.result or {}
+    evaluation = result.get("evaluation")
+    if isinstance(evaluation, Mapping) and evaluation.get("score") is not None:
         settings = shared.data.configuration.get("evaluation") or {}
-        yield from ("",) if score is not None else ()
+        if score is not None:
+            yield ""
         yield (
             f"Evaluations during the training, of {settings.get('episodes', 10)} episodes each: the last score was "
-            f"{told['score']:.2f} at step {told['step']:,}, the best {told['best_score']:.2f} at step "
-            f"{told['best_step']:,}. The checkpoint `best` was chosen by these scores."
+            f"{evaluation['score']:.2f} at step {evaluation['step']:,}, the best {evaluation['best_score']:.2f} at "
+            f"step {evaluation['best_step']:,}. The checkpoint `best` was chosen by these scores."
         )
     elif score is None:
         yield "No score was measured."
 
 
 def _row(name: str, played: BehaviorEvaluation | OpponentEvaluation) -> str:
-    bounds = interval(played.returns)
-    between = "" if bounds is None else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
-    return f"| {name} | {played.mean_reward:.2f} | {between} | {played.std_reward:.2f} | {played.episodes} |"
+    bounds = ""
+    ends = interval(played.returns)
+    if ends is not None:
+        low, high = ends
+        bounds = f"{low:.2f} to {high:.2f}"
+    return f"| {name} | {played.mean_reward:.2f} | {bounds} | {played.std_reward:.2f} | {played.episodes} |"
 
 
 def _use(shared: Shared) -> Iterator[str]:
     name = shared.name
     behavior = next(iter(shared.trainers), "BEHAVIOR")
-    resumable = any(each.split("/")[1] != "best" for each in shared.has("checkpoints/"))
+    checkpoints = shared.has("checkpoints/")
+    best = shared.has("checkpoints/best/")
+    resumable = len(checkpoints) > len(best)  # a checkpoint of the best evaluation has weights only
     packages = " ".join(dict.fromkeys((*shared.packages, "rlcore-zoo")))
     yield "```sh"
     yield f"pip install {packages}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,11 @@ class Bytes(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = _SIZE.fullmatch(str(value))
-        if found is None:
+        match = _SIZE.fullmatch(str(value))
+        if match is None:
             self.fail(f"{value!r} is not a size; write a number and MB, GB or TB, such as 20GB", param, ctx)
-        return int(float(found[1]) * _UNITS[found[2].upper()])
+        unit = _UNITS[match[2].upper()]
+        return int(float(match[1]) * unit)
 
 
 # ---------------------------------------------------------------- push
@@ -113,14 +115,17 @@ def push_command(
     require_repository_name(repository)
     directory = find_run(run)
     data = read_run(directory)
-    found = chosen_checkpoints(directory, checkpoints)
-    entries = run_files(data, found, added)
+    uploaded = chosen_checkpoints(directory, checkpoints)
+    entries = run_files(data, uploaded, added)
     if not allow_private:
         require_nothing_private(data, entries)
     api = hub_api()
     remote = Remote(False) if dry_run else Remote.of(api, repository)  # before the episodes, which take their time
-    played = next((str(each.step) if checkpoints else "best" for each in found if each.best), None)
-    checkpoint = "best" if played else str(found[-1].step) if checkpoints else "last"
+    checkpoint = "last"
+    if any(checkpoint.best for checkpoint in uploaded):
+        checkpoint = "best"
+    elif checkpoints:
+        checkpoint = str(uploaded[-1].step)
     entries = with_pages(
         repository, data, entries, checkpoint, episodes, seed, filming, film_from, license, allow_local
     )
@@ -131,10 +136,11 @@ def push_command(
     show_entries(entries)
     for name in remote.left_over(entries):
         echo(f"deleted there: {name}, of an earlier upload")
-    visible = "private" if (remote.private if remote.exists else not public) else "public"
-    kind = f"the {visible} repository" if remote.exists else f"a new {visible} repository"
+    private = remote.private if remote.exists else not public
+    visibility = "private" if private else "public"
+    kind = f"the {visibility} repository" if remote.exists else f"a new {visibility} repository"
     if dry_run:
-        card = next(each.source for each in entries if each.name == CARD)
+        [card] = [entry.source for entry in entries if entry.name == CARD]
         assert isinstance(card, bytes)
         echo(f"\n{CARD}:\n")
         for line in card.decode().splitlines():
@@ -146,7 +152,7 @@ def push_command(
             raise ConfigError(f"--yes is missing: there is no terminal to ask whether to upload to {kind} {where}")
         click.confirm(f"Upload to {kind} {where}?", abort=True)
     address = push(api, repository, entries, remote, not public, message or f"Run {directory.name}")
-    echo(f"pushed: {address} ({visible})")
+    echo(f"pushed: {address} ({visibility})")
     echo(f"rlcore pull {repository} downloads it")
 
 
@@ -156,9 +162,12 @@ def show_entries(entries: list[Entry]) -> None:
 
     from rlcore import echo
 
-    for each in entries:
-        echo(f"{decimal(each.size):>10}  {each.name}")
-    echo(f"{decimal(sum(each.size for each in entries)):>10}  in {len(entries)} files")
+    total = 0
+    for entry in entries:
+        size = entry.size
+        total += size
+        echo(f"{decimal(size):>10}  {entry.name}")
+    echo(f"{decimal(total):>10}  in {len(entries)} files")
 
 
 def with_pages(
@@ -180,51 +189,67 @@ def with_pages(
     from rlcore_zoo.hub.curve import curve
     from rlcore_zoo.hub.score import film, filmed, measure
 
-    shown = [*entries]
+    complete = [*entries]
     score = None
     if episodes or filming:
         saved = SavedRun.open(data.directory, checkpoint, allow_local)
-        score = measure(saved, checkpoint, episodes, seed) if episodes else None
+        if episodes:
+            score = measure(saved, checkpoint, episodes, seed)
         if filming:
-            shown.append(Entry(FILM, film(saved, score.seed if score else saved.context.seed + 1)))
+            film_seed = score.seed if score else saved.context.seed + 1
+            complete.append(Entry(FILM, film(saved, film_seed)))
     if film_from is not None:
-        shown.append(Entry(FILM, filmed(film_from, f"--film-from {film_from}")))
+        complete.append(Entry(FILM, filmed(film_from, f"--film-from {film_from}")))
     packages = packages_of(data)
-    shared = Shared(repository, data, shown, packages, made_with(data, packages), score, license)
+    versions = made_with(data, packages)
+    shared = Shared(repository, data, complete, packages, versions, score, license)
     image = curve(data.metrics, shared.world)
     if image is not None:
-        shown.append(Entry(CURVE, image))
-    return [Entry(CARD, model_card(shared).content.encode()), *shown]
+        complete.append(Entry(CURVE, image))  # of `shared` too, whose card shows it
+    card = model_card(shared).content
+    return [Entry(CARD, card.encode()), *complete]
 
 
 def packages_of(data: RunData) -> list[str]:
     """The distributions of the run's environment and trainers, as far as they are installed here."""
     from rlcore import EnvironmentSpec, RlcoreError, TrainerSpec, document_from_mapping, load_plugins_for
 
-    plugins = load_plugins_for(document_from_mapping(data.configuration), allow_local=False, lenient=True)
-    configuration = data.configuration
-    named: list[tuple[type[Any], Any]] = [(EnvironmentSpec, (configuration.get("environment") or {}).get("type"))]
-    named += [(TrainerSpec, each.get("trainer_type")) for each in (configuration.get("behaviors") or {}).values()]
-    found: dict[str, None] = {}
-    for kind, name in named:
+    document = document_from_mapping(data.configuration)
+    plugins = load_plugins_for(document, allow_local=False, lenient=True)
+    environment = data.configuration.get("environment") or {}
+    behaviors = data.configuration.get("behaviors") or {}
+    references: list[tuple[type[Any], Any]] = [(EnvironmentSpec, environment.get("type"))]
+    for block in behaviors.values():
+        references.append((TrainerSpec, block.get("trainer_type")))
+    distributions: dict[str, None] = {}
+    for kind, name in references:
         try:
             record = plugins.record(kind, str(name))
         except RlcoreError:
             continue
         if record.plugin is not None and record.plugin.distribution:
-            found[record.plugin.distribution] = None
-    return list(found)
+            distributions[record.plugin.distribution] = None
+    return list(distributions)
 
 
 def made_with(data: RunData, packages: list[str]) -> dict[str, str]:
     """The versions in the newest intact checkpoint: of libraries, of ``packages``, and of Python."""
-    newest = next((each for each in reversed(data.checkpoints) if not each.problem), None)
-    made = {} if newest is None else newest.values()["run"].get("fingerprint") or {}
-    libraries = {**(made.get("libraries") or {}), **(made.get("environment") or {})}
-    plugins = dict(str(each).partition(" ")[::2] for each in (made.get("plugins") or {}).values() if each)
-    python = (made.get("computing") or {}).get("Python")
-    versions = {**libraries, **{name: plugins[name] for name in packages if name in plugins}}
-    return versions if python is None else {**versions, "Python": python}
+    fingerprint: Mapping[str, Any] = {}
+    intact = [checkpoint for checkpoint in data.checkpoints if not checkpoint.problem]
+    if intact:
+        fingerprint = intact[-1].values()["run"].get("fingerprint") or {}
+    versions = {**(fingerprint.get("libraries") or {}), **(fingerprint.get("environment") or {})}
+    plugins = {}
+    for text in (fingerprint.get("plugins") or {}).values():
+        name, _, version = str(text).partition(" ")
+        plugins[name] = version
+    for name in packages:
+        if name in plugins:
+            versions[name] = plugins[name]
+    python = (fingerprint.get("computing") or {}).get("Python")
+    if python is not None:
+        versions["Python"] = python
+    return versions
 
 
 # ---------------------------------------------------------------- pull
@@ -269,8 +294,8 @@ def pull_command(
     name = run_id or repository.rpartition("/")[2]
     if problem := name_problem("a run id", name):
         raise ConfigError(f"--run-id: {problem}")
-    place = user_path(results_dir) / name
-    require_free(place)
+    directory = user_path(results_dir) / name
+    require_free(directory)
     api = hub_api()
     files = listing(api, repository, revision)
     if files.size > max_size:
@@ -284,17 +309,19 @@ def pull_command(
         echo(f"{decimal(files.size):>10}  in {len(files.wanted)} files at commit {files.commit}")
         echo("nothing was downloaded: --dry-run")
         return
+    parent = directory.parent
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(place.parent).free
+        parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(parent).free
     except OSError as error:
-        raise RunStateError(f"{place.parent}: cannot be written to: {error.strerror or error}") from None
-    if 2 * files.size > free:  # the cache of huggingface_hub has a copy
-        raise RunStateError(f"{place.parent}: has {decimal(free)} left, and the run needs {decimal(2 * files.size)}")
-    code = pull(api, repository, files, place, allow_local)
-    echo(f"pulled: {place} ({decimal(files.size)}, commit {files.commit})")
+        raise RunStateError(f"{parent}: cannot be written to: {error.strerror or error}") from None
+    needed = 2 * files.size  # the cache of huggingface_hub has a copy
+    if needed > free:
+        raise RunStateError(f"{parent}: has {decimal(free)} left, and the run needs {decimal(needed)}")
+    code = pull(api, repository, files, directory, allow_local)
+    echo(f"pulled: {directory} ({decimal(files.size)}, commit {files.commit})")
     if files.left_out:
         echo(f"left there: {', '.join(files.left_out)}")
     if code:
         echo(f"warning: the configuration names more than plugins that you installed: {', '.join(code)}", err=True)
-    echo(f"read {place / 'configuration.yaml'} before you evaluate or resume the run")
+    echo(f"read {directory / 'configuration.yaml'} before you evaluate or resume the run")

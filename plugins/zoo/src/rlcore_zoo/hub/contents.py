@@ -7,7 +7,7 @@ file that rlcore did not write.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,29 +69,30 @@ def chosen_checkpoints(directory: Path, chosen: Sequence[str]) -> list[Checkpoin
     """
     regular = find_checkpoints(directory / "checkpoints")
     best = find_checkpoints(directory / "checkpoints" / "best")
-    intact = [each for each in regular if not each.problems()]
-    found = {
-        "last": intact[-1:],
-        "best": best[-1:] if len(best) < 2 else [max(best, key=_score)],
-        "all": intact,
-        **{str(each.step): [each] for each in regular},
-    }
+    intact = [checkpoint for checkpoint in regular if not checkpoint.problems()]
+    by_name = {"last": intact[-1:], "best": best[-1:], "all": intact}
+    if len(best) > 1:  # earlier ones stay until a regular checkpoint knows of the new one
+        by_name["best"] = [max(best, key=_score)]
+    for checkpoint in regular:
+        by_name[str(checkpoint.step)] = [checkpoint]
     wanted = chosen or ("last", "best")
-    if unknown := [name for name in wanted if name not in found]:
-        names = [name for name, some in found.items() if some]
-        raise RunStateError(
-            f"{directory}: there is no checkpoint {unknown[0]!r}{did_you_mean(unknown[0], names)}; "
-            f"there are: {', '.join(names) or 'none'}"
-        )
-    if chosen and (absent := [name for name in chosen if not found[name]]):
-        raise RunStateError(f"{directory}: there is no intact checkpoint for --checkpoint {absent[0]}")
-    taken = {each.path: each for name in wanted for each in found[name]}
-    for each in taken.values():
-        if problems := each.problems():
-            raise RunStateError(f"{each.path}: is damaged: {problems[0]}; choose another one with --checkpoint")
-    if not taken:
+    for name in wanted:
+        if name not in by_name:
+            names = [name for name, checkpoints in by_name.items() if checkpoints]
+            raise RunStateError(
+                f"{directory}: there is no checkpoint {name!r}{did_you_mean(name, names)}; "
+                f"there are: {', '.join(names) or 'none'}"
+            )
+    for name in chosen:
+        if not by_name[name]:
+            raise RunStateError(f"{directory}: there is no intact checkpoint for --checkpoint {name}")
+    by_path = {checkpoint.path: checkpoint for name in wanted for checkpoint in by_name[name]}
+    for path, checkpoint in by_path.items():
+        if problems := checkpoint.problems():
+            raise RunStateError(f"{path}: is damaged: {problems[0]}; choose another one with --checkpoint")
+    if not by_path:
         raise RunStateError(f"{directory}: has no intact checkpoint, so there is nothing to share")
-    return list(taken.values())
+    return list(by_path.values())
 
 
 def _score(checkpoint: Checkpoint) -> float:
@@ -108,11 +109,13 @@ def run_files(data: RunData, checkpoints: Sequence[Checkpoint], added: Sequence[
     """
     if data.running:
         raise RunStateError(f"{data.directory}: a process trains this run; push it when the process has ended")
-    exports = exported(data.directory)
-    names = [CONFIGURATION, *(name for name in (RESULT, METRICS) if (data.directory / name).is_file()), *exports]
+    written = [name for name in (RESULT, METRICS) if (data.directory / name).is_file()]
+    names = [CONFIGURATION, *written, *exported(data.directory)]
     paths = {name: data.directory / name for name in names}
     for checkpoint in checkpoints:
-        paths |= {each.relative_to(data.directory).as_posix(): each for each in checkpoint.files()}
+        for file in checkpoint.files():
+            name = file.relative_to(data.directory).as_posix()
+            paths[name] = file
     for path in added:
         name = f"files/{path.name}"
         if name in paths:
@@ -124,18 +127,21 @@ def run_files(data: RunData, checkpoints: Sequence[Checkpoint], added: Sequence[
         try:
             open_regular(path).close()
         except (FileNotFoundError, DamagedFile) as error:
-            raise ConfigError(f"{path}: cannot be uploaded: {getattr(error, 'strerror', None) or error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{path}: cannot be uploaded: {reason}") from None
     return [Entry(name, path) for name, path in paths.items()]
 
 
 def exported(directory: Path) -> list[str]:
     """The policies that the run exported at its end, such as ``CartPole.onnx``, by the mark of the run."""
     try:
-        found = read_object(directory / "rlcore_run.json").get("exports")
+        exports = read_object(directory / "rlcore_run.json").get("exports")
     except (FileNotFoundError, DamagedFile):
         return []
-    names = found if isinstance(found, Mapping) else {}
-    plain = (name for name in names if isinstance(name, str) and Path(name).name == name and not name.startswith("."))
+    if not isinstance(exports, Mapping):
+        return []
+    # A damaged mark must not name files elsewhere, or hidden ones such as the lock.
+    plain = [name for name in exports if Path(name).name == name and not name.startswith(".")]
     return [name for name in plain if (directory / name).is_file()]
 
 
@@ -144,22 +150,26 @@ def exported(directory: Path) -> list[str]:
 
 def require_nothing_private(data: RunData, entries: Sequence[Entry]) -> None:
     """Raise ConfigError if a file of the run names a place of this machine, or has a value that looks like a secret."""
-    found = [f"{CONFIGURATION}: {text}" for text in private_values(data.configuration)]
-    found += [f"{RESULT}: {text}" for text in private_values(data.result or {})]
-    here = {str(place).encode() for place in (Path.home(), Path.cwd(), data.directory.absolute().parent)}
-    here = {place for place in here if len(place) > 1}
+    problems = [f"{CONFIGURATION}: {text}" for text in private_values(data.configuration)]
+    problems += [f"{RESULT}: {text}" for text in private_values(data.result or {})]
+    directories = (Path.home(), Path.cwd(), data.directory.absolute().parent)
+    places = {str(directory).encode() for directory in directories} - {b"/"}
     for entry in entries:
-        if entry.name.endswith(f"/{CONFIGURATION}") and isinstance(entry.source, Path):  # of a checkpoint
-            found += [f"{entry.name}: {text}" for text in private_values(read_document(entry.source).data)]
-        if entry.name.endswith((".json", ".jsonl")) and isinstance(entry.source, Path) and entry.name != RESULT:
+        if not isinstance(entry.source, Path):
+            continue
+        if entry.name.endswith(f"/{CONFIGURATION}"):  # of a checkpoint
+            configuration = read_document(entry.source).data
+            problems += [f"{entry.name}: {text}" for text in private_values(configuration)]
+        if entry.name.endswith((".json", ".jsonl")) and entry.name != RESULT:
             content = read_regular(entry.source, MAX_METRICS)
             if _LOGIN.search(content.decode("utf-8", "replace")):
-                found.append(f"{entry.name}: a URL with a password")
-            found += [f"{entry.name}: {place.decode(errors='replace')}" for place in here if place + b"/" in content]
-    if found:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+                problems.append(f"{entry.name}: a URL with a password")
+            named = [place.decode(errors="replace") for place in places if place + b"/" in content]
+            problems += [f"{entry.name}: {place}" for place in named]
+    if problems:
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise ConfigError(
-            f"{data.directory}: has values that others should not read: {'; '.join(found[:5])}{more}; "
+            f"{data.directory}: has values that others should not read: {'; '.join(problems[:5])}{more}; "
             "--allow-private uploads them"
         )
 
@@ -170,16 +180,21 @@ MAX_METRICS = 2_000_000_000  # bytes; what rlcore itself reads of metrics is les
 def private_values(block: Any) -> Iterator[str]:
     """Yield the key of each absolute path, with the path, and of each text that looks like a secret, without it."""
     for path, value in _texts(block):
-        key = next((part for part in reversed(path) if isinstance(part, str)), "")
-        if (_SECRET.search(key) and value) or _LOGIN.search(value):
+        keys = [part for part in path if isinstance(part, str)]  # the others are indices of lists
+        secret_key = bool(keys) and _SECRET.search(keys[-1])
+        if (secret_key and value) or _LOGIN.search(value):
             yield f"{dotted(path)} (looks like a secret)"
         elif _PLACE.match(value):
             yield f"{dotted(path)} ({value})"
 
 
 def _texts(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    entries: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, str):
         yield path, value
-    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    elif isinstance(value, Mapping):
+        entries = value.items()
+    elif isinstance(value, list):
+        entries = enumerate(value)
     for key, below in entries:
         yield from _texts(below, (*path, key))

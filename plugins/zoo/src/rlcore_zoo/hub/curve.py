@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rlcore import SavedSummary, Tag
 
-SHOWN = {Tag.CUMULATIVE_REWARD: "training episodes", Tag.EVALUATION_REWARD: "evaluations"}
+LABELS = {Tag.CUMULATIVE_REWARD: "training episodes", Tag.EVALUATION_REWARD: "evaluations"}
 
 
 def points(summaries: Sequence[SavedSummary]) -> dict[str, list[tuple[int, float]]]:
@@ -16,14 +16,18 @@ def points(summaries: Sequence[SavedSummary]) -> dict[str, list[tuple[int, float
 
     Of two summaries of one step, the later one counts. A line without a point is missing.
     """
-    several = len({each.behavior for each in summaries}) > 1
+    several = len({summary.behavior for summary in summaries}) > 1
     lines: dict[str, dict[int, float]] = {}
-    for each in summaries:
-        for tag, label in SHOWN.items():
-            value = each.stats.get(tag)
-            if value is not None and math.isfinite(value):
-                lines.setdefault(f"{each.behavior}: {label}" if several else label, {})[each.step] = value
-    return {label: sorted(found.items()) for label, found in lines.items()}
+    for summary in summaries:
+        for tag, label in LABELS.items():
+            value = summary.stats.get(tag)
+            if value is None or not math.isfinite(value):
+                continue
+            if several:
+                label = f"{summary.behavior}: {label}"
+            by_step = lines.setdefault(label, {})
+            by_step[summary.step] = value
+    return {label: sorted(by_step.items()) for label, by_step in lines.items()}
 
 
 def curve(summaries: Sequence[SavedSummary], title: str) -> bytes | None:
@@ -35,9 +39,10 @@ def curve(summaries: Sequence[SavedSummary], title: str) -> bytes | None:
 
     figure = Figure(figsize=(7, 4), dpi=110, layout="constrained")
     axes = figure.add_subplot()
-    for label, found in lines.items():
-        steps, values = zip(*found, strict=True)
-        axes.plot(steps, values, label=label, marker="o" if "evaluations" in label else None, markersize=3)
+    for label, line in lines.items():
+        steps, values = zip(*line, strict=True)
+        marker = "o" if "evaluations" in label else None  # there are few of them
+        axes.plot(steps, values, label=label, marker=marker, markersize=3)
     axes.set(title=title, xlabel="agent steps", ylabel="mean return")
     axes.grid(alpha=0.3)
     axes.legend()

@@ -26,6 +26,7 @@ from rlcore import (
     RunStateError,
     environment_modules,
     find_checkpoints,
+    is_whole,
     load_config,
     load_plugins_for,
     local_references,
@@ -79,31 +80,34 @@ def listing(api: HfApi, repository: str, revision: str | None) -> Listing:
     Raises RunStateError if the hub cannot be asked, if a name leads outside of the repository, or if there is no run.
     """
     where = f"{repository} at {api.endpoint}"
-    found: dict[str, Any] = {}
+    sizes: dict[str, Any] = {}
     with reached(api, repository, revision), untrusted_answers(where):
         commit = api.model_info(repository, revision=revision).sha
         if not is_commit(commit):
             raise RunStateError(f"{where}: answers with the commit {str(commit)[:80]!r}, which is not a commit")
         assert commit is not None
-        for number, each in enumerate(api.list_repo_tree(repository, recursive=True, revision=commit)):
+        tree = api.list_repo_tree(repository, recursive=True, revision=commit)
+        for number, entry in enumerate(tree):
             if number == MAX_LISTED:  # pages may follow each other without end
                 raise RunStateError(
                     f"{where}: lists more than {MAX_LISTED:,} files and folders; nothing was downloaded"
                 )
-            if isinstance(each, RepoFile):
-                found[each.path] = each.size
-    for name in found:
+            if isinstance(entry, RepoFile):
+                sizes[entry.path] = entry.size
+    for name in sizes:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or any(sign in name for sign in "\\\0:"):
             raise RunStateError(f"{where}: names a file outside of the repository, {name!r}; nothing was downloaded")
-    wanted = {name: size for name, size in found.items() if name in _RUN_FILES or _CHECKPOINT_FILE.fullmatch(name)}
-    if CONFIGURATION not in wanted or not any(name.startswith("checkpoints/") for name in wanted):
+    wanted = {name: size for name, size in sizes.items() if name in _RUN_FILES or _CHECKPOINT_FILE.fullmatch(name)}
+    has_checkpoint = any(name.startswith("checkpoints/") for name in wanted)
+    if CONFIGURATION not in wanted or not has_checkpoint:
         raise RunStateError(f"{where}: is not a run that rlcore push uploaded (no {CONFIGURATION}, or no checkpoint)")
     if len(wanted) > MAX_FILES:
         raise RunStateError(f"{where}: has {len(wanted):,} files, more than {MAX_FILES:,}; nothing was downloaded")
-    if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in wanted.values()):
+    if not all(map(is_whole, wanted.values())):
         raise RunStateError(f"{where}: does not say how large its files are; nothing was downloaded")
-    return Listing(commit, wanted, sorted(set(found) - set(wanted)))
+    left_out = sorted(sizes.keys() - wanted.keys())
+    return Listing(commit, wanted, left_out)
 
 
 def pull(api: HfApi, repository: str, files: Listing, place: Path, allow_local: bool) -> list[str]:
@@ -126,10 +130,10 @@ def _pulled(api: HfApi, repository: str, files: Listing, place: Path, allow_loca
             # What it says of itself, and an error in words, may be a little longer.
             with reached(api, repository), untrusted_answers(f"{repository} at {api.endpoint}", size + SLACK):
                 cached = Path(api.hf_hub_download(repository, name, revision=files.commit))
-            if cached.stat().st_size != size:
+            downloaded = cached.stat().st_size
+            if downloaded != size:
                 raise RunStateError(
-                    f"{repository}: {name} has {cached.stat().st_size:,} bytes instead of {size:,}; "
-                    "run the command again"
+                    f"{repository}: {name} has {downloaded:,} bytes instead of {size:,}; run the command again"
                 )
             target = building / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +146,8 @@ def _pulled(api: HfApi, repository: str, files: Listing, place: Path, allow_loca
                 "nothing was kept; --allow-local keeps it"
             )
         source = {"hub": api.endpoint, "repository": repository, "commit": files.commit}
-        write_atomically(building / SOURCE, (json.dumps(source, indent=4) + "\n").encode())
+        text = json.dumps(source, indent=4) + "\n"
+        write_atomically(building / SOURCE, text.encode())
         require_free(place)
         building.rename(place)
     finally:
@@ -166,7 +171,9 @@ def _only_pull_of(place: Path) -> Iterator[None]:
         raise RunStateError(f"{place}: another process is pulling this run; wait or stop it") from None
     try:
         leftover = re.compile(rf"\.rlcore-tmp-{re.escape(place.name)}-[0-9a-f]{{16}}")
-        for entry in [each for each in place.parent.iterdir() if leftover.fullmatch(each.name)]:
+        for entry in list(place.parent.iterdir()):
+            if not leftover.fullmatch(entry.name):
+                continue
             if not entry.is_symlink() and (entry / SOURCE).is_file():
                 shutil.rmtree(entry, ignore_errors=True)  # a leftover that stays does no harm
             else:
@@ -192,13 +199,13 @@ def checkpoints_in(directory: Path) -> list[Checkpoint]:
 
 def require_intact(directory: Path, repository: str) -> None:
     """Raise RunStateError unless there is a checkpoint and every one has all its files, with their checksums."""
-    found = checkpoints_in(directory)
-    for each in found:
-        if problems := each.problems():
-            place = each.path.relative_to(directory)
+    checkpoints = checkpoints_in(directory)
+    for checkpoint in checkpoints:
+        if problems := checkpoint.problems():
+            name = checkpoint.path.relative_to(directory)
             problem = problems[0].replace(f"{directory}/", "")
-            raise RunStateError(f"{repository}: {place} is damaged: {problem}; nothing was kept")
-    if not found:
+            raise RunStateError(f"{repository}: {name} is damaged: {problem}; nothing was kept")
+    if not checkpoints:
         raise RunStateError(f"{repository}: has no checkpoint; nothing was kept")
 
 
@@ -212,20 +219,23 @@ def named_code(directory: Path) -> list[str]:
     (:func:`rlcore.named_by_a_stranger`). Each checkpoint has a configuration too, which rlcore uses if that of
     the run is damaged. A configuration that the installed plugins cannot read is named too: nothing is known of it.
     """
-    found: dict[str, None] = {}
-    for path in (directory / CONFIGURATION, *(each.path / CONFIGURATION for each in checkpoints_in(directory))):
+    named: dict[str, None] = {}
+    directories = [directory, *(checkpoint.path for checkpoint in checkpoints_in(directory))]
+    for path in [parent / CONFIGURATION for parent in directories]:
         if not path.is_file():
             continue
         document = read_document(path)
-        found |= dict.fromkeys(f"environment {each!r}" for each in environment_modules(document))
-        found |= dict.fromkeys(f"plugin {each!r}" for each in local_references(document))
+        modules = [repr(module) for module in environment_modules(document)]
+        named |= dict.fromkeys(f"environment {module}" for module in modules)
+        named |= dict.fromkeys(f"plugin {plugin!r}" for plugin in local_references(document))
         plugins = load_plugins_for(document, allow_local=False, lenient=True)
-        code = [repr(name) for name in environment_modules(document)]
         try:
-            for text in named_by_a_stranger(load_config(document, plugins), plugins):
-                if not text.startswith("plugins.") and not any(name in text for name in code):  # named already
-                    found[text] = None
+            config = load_config(document, plugins)
+            for text in named_by_a_stranger(config, plugins):
+                already = text.startswith("plugins.") or any(module in text for module in modules)
+                if not already:
+                    named[text] = None
         except RlcoreError as error:
             problem = one_line(error).replace(f"{path}:", "")
-            found[f"what cannot be checked here ({problem})"] = None
-    return list(found)
+            named[f"what cannot be checked here ({problem})"] = None
+    return list(named)

@@ -52,7 +52,7 @@ def interval(returns: Sequence[float]) -> tuple[float, float] | None:
 
     if len(returns) < 2:
         return None
-    found = bootstrap(
+    ends = bootstrap(
         (np.asarray(returns, np.float64),),
         np.mean,
         confidence_level=LEVEL,
@@ -60,7 +60,7 @@ def interval(returns: Sequence[float]) -> tuple[float, float] | None:
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(ends.low), float(ends.high)
 
 
 def film(saved: SavedRun, seed: int) -> bytes:

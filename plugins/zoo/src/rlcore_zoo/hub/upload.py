@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -46,24 +47,26 @@ class Remote:
                 info = api.model_info(repository)
             except RepositoryNotFoundError:
                 return cls(False)
-            names = frozenset(each.rfilename for each in info.siblings or ())
-            listed: object = ()
-            if UPLOADED in names:
+            files = frozenset(sibling.rfilename for sibling in info.siblings or ())
+            listed: object = None
+            if UPLOADED in files:
                 path = api.hf_hub_download(repository, UPLOADED, revision=info.sha)
-                try:
+                with suppress(FileNotFoundError, DamagedFile):
                     listed = read_object(Path(path)).get("files")
-                except (FileNotFoundError, DamagedFile):
-                    listed = ()
-        ours = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
-        return cls(True, info.sha, names, frozenset(ours) & names, info.private)
+        ours: frozenset[str] = frozenset()
+        if isinstance(listed, list):
+            # A name that the repository lacks was deleted there by someone else.
+            ours = files.intersection(name for name in listed if isinstance(name, str))
+        return cls(True, info.sha, files, ours, info.private)
 
     def left_over(self, entries: Sequence[Entry]) -> list[str]:
         """Return the files of an earlier upload that ``entries`` do not replace."""
-        return sorted(self.ours - {each.name for each in entries})
+        return sorted(self.ours - {entry.name for entry in entries})
 
     def require_ours(self, where: str, entries: Sequence[Entry]) -> None:
         """Raise ConfigError if ``entries`` would replace files of ``where`` that `rlcore push` did not write."""
-        foreign = sorted({each.name for each in entries} & self.files - self.ours - _OF_HUB)
+        names = {entry.name for entry in entries}
+        foreign = sorted(names & self.files - self.ours - _OF_HUB)
         if foreign:
             raise ConfigError(
                 f"{where}: has files that rlcore push did not write and would replace: {', '.join(foreign)}; "
@@ -75,11 +78,10 @@ def with_list(entries: Sequence[Entry]) -> list[Entry]:
     """``entries``, and the list of them that the next upload reads."""
     from rlcore import __version__
 
-    content: Mapping[str, object] = {
-        "rlcore_version": __version__,
-        "files": sorted([*(each.name for each in entries), UPLOADED]),
-    }
-    return [*entries, Entry(UPLOADED, (json.dumps(content, indent=4) + "\n").encode())]
+    names = [entry.name for entry in entries]
+    document = {"rlcore_version": __version__, "files": sorted([*names, UPLOADED])}
+    text = json.dumps(document, indent=4) + "\n"
+    return [*entries, Entry(UPLOADED, text.encode())]
 
 
 def push(api: HfApi, repository: str, entries: Sequence[Entry], remote: Remote, private: bool, message: str) -> str:
@@ -87,18 +89,18 @@ def push(api: HfApi, repository: str, entries: Sequence[Entry], remote: Remote, 
 
     Nothing is changed if another commit comes first. Raises RunStateError if the hub refuses.
     """
-    additions = [
-        CommitOperationAdd(each.name, each.source if isinstance(each.source, bytes) else str(each.source))
-        for each in entries
-    ]
-    deletions = [CommitOperationDelete(name, is_folder=False) for name in remote.left_over(entries)]
+    operations: list[CommitOperationAdd | CommitOperationDelete] = []
+    for entry in entries:
+        source = entry.source if isinstance(entry.source, bytes) else str(entry.source)
+        operations.append(CommitOperationAdd(entry.name, source))
+    for name in remote.left_over(entries):
+        operations.append(CommitOperationDelete(name, is_folder=False))
     with reached(api, repository):
         if not remote.exists:
             api.create_repo(repository, private=private)
         try:
-            commit = api.create_commit(
-                repository, [*additions, *deletions], commit_message=message, parent_commit=remote.commit
-            )
+            # The hub refuses the commit if its parent is not the newest one any more.
+            commit = api.create_commit(repository, operations, commit_message=message, parent_commit=remote.commit)
         except (RuntimeError, ValueError) as error:  # of the storage of large files, and of the check of the card
             cause = error.__cause__ or error
             raise RunStateError(
